@@ -1,0 +1,132 @@
+"""Blocks: at most 25,000 rows of one stream under one schema, one gzip member each.
+
+A member's gzip header carries an extra field ``SL`` with the member's length, its number of
+rows and the time it was written, so that a file can be walked from block to block without
+inflating anything, and put in order again should the log be lost. Any gzip reader skips it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from isal import isal_zlib
+
+from singerlake.errors import DamagedError
+
+LEVEL = 2
+"""isal's level 2: 840 MB/s a core at a ratio of 0.17, where zlib's 6 makes 69 MB/s at 0.12."""
+
+MAX_ROWS = 25_000
+"""Rows in a block unless a setting says less."""
+
+# magic, deflate, FEXTRA, no mtime, no extra flags, unknown system (RFC 1952, section 2.3);
+# then XLEN and one subfield: "SL", its length, member length, rows, written.
+_HEADER = struct.Struct("<4sIBBH2sHQIQ")
+_TRAILER = struct.Struct("<II")
+HEADER_BYTES = _HEADER.size
+_MAGIC = b"\x1f\x8b\x08\x04"
+_ID = b"SL"
+_PAYLOAD = 20
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a block's own header says.
+
+    Attributes:
+        length: Bytes of the whole member, header and trailer included.
+        rows: RECORD lines in it.
+        written: When it was made, in microseconds since 1970, never falling in one writer.
+    """
+
+    length: int
+    rows: int
+    written: int
+
+
+def encode(text: bytes, rows: int, written: int) -> bytes:
+    """Make a block.
+
+    Args:
+        text: A SCHEMA line, then RECORD and ACTIVATE_VERSION lines, each ended by a newline.
+        rows: How many of them are RECORD lines.
+        written: Microseconds since 1970.
+    """
+    body = isal_zlib.compress(text, LEVEL, -15)
+    length = HEADER_BYTES + len(body) + _TRAILER.size
+    header = _HEADER.pack(
+        _MAGIC, 0, 0, 255, 4 + _PAYLOAD, _ID, _PAYLOAD, length, rows, written
+    )
+    trailer = _TRAILER.pack(isal_zlib.crc32(text), len(text) & 0xFFFFFFFF)
+    return b"".join((header, body, trailer))
+
+
+def header(data: bytes, where: str) -> Header:
+    """Read a block's header.
+
+    Args:
+        data: At least the first ``HEADER_BYTES`` of the block.
+        where: What to call the place in an error.
+
+    Raises:
+        DamagedError: These are not the first bytes of a block.
+    """
+    if len(data) >= HEADER_BYTES:
+        magic, *_, extra, name, payload, length, rows, written = _HEADER.unpack_from(data)
+        if (magic, extra, name, payload) == (_MAGIC, 4 + _PAYLOAD, _ID, _PAYLOAD):
+            return Header(length, rows, written)
+    raise DamagedError(f"{where} does not begin with a Singerlake block")
+
+
+def decode(data: bytes, size: int, where: str) -> bytes:
+    """Inflate one block and check it.
+
+    Args:
+        data: The whole member.
+        size: Bytes it must inflate to, as the log has it. Nothing beyond is ever made, so
+            a forged block cannot fill the memory.
+        where: What to call the place in an error.
+
+    Raises:
+        DamagedError: It is cut, altered, or longer or shorter than it should be.
+    """
+    try:
+        inflater = isal_zlib.decompressobj(wbits=31)
+        text: bytes = inflater.decompress(data, size + 1)
+    except isal_zlib.error as error:  # type: ignore[misc]  # its stubs miss the base class
+        raise DamagedError(f"{where} is damaged: {error}") from error
+    if len(text) != size or not inflater.eof or inflater.unused_data:
+        raise DamagedError(f"{where} is damaged: it does not hold the {size} bytes it should")
+    return text
+
+
+def inflated_size(data: bytes) -> int:
+    """Bytes a whole member inflates to, by its trailer (for blocks below 4 GiB)."""
+    size: int = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)[1]
+    return size
+
+
+def lines(text: bytes) -> tuple[bytes, bytes]:
+    """Split an inflated block into its SCHEMA line and the rest, both without loss.
+
+    Returns:
+        The SCHEMA line with its newline, and all later lines.
+    """
+    end = text.find(b"\n") + 1
+    return text[:end], text[end:]
+
+
+def walk(headers: Iterator[bytes], where: str) -> Iterator[tuple[int, Header]]:
+    """Pair each header read at the right place with the offset it lies at.
+
+    Args:
+        headers: Yields the bytes at offset 0, then at each offset that the one before names.
+        where: What to call the file in an error.
+    """
+    offset = 0
+    for data in headers:
+        found = header(data, f"{where} at byte {offset}")
+        yield offset, found
+        offset += found.length

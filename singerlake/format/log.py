@@ -1,0 +1,174 @@
+"""The log: one JSON object a transaction, write-once, the truth about a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from singerlake import FORMAT
+from singerlake.errors import DamagedError, NewerFormatError
+
+
+class SchemaEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A schema under its hash: what a SCHEMA message said of the stream."""
+
+    schema: dict[str, Any]
+    key_properties: list[str] = []
+
+
+class Block(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a block lies and what it holds.
+
+    Attributes:
+        number: 1, 2, 3, … per table, by commit order; the row version of all its rows.
+        file: ``<hash>/<name>`` within the table's folder.
+        offset: Byte where the member begins in the file.
+        length: Bytes of the member.
+        rows: RECORD lines.
+        bytes: Bytes it inflates to.
+        first: ``time_extracted`` of the first record, ISO 8601 in UTC.
+        last: The same of the last record.
+        activations: ACTIVATE_VERSION messages: how many rows of the block come before it,
+            and the version it names.
+    """
+
+    number: int
+    file: str
+    offset: int
+    length: int
+    rows: int
+    bytes: int
+    first: str = ""
+    last: str = ""
+    activations: list[tuple[int, int]] = []
+
+    @property
+    def schema_hash(self) -> str:
+        """The schema the block was written under: the folder its file lies in."""
+        return self.file.partition("/")[0]
+
+
+class FrozenVersion(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A table version: one number that means one transaction for ever.
+
+    Attributes:
+        number: 1, 2, 3, … per table.
+        transaction: The transaction whose state it is.
+        schema_hash: The schema of that state.
+        rows: Rows in the state.
+        fingerprint: 32 hexadecimal digits over the rows' values, in no order.
+        label: A name that can stand for the number; unique in the table.
+        comment: Free text.
+        time: When it was frozen, ISO 8601 in UTC.
+        by: Who froze it.
+    """
+
+    number: int
+    transaction: int
+    schema_hash: str
+    rows: int
+    fingerprint: str
+    label: str | None = None
+    comment: str | None = None
+    time: str = ""
+    by: str = ""
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One transaction.
+
+    Attributes:
+        format: The format's number.
+        number: 1, 2, 3, … per table with no gap.
+        commit: An id no other commit has, by which a lost reply is recognised.
+        operation: ``sync``, ``freeze``, ``adopt``, …
+        stream: The stream's name as Singer has it.
+        time: When it was committed, by the writer's clock; for people, never for order.
+        writer: The writer's id.
+        software: Who wrote it, with version.
+        schema_hash: The schema in effect after it.
+        schemas: The schemas that the table sees for the first time, by hash.
+        blocks: The blocks it adds, in order.
+        version: The table version it makes (``freeze``).
+        metadata: What the user said of it.
+        metrics: Counts and durations.
+    """
+
+    format: int
+    number: int
+    commit: str
+    operation: str
+    stream: str
+    time: str
+    writer: str = ""
+    software: str = ""
+    schema_hash: str = ""
+    schemas: dict[str, SchemaEntry] = {}
+    blocks: list[Block] = []
+    version: FrozenVersion | None = None
+    metadata: dict[str, Any] = {}
+    metrics: dict[str, int | float] = {}
+
+    @property
+    def rows(self) -> int:
+        """RECORD lines that the transaction adds."""
+        return sum(block.rows for block in self.blocks)
+
+    @property
+    def bytes(self) -> int:
+        """Compressed bytes that the transaction adds."""
+        return sum(block.length for block in self.blocks)
+
+
+class _FormatOnly(msgspec.Struct):
+    format: int
+
+
+_ENTRY = msgspec.json.Decoder(Entry)
+_FORMAT = msgspec.json.Decoder(_FormatOnly)
+
+
+def check_format(data: bytes, where: str) -> None:
+    """Refuse what a newer release wrote.
+
+    Raises:
+        NewerFormatError: The number is above this release's.
+        DamagedError: There is no such number.
+    """
+    try:
+        number = _FORMAT.decode(data).format
+    except msgspec.DecodeError as error:
+        raise DamagedError(f"{where} cannot be read: {error}") from error
+    if number > FORMAT:
+        raise NewerFormatError(
+            f"{where} has format {number}, and this Singerlake reads up to {FORMAT}: "
+            "upgrade it (pip install --upgrade singerlake)"
+        )
+
+
+def decode_entry(data: bytes, number: int, where: str) -> Entry:
+    """Read a log entry.
+
+    Args:
+        data: The object's bytes.
+        number: The number that its name says.
+        where: What to call the place in an error.
+
+    Raises:
+        DamagedError: It is cut, of another shape, or says another number.
+        NewerFormatError: A newer release wrote it.
+    """
+    check_format(data, where)
+    try:
+        entry = _ENTRY.decode(data)
+    except msgspec.DecodeError as error:
+        raise DamagedError(f"{where} cannot be read: {error}") from error
+    if entry.number != number:
+        raise DamagedError(f"{where} says that it is transaction {entry.number}")
+    return entry
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """Spell a log entry: readable JSON, indented, with a newline at its end."""
+    return msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n"

@@ -1,0 +1,173 @@
+"""The derived files: manifest, catalogue, lake, lock, index. Lost, they can be made again."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from singerlake import FORMAT
+from singerlake.errors import DamagedError
+from singerlake.format.log import Block, FrozenVersion, SchemaEntry, check_format
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class TransactionSummary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the manifest keeps of a log entry: enough to write the entry again."""
+
+    number: int
+    commit: str
+    operation: str
+    time: str
+    writer: str = ""
+    software: str = ""
+    schema_hash: str = ""
+    rows: int = 0
+    bytes: int = 0
+    blocks: int = 0
+    last_block: int = 0
+
+
+class BlockRow(msgspec.Struct, frozen=True, array_like=True):
+    """A block in the manifest, where its file is said once for all its blocks."""
+
+    number: int
+    offset: int
+    length: int
+    rows: int
+    bytes: int
+    first: str
+    last: str
+    activations: list[tuple[int, int]] = []
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """A data file in the manifest."""
+
+    path: str
+    blocks: list[BlockRow]
+
+
+class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """The log folded up to one transaction (a checkpoint).
+
+    Attributes:
+        versions: Schema hashes in order of appearance: ``{"<hash>": "v1", …}``.
+        transaction: The transaction it is folded up to.
+    """
+
+    format: int
+    tap: str
+    stream: str
+    transaction: int
+    versions: dict[str, str] = {}
+    schemas: dict[str, SchemaEntry] = {}
+    transactions: list[TransactionSummary] = []
+    table_versions: list[FrozenVersion] = []
+    files: list[FileEntry] = []
+
+
+class TapEntry(msgspec.Struct, omit_defaults=True):
+    """What the lake's file says of a tap."""
+
+    owner: str | None = None
+    description: str | None = None
+    documentation: str | None = None
+    job_status: str | None = None
+
+
+class LakeFile(msgspec.Struct, kw_only=True):
+    """``raw/singerlake.json``."""
+
+    format: int = FORMAT
+    taps: dict[str, TapEntry] = {}
+    owner: str | None = None
+    description: str | None = None
+    documentation: str | None = None
+    job_status: str | None = None
+
+
+class CatalogueEntry(msgspec.Struct, kw_only=True):
+    """One stream in a Singer catalog."""
+
+    tap_stream_id: str
+    stream: str
+    key_properties: list[str]
+    schema: dict[str, Any]
+    metadata: list[dict[str, Any]]
+
+
+class Catalogue(msgspec.Struct, kw_only=True):
+    """``raw/<tap>/catalogue.json``: a Singer catalog, for any Singer tool."""
+
+    streams: list[CatalogueEntry] = []
+
+
+class Lock(msgspec.Struct, kw_only=True, rename={"writer_id": "writer-id"}):
+    """``singerlake.lock``, as the layout's first publication has it."""
+
+    writer_id: str
+    acquired: str
+    refreshed: str
+
+
+class IndexFile(msgspec.Struct, frozen=True):
+    """One Parquet file of an index."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+class IndexMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """``_index.json``: names the files of a finished index; without it there is none."""
+
+    format: int = FORMAT
+    transaction: int
+    commit: str
+    schema_hash: str
+    rows: int
+    files: list[IndexFile]
+
+
+def decode(data: bytes, kind: type[T], where: str) -> T:
+    """Read a metadata file.
+
+    Raises:
+        DamagedError: It is cut, or of another shape.
+        NewerFormatError: A newer release wrote it.
+    """
+    if "format" in kind.__struct_fields__:
+        check_format(data, where)
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise DamagedError(f"{where} cannot be read: {error}") from error
+
+
+def encode(value: msgspec.Struct, *, indent: bool = True) -> bytes:
+    """Spell a metadata file as JSON with a newline at its end."""
+    data = msgspec.json.encode(value)
+    return (msgspec.json.format(data, indent=1) if indent else data) + b"\n"
+
+
+def group_by_file(blocks: list[Block]) -> list[FileEntry]:
+    """The manifest's form of a list of blocks, files in order of first appearance."""
+    files: dict[str, list[BlockRow]] = {}
+    for b in blocks:
+        files.setdefault(b.file, []).append(
+            BlockRow(b.number, b.offset, b.length, b.rows, b.bytes, b.first, b.last, b.activations)
+        )
+    return [FileEntry(path, rows) for path, rows in files.items()]
+
+
+def ungroup(files: list[FileEntry]) -> list[Block]:
+    """Undo :func:`group_by_file`; blocks come in order of number."""
+    blocks = [
+        Block(r.number, f.path, r.offset, r.length, r.rows, r.bytes, r.first, r.last, r.activations)
+        for f in files
+        for r in f.blocks
+    ]
+    blocks.sort(key=lambda block: block.number)
+    return blocks

@@ -1,0 +1,200 @@
+"""Every path and name in a lake, for every store.
+
+Keys are relative to the lake's root and use ``/``. Nothing outside this module spells one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from singerlake.errors import InvalidNameError
+
+LAKE = "raw/singerlake.json"
+RAW = "raw/"
+STAGING = ".staging/"
+SUFFIX = ".singer.gz"
+MAX_PART = 180
+"""Longest encoded name, in bytes: with two times and a suffix a file name stays below 255."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9._-]")
+# Windows opens these as devices in any folder, with any extension, in any case; the last is
+# our own file beside the streams' folders.
+_RESERVED = re.compile(
+    r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?|catalogue\.json", re.IGNORECASE
+)
+_SCHEMA_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{6}")
+
+
+def encode(name: str) -> str:
+    """Turn any tap or stream name into one part of a path, reversibly.
+
+    Letters, digits and ``. _ -`` stay; every other byte of the UTF-8 form becomes ``%XX``.
+    A dot in first or last place, and the first letter of a reserved name, are encoded too,
+    so that no name can be hidden, leave its folder, or open a device.
+
+    Raises:
+        InvalidNameError: The name is empty, not Unicode, or longer than 180 bytes encoded.
+    """
+    try:
+        data = name.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidNameError(f"the name {name!r} is not Unicode text") from error
+    if not data:
+        raise InvalidNameError("a tap or stream name is empty")
+    parts = [chr(b) if _PLAIN.match(chr(b)) else f"%{b:02X}" for b in data]
+    if _RESERVED.fullmatch(name):
+        parts[0] = f"%{data[0]:02X}"
+    for place in (0, -1):
+        if parts[place] == ".":
+            parts[place] = "%2E"
+    part = "".join(parts)
+    if len(part) > MAX_PART:
+        raise InvalidNameError(
+            f"the name {name[:40]!r}… takes {len(part)} bytes in a path; "
+            f"at most {MAX_PART} fit: rename it with a stream map"
+        )
+    return part
+
+
+def decode(part: str) -> str:
+    """Undo :func:`encode`.
+
+    Raises:
+        InvalidNameError: The part is not what :func:`encode` would have written.
+    """
+    try:
+        name = unquote(part, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidNameError(f"the folder name {part!r} is not one of Singerlake's") from error
+    if encode(name) != part:
+        raise InvalidNameError(f"the folder name {part!r} is not one of Singerlake's")
+    return name
+
+
+@dataclass(frozen=True, order=True)
+class TableName:
+    """One stream of one tap, and the keys of what belongs to it."""
+
+    tap: str
+    stream: str
+
+    def __str__(self) -> str:
+        return f"{self.tap}.{self.stream}"
+
+    @property
+    def folder(self) -> str:
+        """Key prefix of everything in the table, with its slash."""
+        return f"{tap_folder(self.tap)}{encode(self.stream)}/"
+
+    @property
+    def manifest(self) -> str:
+        """Key of the checkpoint."""
+        return f"{self.folder}manifest.json"
+
+    @property
+    def log(self) -> str:
+        """Key prefix of the log."""
+        return f"{self.folder}transactions/"
+
+    def transaction(self, number: int) -> str:
+        """Key of one log entry."""
+        return f"{self.log}{number:012d}.json"
+
+    def data(self, file: str) -> str:
+        """Key of a data file, from its path within the table (``<hash>/<name>``).
+
+        Raises:
+            InvalidNameError: The path leaves the table's folder.
+        """
+        folder, slash, name = file.partition("/")
+        if not slash or not is_schema_folder(folder) or "/" in name or not is_data_file(name):
+            raise InvalidNameError(f"{file!r} is not the path of a data file of {self}")
+        return f"{self.folder}{file}"
+
+    def lock(self, schema: str) -> str:
+        """Key of the lock of one schema's folder."""
+        return f"{self.folder}{schema}/singerlake.lock"
+
+    def index(self, transaction: int) -> str:
+        """Key prefix of the index of one transaction."""
+        return f"index/{encode(self.tap)}/{encode(self.stream)}/{transaction}/"
+
+    def file_base(self, first: str, last: str) -> str:
+        """Name of a data file without suffix; ``first`` and ``last`` are compact times."""
+        return f"{encode(self.stream)}-{first}-{last}"
+
+
+def tap_folder(tap: str) -> str:
+    """Key prefix of a tap's streams, with its slash.
+
+    Raises:
+        InvalidNameError: The id has a dot, which ends the tap in ``tap.stream``.
+    """
+    if "." in tap:
+        raise InvalidNameError(f"the tap id {tap!r} has a dot in it; use a dash instead")
+    return f"{RAW}{encode(tap)}/"
+
+
+def catalogue(tap: str) -> str:
+    """Key of a tap's Singer catalog."""
+    return f"{tap_folder(tap)}catalogue.json"
+
+
+def file_name(base: str, attempt: int) -> str:
+    """A data file's name; from the second attempt on with ``-2``, ``-3``, …"""
+    return f"{base}{SUFFIX}" if attempt == 1 else f"{base}-{attempt}{SUFFIX}"
+
+
+def is_schema_folder(name: str) -> bool:
+    """Whether a folder's name can be a schema hash."""
+    return _SCHEMA_FOLDER.fullmatch(name) is not None
+
+
+def is_data_file(name: str) -> bool:
+    """Whether a file's name is one of a data file."""
+    return name.endswith(SUFFIX) and not name.startswith(".") and "\\" not in name
+
+
+def transaction_number(key: str) -> int | None:
+    """The number in a log entry's key, or None where it is not one."""
+    name = key.rsplit("/", 1)[-1]
+    digits = name[:-5]
+    return int(digits) if name.endswith(".json") and digits.isdigit() else None
+
+
+@dataclass(frozen=True)
+class TableRef:
+    """What a person writes to mean a table: ``tap.stream`` or ``tap.stream.2``."""
+
+    table: TableName
+    version: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.table) if self.version is None else f"{self.table}.{self.version}"
+
+
+def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
+    """Read a table reference.
+
+    The tap id runs to the first dot. A last part of digits is a version, unless a stream
+    of just that name is known and none without it.
+
+    Args:
+        text: As typed.
+        known: The lake's tables; None takes a last part of digits as a version.
+
+    Raises:
+        InvalidNameError: There is no dot, or a part is empty.
+    """
+    tap, dot, stream = text.partition(".")
+    if not dot or not tap or not stream:
+        raise InvalidNameError(f"{text!r} is not a table: write it as tap.stream")
+    whole = TableName(tap, stream)
+    base, dot, last = stream.rpartition(".")
+    if dot and base and last.isascii() and last.isdigit():
+        shorter = TableName(tap, base)
+        if known is None or shorter in known or whole not in known:
+            return TableRef(shorter, last)
+    return TableRef(whole)

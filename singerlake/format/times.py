@@ -1,0 +1,75 @@
+"""Times as the format spells them: UTC, microseconds, never a local offset."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)"
+    r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?"
+    r"\s*([Zz]|[+-]\d\d(?::?\d\d)?)?)?",
+    re.ASCII,
+)
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> datetime | None:
+    """Read an ISO 8601 / RFC 3339 timestamp.
+
+    No offset means UTC; other offsets are converted. Digits past the microsecond are
+    dropped. Cached, because neighbouring records tend to carry the same time.
+
+    Args:
+        text: For example ``2020-08-19T13:01:56.245769`` or ``2018-05-15T11:30Z``.
+
+    Returns:
+        The instant in UTC, or None where the text is no timestamp.
+    """
+    match = _TIMESTAMP.fullmatch(text.strip())
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, offset = match.groups()
+    try:
+        instant = datetime(
+            int(year),
+            int(month),
+            int(day),
+            int(hour or 0),
+            int(minute or 0),
+            int(second or 0),
+            int((fraction or "0")[:6].ljust(6, "0")),
+            tzinfo=timezone.utc,
+        )
+        if offset and offset not in "Zz":
+            sign = -1 if offset[0] == "-" else 1
+            digits = offset[1:].replace(":", "").ljust(4, "0")
+            shift = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+            instant -= sign * shift
+    except (ValueError, OverflowError):
+        return None
+    return instant
+
+
+def now() -> datetime:
+    """The present instant in UTC."""
+    return datetime.now(tz=timezone.utc)
+
+
+def iso(instant: datetime) -> str:
+    """Spell an instant for JSON: ``2020-08-19T13:01:56.245769Z``."""
+    i = instant
+    return (
+        f"{i.year:04d}-{i.month:02d}-{i.day:02d}T"
+        f"{i.hour:02d}:{i.minute:02d}:{i.second:02d}.{i.microsecond:06d}Z"
+    )
+
+
+def compact(instant: datetime) -> str:
+    """Spell an instant for a file name: ``20200819T130156245769Z``."""
+    i = instant
+    return (
+        f"{i.year:04d}{i.month:02d}{i.day:02d}T"
+        f"{i.hour:02d}{i.minute:02d}{i.second:02d}{i.microsecond:06d}Z"
+    )

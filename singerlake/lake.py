@@ -1,0 +1,185 @@
+"""The objects that plugins and jobs hold: a lake and its tables."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from singerlake.errors import DamagedError, InvalidNameError, NotFoundError
+from singerlake.format import metadata, names
+from singerlake.format.log import Block, Entry
+from singerlake.format.metadata import Catalogue, LakeFile
+from singerlake.format.names import TableName, TableRef
+from singerlake.maintenance import scan
+from singerlake.storage import StoreOptions, open_store
+from singerlake.storage.base import KeyMissingError, Store
+from singerlake.transactions import log
+from singerlake.transactions.blocks import read_block
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import TableWriter, WriteOptions
+
+logger = logging.getLogger(__name__)
+
+
+class Table:
+    """One stream of one tap.
+
+    Args:
+        store: The lake's store.
+        name: Which table.
+    """
+
+    def __init__(self, store: Store, name: TableName) -> None:
+        self.store = store
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Table({self.name})"
+
+    def snapshot(self) -> Snapshot:
+        """The table's head, as of now.
+
+        Where the log and the manifest are both lost, the files are looked through instead.
+
+        Raises:
+            NotFoundError: There is no such table.
+            DamagedError: The log has a gap or cannot be read.
+        """
+        snapshot = log.read_snapshot(self.store, self.name)
+        if snapshot is None:
+            snapshot = scan.read_files(self.store, self.name)
+        if snapshot is None:
+            raise NotFoundError(
+                f"the lake has no table {self.name}: see what it has with: singerlake ls"
+            )
+        return snapshot
+
+    def snapshot_at(self, version: str | None) -> Snapshot:
+        """The table at a version's number or label; the head for None.
+
+        Raises:
+            NotFoundError: There is no such table or version.
+        """
+        snapshot = self.snapshot()
+        if version is None:
+            return snapshot
+        return snapshot.at(snapshot.version(version).transaction)
+
+    def entries(self) -> Iterator[Entry]:
+        """The log's entries, oldest first."""
+        return log.entries(self.store, self.name)
+
+    def read_block(self, block: Block) -> bytes:
+        """A block's lines, checked.
+
+        Raises:
+            DamagedError: It is missing, cut or altered.
+        """
+        return read_block(self.store, self.name, block)
+
+    def writer(
+        self, options: WriteOptions | None = None, writer_id: str | None = None
+    ) -> TableWriter:
+        """Something to commit rows with."""
+        return TableWriter(self.store, self.name, options, writer_id)
+
+
+class Lake:
+    """A lake in a store.
+
+    Args:
+        store: Where it lies.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def __repr__(self) -> str:
+        return f"Lake({self.store.uri!r})"
+
+    @classmethod
+    def open(cls, uri: str, options: StoreOptions | None = None, *, create: bool = False) -> Lake:
+        """Open a lake.
+
+        Args:
+            uri: A folder, or ``s3://bucket/prefix``.
+            options: For S3.
+            create: Begin one where there is none.
+
+        Raises:
+            NotFoundError: There is no lake there, and ``create`` is not set.
+            NewerFormatError: A newer release wrote it.
+        """
+        lake = cls(open_store(uri, options))
+        if lake._read_lake_file() is None and not create and not lake.store.folders(names.RAW):
+            raise NotFoundError(
+                f"there is no lake at {lake.store.uri}: sync into it with target-singerlake, "
+                "or name another with --lake or SINGERLAKE_LAKE"
+            )
+        return lake
+
+    def _read_lake_file(self) -> LakeFile | None:
+        try:
+            data = self.store.get(names.LAKE).data
+        except KeyMissingError:
+            return None
+        return metadata.decode(data, LakeFile, names.LAKE)
+
+    def taps(self) -> list[str]:
+        """The ids of the lake's taps, sorted."""
+        return _decoded(self.store.folders(names.RAW), "tap")
+
+    def tables(self, tap: str | None = None) -> list[TableName]:
+        """The lake's tables, sorted.
+
+        Folders are listed rather than the catalogue read, for the catalogue may be behind
+        the log.
+        """
+        taps = self.taps() if tap is None else [tap]
+        return [
+            TableName(tap, stream)
+            for tap in taps
+            for stream in _decoded(self.store.folders(names.tap_folder(tap)), "stream")
+        ]
+
+    def catalogue(self, tap: str) -> Catalogue | None:
+        """A tap's catalogue; None where it is missing or cannot be read."""
+        key = names.catalogue(tap)
+        try:
+            return metadata.decode(self.store.get(key).data, Catalogue, key)
+        except KeyMissingError:
+            return None
+        except DamagedError as error:
+            logger.warning("%s; reading the tables instead", error)
+            return None
+
+    def table(self, name: TableName) -> Table:
+        """One table, whether or not it exists yet."""
+        return Table(self.store, name)
+
+    def find(self, text: str) -> tuple[Table, TableRef]:
+        """The table that a person's ``tap.stream`` or ``tap.stream.2`` means.
+
+        Raises:
+            InvalidNameError: It is no table reference.
+            NotFoundError: The lake has no such table.
+        """
+        known = set(self.tables())
+        ref = names.parse_ref(text, known)
+        if ref.table not in known:
+            near = ", ".join(str(name) for name in sorted(known)[:10])
+            raise NotFoundError(
+                f"the lake at {self.store.uri} has no table {ref.table}: "
+                + (f"it has {near}" if near else "it is empty")
+            )
+        return self.table(ref.table), ref
+
+
+def _decoded(folders: Sequence[str], kind: str) -> list[str]:
+    found = []
+    for folder in folders:
+        try:
+            found.append(names.decode(folder))
+        except InvalidNameError:
+            logger.warning("left out the folder %r, which names no %s", folder, kind)
+    return sorted(found)

@@ -1,0 +1,1 @@
+"""Plans for freeze, revert, vacuum and repair: plain data, no Spark."""

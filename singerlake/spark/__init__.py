@@ -1,0 +1,1 @@
+"""The Spark jobs. The only room that imports pyspark."""

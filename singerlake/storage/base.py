@@ -1,0 +1,139 @@
+"""The small interface that every store has: whole objects, conditions, ranges.
+
+Keys are relative to the lake's root, use ``/`` and come from ``singerlake.format.names``.
+The contract is written down as tests in ``tests/storage``; every store passes all of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from singerlake.errors import SingerlakeError
+
+
+class KeyMissingError(SingerlakeError):
+    """No object has this key. Caught inside the core; never shown to a person."""
+
+
+class KeyExistsError(SingerlakeError):
+    """A condition failed: the key is taken, or the object changed. Caught inside the core."""
+
+
+class StoredObject(NamedTuple):
+    """An object's bytes, and a tag that changes whenever they do."""
+
+    data: bytes
+    etag: str
+
+
+class Listed(NamedTuple):
+    """One object of a listing: key, bytes, and last change in seconds since 1970."""
+
+    key: str
+    size: int
+    modified: float
+
+
+class Staged(ABC):
+    """Bytes on their way into the lake, seen by nobody until :meth:`publish`."""
+
+    size: int = 0
+    """Bytes written so far."""
+
+    @abstractmethod
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+
+    @abstractmethod
+    def publish(self, key: str) -> None:
+        """Make the bytes durable under a key that nobody has taken.
+
+        May be called again with another key after a ``KeyExistsError``.
+
+        Raises:
+            KeyExistsError: The key is taken; nothing was changed.
+            StoreError: The store refused; nothing is visible under the key, except
+            OutcomeUnknownError: the object may be there.
+        """
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Drop what was staged; after :meth:`publish` only the leftovers. Never raises."""
+
+
+class Store(ABC):
+    """Where a lake's bytes live."""
+
+    uri: str
+    """How a person names the place, without credentials."""
+
+    @abstractmethod
+    def get(self, key: str) -> StoredObject:
+        """Read an object.
+
+        Raises:
+            KeyMissingError: There is none.
+        """
+
+    @abstractmethod
+    def get_range(self, key: str, offset: int, length: int) -> bytes:
+        """Read part of an object; fewer bytes where it ends earlier.
+
+        Raises:
+            KeyMissingError: There is none.
+        """
+
+    @abstractmethod
+    def put_if_absent(self, key: str, data: bytes) -> str:
+        """Create an object, durable and whole or not at all.
+
+        Returns:
+            Its etag.
+
+        Raises:
+            KeyExistsError: The key is taken; nothing was changed.
+            OutcomeUnknownError: It may have been created.
+        """
+
+    @abstractmethod
+    def replace(self, key: str, data: bytes, etag: str | None) -> str:
+        """Replace an object.
+
+        Args:
+            key: Which.
+            data: Its new bytes.
+            etag: Only if it still has this tag; None replaces or creates whatever is there.
+
+        Returns:
+            The new etag.
+
+        Raises:
+            KeyExistsError: It has another tag, or is gone; nothing was changed.
+            OutcomeUnknownError: It may have been replaced.
+        """
+
+    @abstractmethod
+    def delete(self, key: str) -> None:
+        """Delete an object; one that is not there is no error."""
+
+    @abstractmethod
+    def list(self, prefix: str) -> Iterator[Listed]:
+        """All objects whose key begins with a prefix that ends in ``/``, in key order."""
+
+    @abstractmethod
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Names of the folders right below a prefix that ends in ``/``, sorted."""
+
+    @abstractmethod
+    def stage(self) -> Staged:
+        """Begin a file of any size."""
+
+    def exists(self, key: str) -> bool:
+        """Whether there is an object of this key."""
+        try:
+            self.get_range(key, 0, 1)
+        except KeyMissingError:
+            return False
+        return True

@@ -1,0 +1,222 @@
+"""A lake in a folder of the machine's own disk (or a mounted one with hard links).
+
+Creation is a temporary file, fsync, ``link``, fsync of the folder: ``link`` fails where the
+name is taken, so two writers can never both succeed, and no reader sees half a file.
+Replacement is a rename under an advisory lock, so that compare and swap are one step.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from singerlake.errors import InvalidNameError, OutcomeUnknownError, StoreError
+from singerlake.format.names import STAGING
+from singerlake.storage.base import (
+    KeyExistsError,
+    KeyMissingError,
+    Listed,
+    Staged,
+    Store,
+    StoredObject,
+)
+
+_PLAIN_WORDS = {
+    errno.ENOSPC: "the disk is full: free some space and run it again",
+    errno.EDQUOT: "the disk quota is used up: free some space and run it again",
+    errno.EROFS: "the lake is on a read-only file system",
+    errno.EACCES: "permission denied: this user may not do that there",
+    errno.EPERM: "the file system does not allow it (a lake needs hard links)",
+    errno.ENOTDIR: "a file stands where a folder is needed",
+    errno.EISDIR: "a folder stands where a file is needed",
+    errno.ENAMETOOLONG: "the path is longer than this file system takes",
+    errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
+}
+
+
+@contextmanager
+def _plain_words(action: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise KeyMissingError(f"{path} is not there") from error
+    except OSError as error:
+        words = _PLAIN_WORDS.get(error.errno or 0, error.strerror or str(error))
+        raise StoreError(f"cannot {action} {path}: {words}") from error
+
+
+def _etag(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _make_folder(folder: Path) -> None:
+    """Create a folder and its parents, each durable in its own parent."""
+    missing: list[Path] = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        _sync_folder(path.parent)
+
+
+class LocalStaged(Staged):
+    """A temporary file in the lake's staging folder, on the file system it will stay on."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self._path = store.temporary()
+
+    def write(self, data: bytes) -> None:
+        # Opened anew for each block: a run with thousands of streams holds no descriptors.
+        with _plain_words("write", self._path), self._path.open("ab") as file:
+            file.write(data)
+        self.size += len(data)
+
+    def publish(self, key: str) -> None:
+        with _plain_words("write", self._path), self._path.open("rb") as file:
+            os.fsync(file.fileno())
+        self._store.link(self._path, key)
+
+    def discard(self) -> None:
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError:
+            pass  # a leftover in staging harms nobody; vacuum removes it
+
+
+class LocalStore(Store):
+    """A folder.
+
+    Args:
+        root: The lake's folder; made at the first write.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.uri = str(root)
+
+    def _path(self, key: str) -> Path:
+        parts = key.split("/")
+        if any(part in ("", ".", "..") or "\0" in part for part in parts):
+            raise InvalidNameError(f"{key!r} is not a key of a lake")
+        return self.root.joinpath(*parts)
+
+    def temporary(self) -> Path:
+        """A fresh, empty file in the staging folder."""
+        path = self.root / STAGING / uuid.uuid4().hex
+        with _plain_words("write to the lake at", self.root):
+            _make_folder(path.parent)
+            path.touch(exist_ok=False)
+        return path
+
+    def link(self, source: Path, key: str) -> None:
+        """Give a durable temporary file its name, unless the name is taken."""
+        path = self._path(key)
+        with _plain_words("create", path):
+            _make_folder(path.parent)
+            try:
+                os.link(source, path)
+            except FileExistsError as error:
+                raise KeyExistsError(f"{path} is taken") from error
+        try:
+            _sync_folder(path.parent)
+        except OSError as error:
+            raise OutcomeUnknownError(f"{path} may not be durable: {error.strerror}") from error
+
+    def _write_temporary(self, data: bytes) -> Path:
+        path = self.temporary()
+        try:
+            with _plain_words("write", path), path.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def get(self, key: str) -> StoredObject:
+        path = self._path(key)
+        with _plain_words("read", path):
+            data = path.read_bytes()
+        return StoredObject(data, _etag(data))
+
+    def get_range(self, key: str, offset: int, length: int) -> bytes:
+        path = self._path(key)
+        with _plain_words("read", path), path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), length, offset)
+
+    def put_if_absent(self, key: str, data: bytes) -> str:
+        temporary = self._write_temporary(data)
+        try:
+            self.link(temporary, key)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return _etag(data)
+
+    def replace(self, key: str, data: bytes, etag: str | None) -> str:
+        path = self._path(key)
+        temporary = self._write_temporary(data)
+        try:
+            with _plain_words("replace", path), self._exclusive():
+                _make_folder(path.parent)
+                if etag is not None:
+                    present = path.read_bytes() if path.is_file() else None
+                    if present is None or _etag(present) != etag:
+                        raise KeyExistsError(f"{path} was changed by another")
+                os.replace(temporary, path)
+                _sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return _etag(data)
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        with (self.root / STAGING / "replace.lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def delete(self, key: str) -> None:
+        path = self._path(key)
+        with _plain_words("delete", path):
+            path.unlink(missing_ok=True)
+
+    def list(self, prefix: str) -> Iterator[Listed]:
+        found: list[Listed] = []
+        base = self._path(prefix.rstrip("/"))
+        with _plain_words("list", base):
+            for folder, _, names in os.walk(base):
+                for name in names:
+                    path = Path(folder, name)
+                    try:
+                        stat = path.stat()
+                    except FileNotFoundError:
+                        continue  # deleted while we looked
+                    key = path.relative_to(self.root).as_posix()
+                    found.append(Listed(key, stat.st_size, stat.st_mtime))
+        return iter(sorted(found))
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        base = self._path(prefix.rstrip("/"))
+        with _plain_words("list", base):
+            if not base.is_dir():
+                return []
+            return sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
+
+    def stage(self) -> Staged:
+        return LocalStaged(self)

@@ -1,0 +1,135 @@
+"""What is written after a commit: manifest, catalogue, the lake's own file.
+
+All three can be made again from the log, so a crash before or between them loses nothing,
+and every writer brings them up to date for the writers that died.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from singerlake.errors import DamagedError, NewerFormatError
+from singerlake.format import metadata, names
+from singerlake.format.log import SchemaEntry
+from singerlake.format.metadata import Catalogue, CatalogueEntry, LakeFile, TapEntry
+from singerlake.format.names import TableName
+from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
+from singerlake.transactions.snapshot import Snapshot, to_manifest
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T", bound=msgspec.Struct)
+MAX_TAIL = 256
+READABLE_BLOCKS = 1000
+
+
+def checkpoint_due(snapshot: Snapshot) -> bool:
+    """Whether the manifest should be written again.
+
+    After every commit while the log is short, then after each 1 % of it, so that a commit
+    pays for about a hundred transactions' worth of manifest however long the history; never
+    more than 256 apart, which is what a reader then has to read one by one.
+    """
+    return snapshot.head - snapshot.checkpoint >= min(MAX_TAIL, 1 + snapshot.checkpoint // 100)
+
+
+def write_checkpoint(store: Store, snapshot: Snapshot) -> None:
+    """Write the manifest, unless somebody has written a later one meanwhile."""
+    key = snapshot.table.manifest
+    data = metadata.encode(to_manifest(snapshot), indent=snapshot.last_block <= READABLE_BLOCKS)
+    while True:
+        etag = None
+        try:
+            present = store.get(key)
+            etag = present.etag
+            if metadata.decode(present.data, metadata.Manifest, key).transaction >= snapshot.head:
+                break
+        except (KeyMissingError, DamagedError) as error:
+            if isinstance(error, NewerFormatError):
+                raise
+        try:
+            if etag is None:
+                store.put_if_absent(key, data)
+            else:
+                store.replace(key, data, etag)
+            break
+        except KeyExistsError:
+            continue
+    snapshot.checkpoint = snapshot.head
+
+
+def update_catalogue(store: Store, table: TableName, schema: SchemaEntry) -> None:
+    """Bring a stream's entry in its tap's catalogue up to date."""
+    entry = catalogue_entry(table, schema)
+
+    def change(present: Catalogue) -> Catalogue | None:
+        if entry in present.streams:
+            return None
+        others = [s for s in present.streams if s.tap_stream_id != entry.tap_stream_id]
+        return Catalogue(streams=sorted([*others, entry], key=lambda s: s.tap_stream_id))
+
+    _merge(store, names.catalogue(table.tap), Catalogue, change)
+
+
+def update_lake_file(store: Store, tap: str) -> None:
+    """Make sure that the lake's file names a tap."""
+
+    def change(present: LakeFile) -> LakeFile | None:
+        if tap in present.taps:
+            return None
+        present.taps[tap] = TapEntry()
+        return present
+
+    _merge(store, names.LAKE, LakeFile, change)
+
+
+def catalogue_entry(table: TableName, schema: SchemaEntry) -> CatalogueEntry:
+    """A stream's entry in a Singer catalog."""
+    breadcrumbs = [
+        {
+            "breadcrumb": ["properties", name],
+            "metadata": {
+                "inclusion": "automatic" if name in schema.key_properties else "available"
+            },
+        }
+        for name in schema.schema.get("properties", {})
+    ]
+    stream = {"inclusion": "available", "table-key-properties": schema.key_properties}
+    return CatalogueEntry(
+        tap_stream_id=table.stream,
+        stream=table.stream,
+        key_properties=schema.key_properties,
+        schema=schema.schema,
+        metadata=[{"breadcrumb": [], "metadata": stream}, *breadcrumbs],
+    )
+
+
+def _merge(store: Store, key: str, kind: type[T], change: Callable[[T], T | None]) -> None:
+    """Read, change and write back, again and again until nobody came in between."""
+    while True:
+        etag = None
+        try:
+            present = store.get(key)
+            etag = present.etag
+            value = metadata.decode(present.data, kind, key)
+        except KeyMissingError:
+            value = kind()
+        except NewerFormatError:
+            raise
+        except DamagedError as error:
+            logger.warning("%s; making it anew", error)
+            value = kind()
+        changed = change(value)
+        if changed is None:
+            return
+        try:
+            if etag is None:
+                store.put_if_absent(key, metadata.encode(changed))
+            else:
+                store.replace(key, metadata.encode(changed), etag)
+            return
+        except KeyExistsError:
+            continue

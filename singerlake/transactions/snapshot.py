@@ -1,0 +1,257 @@
+"""A table as of one transaction: the log folded, without reading a row."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from singerlake import FORMAT
+from singerlake.errors import DamagedError, NotFoundError
+from singerlake.format import metadata, times
+from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
+from singerlake.format.metadata import Manifest, TransactionSummary
+from singerlake.format.names import TableName
+
+
+@dataclass
+class Snapshot:
+    """The state of a table's log after one transaction.
+
+    It does not move under its holder: a later transaction makes another snapshot.
+
+    Attributes:
+        table: Whose.
+        transactions: One summary each, in order; the last is the head.
+        schemas: Every schema the table has had, by hash, in order of appearance.
+        blocks: Every block, in order of number.
+        frozen: Every table version, in order of number.
+        checkpoint: The transaction up to which the manifest on the store is folded.
+        from_log: False where the log and the manifest are lost and the blocks were found
+            by looking at the files.
+    """
+
+    table: TableName
+    transactions: list[TransactionSummary] = field(default_factory=list)
+    schemas: dict[str, SchemaEntry] = field(default_factory=dict)
+    blocks: list[Block] = field(default_factory=list)
+    frozen: list[FrozenVersion] = field(default_factory=list)
+    checkpoint: int = 0
+    from_log: bool = True
+
+    @property
+    def head(self) -> int:
+        """Number of the last transaction; 0 where there is none."""
+        return self.transactions[-1].number if self.transactions else 0
+
+    @property
+    def commit(self) -> str:
+        """Commit id of the last transaction."""
+        return self.transactions[-1].commit if self.transactions else ""
+
+    @property
+    def last_block(self) -> int:
+        """Number of the last block; 0 where there is none."""
+        return self.blocks[-1].number if self.blocks else 0
+
+    @property
+    def schema_hash(self) -> str:
+        """The schema in effect; empty where the table has none yet."""
+        return self.transactions[-1].schema_hash if self.transactions else ""
+
+    @property
+    def schema(self) -> SchemaEntry:
+        """The schema in effect.
+
+        Raises:
+            DamagedError: The log names a schema that it never spelled out.
+        """
+        return self.schema_of(self.schema_hash)
+
+    def schema_of(self, schema_hash: str) -> SchemaEntry:
+        """A schema by its hash.
+
+        Raises:
+            DamagedError: The log never spelled it out.
+        """
+        try:
+            return self.schemas[schema_hash]
+        except KeyError:
+            raise DamagedError(
+                f"the log of {self.table} names the schema {schema_hash!r} but does not hold it"
+            ) from None
+
+    def summary(self, number: int) -> TransactionSummary:
+        """One transaction's summary.
+
+        Raises:
+            NotFoundError: There is no such transaction.
+        """
+        if not 1 <= number <= len(self.transactions):
+            raise NotFoundError(
+                f"{self.table} has no transaction {number}: "
+                + (f"its last is {self.head}" if self.head else "it has none yet")
+            )
+        return self.transactions[number - 1]
+
+    def at(self, number: int) -> Snapshot:
+        """The table as of an earlier transaction.
+
+        Raises:
+            NotFoundError: There is no such transaction.
+        """
+        if number == self.head:
+            return self
+        last_block = self.summary(number).last_block
+        count = bisect_right(self.blocks, last_block, key=lambda block: block.number)
+        return Snapshot(
+            table=self.table,
+            transactions=self.transactions[:number],
+            schemas=self.schemas,
+            blocks=self.blocks[:count],
+            frozen=[v for v in self.frozen if v.transaction <= number],
+            checkpoint=min(self.checkpoint, number),
+            from_log=self.from_log,
+        )
+
+    def at_time(self, text: str) -> Snapshot:
+        """The table as of the last transaction committed at or before a time.
+
+        Raises:
+            NotFoundError: The text is no time, or the table is younger than it.
+        """
+        instant = times.parse(text)
+        if instant is None:
+            raise NotFoundError(f"{text!r} is not a time: write it as 2026-11-20T12:00:00Z")
+        stamp = times.iso(instant)
+        number = max((t.number for t in self.transactions if t.time <= stamp), default=0)
+        if number == 0:
+            first = self.transactions[0].time if self.transactions else "never"
+            raise NotFoundError(f"{self.table} has no transaction by {stamp}: its first is {first}")
+        return self.at(number)
+
+    def version(self, name: str) -> FrozenVersion:
+        """A table version by its number or its label.
+
+        Raises:
+            NotFoundError: There is none of this name.
+        """
+        for version in self.frozen:
+            if name in (str(version.number), version.label):
+                return version
+        known = ", ".join(
+            str(v.number) + (f" ({v.label})" if v.label else "") for v in self.frozen[-10:]
+        )
+        raise NotFoundError(
+            f"{self.table} has no version {name!r}: "
+            + (f"it has {known}" if known else f"freeze one with: singerlake freeze {self.table}")
+        )
+
+    def transaction_of_block(self, number: int) -> int:
+        """The transaction that added a block."""
+        ends = self.transactions
+        return ends[bisect_right(ends, number - 1, key=lambda t: t.last_block)].number
+
+    def blocks_after(self, transaction: int) -> list[Block]:
+        """The blocks that later transactions than this one added."""
+        if transaction <= 0:
+            return self.blocks
+        last = self.summary(transaction).last_block
+        return self.blocks[bisect_right(self.blocks, last, key=lambda block: block.number) :]
+
+    def applied(self, entry: Entry) -> Snapshot:
+        """The snapshot after one more transaction. The lists are shared and grow.
+
+        Raises:
+            DamagedError: The entry does not continue this log.
+        """
+        if entry.number != self.head + 1:
+            raise DamagedError(
+                f"the log of {self.table} goes from {self.head} to {entry.number}"
+            )
+        if entry.stream != self.table.stream:
+            raise DamagedError(
+                f"the log of {self.table} holds a transaction of the stream {entry.stream!r}: "
+                "on a file system that ignores case, two streams whose names differ only in "
+                "case share a folder; rename one with a stream map"
+            )
+        expected = self.last_block
+        for block in entry.blocks:
+            expected += 1
+            if block.number != expected:
+                raise DamagedError(
+                    f"transaction {entry.number} of {self.table} adds block {block.number} "
+                    f"where {expected} comes next"
+                )
+            self.table.data(block.file)  # raises where the path leaves the table
+        self.blocks.extend(entry.blocks)
+        self.schemas.update(entry.schemas)
+        if entry.version is not None:
+            self.frozen.append(entry.version)
+        self.transactions.append(summarize(entry, self.last_block, self.schema_hash))
+        return self
+
+
+def summarize(entry: Entry, last_block: int, schema_hash: str) -> TransactionSummary:
+    """What the manifest keeps of an entry.
+
+    Args:
+        entry: The entry.
+        last_block: The table's last block after it.
+        schema_hash: The schema before it, kept where the entry names none.
+    """
+    return TransactionSummary(
+        number=entry.number,
+        commit=entry.commit,
+        operation=entry.operation,
+        time=entry.time,
+        writer=entry.writer,
+        software=entry.software,
+        schema_hash=entry.schema_hash or schema_hash,
+        rows=entry.rows,
+        bytes=entry.bytes,
+        blocks=len(entry.blocks),
+        last_block=last_block,
+    )
+
+
+def to_manifest(snapshot: Snapshot) -> Manifest:
+    """The checkpoint that a snapshot folds into."""
+    return Manifest(
+        format=FORMAT,
+        tap=snapshot.table.tap,
+        stream=snapshot.table.stream,
+        transaction=snapshot.head,
+        versions={name: f"v{n}" for n, name in enumerate(snapshot.schemas, start=1)},
+        schemas=snapshot.schemas,
+        transactions=snapshot.transactions,
+        table_versions=snapshot.frozen,
+        files=metadata.group_by_file(snapshot.blocks),
+    )
+
+
+def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
+    """The snapshot that a checkpoint holds.
+
+    Raises:
+        DamagedError: It belongs to another table, or does not agree with itself.
+    """
+    blocks = metadata.ungroup(manifest.files)
+    snapshot = Snapshot(
+        table=table,
+        transactions=manifest.transactions,
+        schemas=manifest.schemas,
+        blocks=blocks,
+        frozen=manifest.table_versions,
+        checkpoint=manifest.transaction,
+    )
+    for file in manifest.files:
+        table.data(file.path)
+    agrees = (
+        (manifest.tap, manifest.stream) == (table.tap, table.stream)
+        and [t.number for t in snapshot.transactions] == list(range(1, manifest.transaction + 1))
+        and [b.number for b in blocks] == list(range(1, len(blocks) + 1))
+        and (not blocks or snapshot.transactions[-1:][0].last_block == len(blocks))
+    )
+    if not agrees:
+        raise DamagedError(f"{table.manifest} does not agree with itself")
+    return snapshot

@@ -1,0 +1,140 @@
+"""Blocks on their way into a table: gathered in files that nobody sees until the commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from singerlake.format import names, times
+from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.names import TableName
+from singerlake.storage.base import KeyExistsError, Staged, Store
+
+FILE_BYTES = 128 * 1024 * 1024
+"""Compressed size at which a file is closed and the next begun, unless a setting differs."""
+
+
+@dataclass
+class _File:
+    staged: Staged
+    schema_hash: str
+    blocks: list[int] = field(default_factory=list)
+    path: str = ""
+
+
+class StagedTable:
+    """What one update will add to one table.
+
+    Args:
+        store: The lake's store.
+        table: The table.
+        file_bytes: Roll to a new file at this compressed size.
+    """
+
+    def __init__(self, store: Store, table: TableName, file_bytes: int = FILE_BYTES) -> None:
+        self._store = store
+        self._table = table
+        self._file_bytes = file_bytes
+        self._files: list[_File] = []
+        self._open: dict[str, _File] = {}
+        self._blocks: list[Block] = []
+        self._next_attempt: dict[str, int] = {}
+        self.schemas: dict[str, SchemaEntry] = {}
+        self.schema_hash = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to publish."""
+        return not self._blocks
+
+    @property
+    def rows(self) -> int:
+        """RECORD lines gathered."""
+        return sum(block.rows for block in self._blocks)
+
+    @property
+    def size(self) -> int:
+        """Compressed bytes gathered."""
+        return sum(file.staged.size for file in self._files)
+
+    def set_schema(self, schema_hash: str, schema: SchemaEntry) -> None:
+        """Put a schema into effect for what comes after."""
+        self.schemas[schema_hash] = schema
+        self.schema_hash = schema_hash
+
+    def add(self, schema_hash: str, data: bytes, block: Block) -> None:
+        """Append a block.
+
+        Args:
+            schema_hash: The schema it was written under.
+            data: The whole gzip member.
+            block: What it holds; number, file and offset are filled in later.
+        """
+        file = self._open.get(schema_hash)
+        if file is None or file.staged.size + len(data) > self._file_bytes:
+            file = _File(self._store.stage(), schema_hash)
+            self._files.append(file)
+            self._open[schema_hash] = file
+        offset = file.staged.size
+        file.staged.write(data)
+        file.blocks.append(len(self._blocks))
+        self._blocks.append(replace_block(block, offset=offset, length=len(data)))
+
+    def publish(self) -> None:
+        """Make every file durable under its name. Nothing is visible before the commit.
+
+        Raises:
+            StoreError: The store refused.
+        """
+        for file in self._files:
+            if not file.path:
+                file.path = self._publish(file)
+        for file in self._files:
+            for index in file.blocks:
+                self._blocks[index] = replace_block(self._blocks[index], file=file.path)
+
+    def numbered(self, last_block: int) -> list[Block]:
+        """The blocks as a log entry names them, numbered on from a table's last block."""
+        return [
+            replace_block(block, number=last_block + n)
+            for n, block in enumerate(self._blocks, start=1)
+        ]
+
+    def withdraw(self) -> None:
+        """Delete what was published, when it is certain that no log entry names it."""
+        for file in self._files:
+            if file.path:
+                self._store.delete(self._table.data(file.path))
+                file.path = ""
+
+    def discard(self) -> None:
+        """Drop the staged copies. Never touches a published file."""
+        for file in self._files:
+            file.staged.discard()
+
+    def _publish(self, file: _File) -> str:
+        first, last = self._blocks[file.blocks[0]].first, self._blocks[file.blocks[-1]].last
+        base = self._table.file_base(_compact(first), _compact(last))
+        folder = f"{file.schema_hash}/"
+        # Names taken by this update's own files are known; others' are found by trying.
+        attempt = self._next_attempt.get(folder + base, 1)
+        while True:
+            path = folder + names.file_name(base, attempt)
+            attempt += 1
+            try:
+                file.staged.publish(self._table.data(path))
+            except KeyExistsError:
+                continue
+            self._next_attempt[folder + base] = attempt
+            return path
+
+
+def replace_block(block: Block, **changes: int | str) -> Block:
+    """A block's description with some fields changed."""
+    return msgspec.structs.replace(block, **changes)
+
+
+def _compact(iso: str) -> str:
+    instant = times.parse(iso)
+    return times.compact(instant or times.now())

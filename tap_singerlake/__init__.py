@@ -1,0 +1,1 @@
+"""A Singer tap that reads a lake."""

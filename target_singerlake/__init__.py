@@ -1,0 +1,1 @@
+"""A Singer target that writes a lake."""

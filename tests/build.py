@@ -1,0 +1,86 @@
+"""Small lakes for tests, written through the core alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from singerlake.format import block as format_block
+from singerlake.format import times
+from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.names import TableName
+from singerlake.format.schema_hash import schema_hash
+from singerlake.lake import Lake
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import StagedTable
+
+EXTRACTED = "2026-01-02T03:04:05.000006Z"
+
+
+def schema_line(stream: str, properties: dict[str, Any], keys: list[str]) -> bytes:
+    """A SCHEMA line as a tap would write it."""
+    schema = {"type": "object", "properties": properties}
+    message = {"type": "SCHEMA", "stream": stream, "schema": schema, "key_properties": keys}
+    return json.dumps(message).encode() + b"\n"
+
+
+def record_line(stream: str, record: dict[str, Any] | str, version: int | None = None) -> bytes:
+    """A RECORD line; a record given as text goes in as it is."""
+    text = record if isinstance(record, str) else json.dumps(record)
+    tail = "" if version is None else f', "version": {version}'
+    return (
+        f'{{"type": "RECORD", "stream": {json.dumps(stream)}, "record": {text}{tail}, '
+        f'"time_extracted": "{EXTRACTED}"}}\n'
+    ).encode()
+
+
+def activate_line(stream: str, version: int) -> bytes:
+    """An ACTIVATE_VERSION line."""
+    message = {"type": "ACTIVATE_VERSION", "stream": stream, "version": version}
+    return json.dumps(message).encode() + b"\n"
+
+
+def commit_rows(
+    lake: Lake,
+    table: str,
+    properties: dict[str, Any],
+    keys: list[str],
+    messages: list[dict[str, Any] | str | tuple[dict[str, Any] | str, int] | int],
+    block_rows: int = 1000,
+) -> Snapshot:
+    """Commit one transaction.
+
+    Args:
+        lake: Into which lake.
+        table: ``tap.stream``.
+        properties: Of the JSON Schema.
+        keys: Key properties.
+        messages: Records (a dict or JSON text; with a singer version as a pair), or an
+            integer for ACTIVATE_VERSION.
+        block_rows: Rows in a block.
+    """
+    tap, _, stream = table.partition(".")
+    name = TableName(tap, stream)
+    entry = SchemaEntry({"type": "object", "properties": properties}, keys)
+    hash_ = schema_hash(entry.schema, keys)
+    staged = StagedTable(lake.store, name)
+    staged.set_schema(hash_, entry)
+    for start in range(0, len(messages), block_rows):
+        lines = [schema_line(stream, properties, keys)]
+        rows, activations = 0, []
+        for message in messages[start : start + block_rows]:
+            if isinstance(message, int):
+                activations.append((rows, message))
+                lines.append(activate_line(stream, message))
+                continue
+            record, version = message if isinstance(message, tuple) else (message, None)
+            lines.append(record_line(stream, record, version))
+            rows += 1
+        text = b"".join(lines)
+        stamp = times.iso(times.parse(EXTRACTED) or times.now())
+        block = Block(0, "", 0, 0, rows, len(text), stamp, stamp, activations)
+        staged.add(hash_, format_block.encode(text, rows, time.time_ns() // 1000), block)
+    snapshot = lake.table(name).writer().commit(staged)
+    assert snapshot is not None
+    return snapshot
