@@ -56,9 +56,7 @@ def encode(text: bytes, rows: int, written: int) -> bytes:
     """
     body = isal_zlib.compress(text, LEVEL, -15)
     length = HEADER_BYTES + len(body) + _TRAILER.size
-    header = _HEADER.pack(
-        _MAGIC, 0, 0, 255, 4 + _PAYLOAD, _ID, _PAYLOAD, length, rows, written
-    )
+    header = _HEADER.pack(_MAGIC, 0, 0, 255, 4 + _PAYLOAD, _ID, _PAYLOAD, length, rows, written)
     trailer = _TRAILER.pack(isal_zlib.crc32(text), len(text) & 0xFFFFFFFF)
     return b"".join((header, body, trailer))
 

@@ -73,3 +73,13 @@ def compact(instant: datetime) -> str:
         f"{i.year:04d}{i.month:02d}{i.day:02d}T"
         f"{i.hour:02d}{i.minute:02d}{i.second:02d}{i.microsecond:06d}Z"
     )
+
+
+def from_micros(micros: int) -> datetime:
+    """The instant that lies so many microseconds after the beginning of 1970."""
+    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
+
+
+def micros(instant: datetime) -> int:
+    """Microseconds between the beginning of 1970 and an instant."""
+    return (instant - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)

@@ -165,9 +165,7 @@ class Snapshot:
             DamagedError: The entry does not continue this log.
         """
         if entry.number != self.head + 1:
-            raise DamagedError(
-                f"the log of {self.table} goes from {self.head} to {entry.number}"
-            )
+            raise DamagedError(f"the log of {self.table} goes from {self.head} to {entry.number}")
         if entry.stream != self.table.stream:
             raise DamagedError(
                 f"the log of {self.table} holds a transaction of the stream {entry.stream!r}: "

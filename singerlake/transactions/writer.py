@@ -84,9 +84,7 @@ class TableWriter:
                 again, except after an ``OutcomeUnknownError``.
         """
         snapshot = self._read()
-        if staged.empty and (
-            not staged.schema_hash or staged.schema_hash == snapshot.schema_hash
-        ):
+        if staged.empty and (not staged.schema_hash or staged.schema_hash == snapshot.schema_hash):
             return None
         with ExitStack() as stack:
             # In one order for all writers, so that no two wait for each other.

@@ -1,0 +1,145 @@
+"""One stream's lines until they are a block, and the threads that compress blocks."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from msgspec import UNSET
+
+from singerlake.format import block as format_block
+from singerlake.format import times
+from singerlake.format.log import Block
+from target_singerlake.messages import Record, decode_line
+
+BLOCK_BYTES = 16 * 1024 * 1024
+"""A block is also cut at this many bytes, so that long lines do not fill the memory."""
+
+PENDING_BYTES = 32 * 1024 * 1024
+"""Uncompressed bytes that may wait for the compressing threads."""
+
+
+@dataclass
+class StreamBuffer:
+    """Lines of one stream under one SCHEMA line, up to a block's worth.
+
+    Attributes:
+        schema_line: Begins every block; with its newline.
+        parts: Runs of lines, each line ended by a newline.
+        rows: RECORD lines in them.
+        size: Bytes in them.
+    """
+
+    schema_line: bytes
+    parts: list[bytes] = field(default_factory=list)
+    rows: int = 0
+    size: int = 0
+    activations: list[tuple[int, int]] = field(default_factory=list)
+    first_line: bytes = b""
+    last_line: bytes = b""
+
+    def add_records(self, lines: list[bytes]) -> None:
+        """Append RECORD lines (without newlines); the caller sees to the block's limits."""
+        if not self.rows:
+            self.first_line = lines[0]
+        self.last_line = lines[-1]
+        part = b"\n".join(lines) + b"\n"
+        self.parts.append(part)
+        self.rows += len(lines)
+        self.size += len(part)
+
+    def add_activation(self, line: bytes, version: int) -> None:
+        """Append an ACTIVATE_VERSION line (without newline)."""
+        self.parts.append(line + b"\n")
+        self.activations.append((self.rows, version))
+        self.size += len(line) + 1
+
+    def cut(self, written: int) -> Callable[[], tuple[bytes, Block]]:
+        """Take everything out as one block.
+
+        Args:
+            written: The block's time, in microseconds since 1970.
+
+        Returns:
+            The work of compressing it, for another thread.
+        """
+        parts, rows, activations = self.parts, self.rows, self.activations
+        schema_line, first, last = self.schema_line, self.first_line, self.last_line
+        self.parts, self.rows, self.size, self.activations = [], 0, 0, []
+
+        def compress() -> tuple[bytes, Block]:
+            text = b"".join((schema_line, *parts))
+            data = format_block.encode(text, rows, written)
+            block = Block(
+                number=0,
+                file="",
+                offset=0,
+                length=len(data),
+                rows=rows,
+                bytes=len(text),
+                first=_stamp(first, written) if rows else "",
+                last=_stamp(last, written) if rows else "",
+                activations=activations,
+            )
+            return data, block
+
+        return compress
+
+
+def _stamp(line: bytes, written: int) -> str:
+    """A RECORD line's ``time_extracted``; where that is no time, when the block was cut."""
+    message = decode_line(line, 0)
+    text = message.time_extracted if isinstance(message, Record) else UNSET
+    instant = times.parse(text) if isinstance(text, str) else None
+    return times.iso(instant or times.from_micros(written))
+
+
+class Press:
+    """Compresses blocks on worker threads; isal lets go of Python's lock while it works.
+
+    Args:
+        threads: How many; None for as many as there are processors, at most four.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._pool = ThreadPoolExecutor(threads or min(4, os.cpu_count() or 1), "compress")
+        self._pending: deque[
+            tuple[int, Future[tuple[bytes, Block]], Callable[[bytes, Block], None]]
+        ] = deque()
+        self._bytes = 0
+
+    def submit(
+        self,
+        size: int,
+        work: Callable[[], tuple[bytes, Block]],
+        done: Callable[[bytes, Block], None],
+    ) -> None:
+        """Hand over a block.
+
+        Args:
+            size: Its bytes before compression.
+            work: Makes the block, on another thread.
+            done: Takes it, on this thread, in the order of submission.
+        """
+        self._pending.append((size, self._pool.submit(work), done))
+        self._bytes += size
+        while self._pending and (self._bytes > PENDING_BYTES or self._pending[0][1].done()):
+            self._take_first()
+
+    def drain(self) -> None:
+        """Wait for all blocks."""
+        while self._pending:
+            self._take_first()
+
+    def close(self) -> None:
+        """Drop what is pending."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pending.clear()
+
+    def _take_first(self) -> None:
+        size, future, done = self._pending.popleft()
+        self._bytes -= size
+        done(*future.result())

@@ -1,0 +1,196 @@
+"""From chunks of input to a run: decode, validate, route; one error, with its line number."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from msgspec import UNSET
+
+from singerlake.errors import InvalidNameError
+from singerlake.format import times
+from singerlake.format.log import SchemaEntry
+from target_singerlake import messages
+from target_singerlake.errors import InvalidLineError, InvalidSchemaError, RecordBeforeSchemaError
+from target_singerlake.messages import ActivateVersion, Batch, Message, Record, Schema, State
+from target_singerlake.progress import Progress
+from target_singerlake.run import Run
+from target_singerlake.sdk_way import SdkWay
+from target_singerlake.validation import Validator
+
+_STREAM = attrgetter("stream")
+_RECORD = attrgetter("record")
+_TIME = attrgetter("time_extracted")
+
+
+class Intake:
+    """Takes a run's input, chunk by chunk.
+
+    Args:
+        run: Where it goes.
+        sdk_way: Takes the streams with a map, flattening or added metadata.
+        progress: Counts.
+        validate: Makes a stream's validator from name, schema and keys.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        sdk_way: SdkWay,
+        progress: Progress,
+        validate: Callable[[str, dict[str, Any], list[str]], Validator],
+    ) -> None:
+        self._run = run
+        self._sdk_way = sdk_way
+        self._progress = progress
+        self._validate = validate
+        self._validators: dict[str, Validator] = {}
+        self._schema_lines: dict[str, bytes] = {}
+        self._mapped: set[str] = set()
+        self._line = 0
+        self.counts: Counter[str] = Counter()
+
+    def feed(self, data: bytes) -> None:
+        """Take whole lines.
+
+        Raises:
+            InputError: A line cannot be accepted.
+        """
+        decoded = messages.decode_chunk(data)
+        if decoded is None:
+            self._one_by_one(data.split(b"\n")[:-1])
+        else:
+            self._many(*decoded)
+        self._progress.advance(len(data))
+
+    def _one_by_one(self, lines: list[bytes]) -> None:
+        for line in lines:
+            if not line.strip():
+                self._line += 1
+                continue
+            self._many([line], [messages.decode_line(line, self._line + 1)])
+
+    def _many(self, lines: list[bytes], decoded: list[Message]) -> None:
+        """Split at everything that is no RECORD: what is between can be taken in any grouping."""
+        start = 0
+        for end, message in enumerate(decoded):
+            if type(message) is not Record:
+                self._records(lines[start:end], decoded[start:end])  # type: ignore[arg-type]
+                self._line += 1
+                self._other(lines[end], message)
+                start = end + 1
+        if start:
+            lines, decoded = lines[start:], decoded[start:]
+        self._records(lines, decoded)  # type: ignore[arg-type]
+
+    def _records(self, lines: list[bytes], records: list[Record]) -> None:
+        if not records:
+            return
+        first = self._line + 1
+        streams = set(map(_STREAM, records))
+        if len(streams) == 1:
+            self._records_of(streams.pop(), lines, records, first)
+        else:
+            grouped: defaultdict[str, tuple[list[bytes], list[Record]]]
+            grouped = defaultdict(lambda: ([], []))
+            for line, record in zip(lines, records, strict=True):
+                group = grouped[record.stream]
+                group[0].append(line)
+                group[1].append(record)
+            for stream, group in grouped.items():
+                self._check(stream, group[1], records, first)
+            for stream, group in grouped.items():
+                self._accepted(stream, *group)
+        self._line += len(lines)
+        self.counts["RECORD"] += len(lines)
+        self._progress.records += len(lines)
+
+    def _records_of(
+        self, stream: str, lines: list[bytes], records: list[Record], first: int
+    ) -> None:
+        self._check(stream, records, records, first)
+        self._accepted(stream, lines, records)
+
+    def _check(self, stream: str, records: list[Record], around: list[Record], first: int) -> None:
+        """Validate a group; where it fails, go through all around it for the first error."""
+        if stream in self._mapped:
+            return
+        validator = self._validators.get(stream)
+        if validator is not None and validator.accept(list(map(_RECORD, records))):
+            return
+        for number, record in enumerate(around, start=first):
+            if record.stream in self._mapped:
+                continue
+            known = self._validators.get(record.stream)
+            if known is None:
+                raise RecordBeforeSchemaError(
+                    f"line {number}: a RECORD of stream {record.stream!r} comes before its SCHEMA"
+                )
+            known.check(record.record, number)
+
+    def _accepted(self, stream: str, lines: list[bytes], records: list[Record]) -> None:
+        if stream in self._mapped:
+            for number, line in enumerate(lines, start=self._line + 1):
+                self._sdk_way.record(line, number)
+            return
+        if UNSET in set(map(_TIME, records)):
+            received = times.iso(times.now())
+            lines = [
+                line
+                if record.time_extracted is not UNSET
+                else messages.with_time(line, messages.time_of(record.record, received))
+                for line, record in zip(lines, records, strict=True)
+            ]
+        self._run.add_records(stream, lines)
+
+    def _other(self, line: bytes, message: Message) -> None:
+        match message:
+            case Schema():
+                self.counts["SCHEMA"] += 1
+                self._schema(line, message)
+            case State():
+                self.counts["STATE"] += 1
+                self._run.state(bytes(message.value))
+            case ActivateVersion():
+                self.counts["ACTIVATE_VERSION"] += 1
+                self._activate(line, message)
+            case Batch():
+                self.counts["BATCH"] += 1
+                raise InvalidLineError(
+                    f"line {self._line} is a BATCH message, and this target takes records "
+                    "line by line: remove batch_config from the tap's settings"
+                )
+
+    def _schema(self, line: bytes, message: Schema) -> None:
+        if self._schema_lines.get(message.stream) == line:
+            return
+        where = f"line {self._line}: the SCHEMA of stream {message.stream!r}"
+        schema = json.loads(bytes(message.schema))
+        if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
+            raise InvalidLineError(f"{where} has no properties")
+        keys = message.key_properties or []
+        try:
+            if self._sdk_way.takes(message.stream, schema, keys):
+                self._mapped.add(message.stream)
+                self._sdk_way.schema(message.stream)
+            else:
+                self._mapped.discard(message.stream)
+                self._validators[message.stream] = self._validate(message.stream, schema, keys)
+                self._run.set_schema(message.stream, line, SchemaEntry(schema, keys))
+        except (InvalidSchemaError, InvalidNameError) as error:
+            raise InvalidSchemaError(f"{where} cannot be used: {error}") from error
+        self._schema_lines[message.stream] = line
+
+    def _activate(self, line: bytes, message: ActivateVersion) -> None:
+        if message.stream not in self._schema_lines:
+            raise RecordBeforeSchemaError(
+                f"line {self._line}: ACTIVATE_VERSION of stream {message.stream!r} comes before "
+                "its SCHEMA"
+            )
+        if message.stream in self._mapped:
+            self._sdk_way.activate_version(message.stream, message.version)
+        else:
+            self._run.activate_version(message.stream, line, message.version)

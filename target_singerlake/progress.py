@@ -1,0 +1,56 @@
+"""What the target says of itself while it works: on stderr, every few seconds."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+EVERY_SECONDS = 10.0
+
+
+class Progress:
+    """Counts, and logs the counts now and then.
+
+    Args:
+        logger: The plugin's logger; the SDK's settings for level and structure apply.
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._started = self._logged = time.monotonic()
+        self.lines = 0
+        self.records = 0
+        self.bytes = 0
+        self.stored_rows = 0
+        self.stored_bytes = 0
+
+    def advance(self, size: int) -> None:
+        """Count input bytes and say how far it is, if it has been a while."""
+        self.bytes += size
+        now = time.monotonic()
+        if now - self._logged >= EVERY_SECONDS:
+            self._logged = now
+            self._logger.info("%s", self._so_far(now))
+
+    def committed(self, rows: int, size: int) -> None:
+        """Count what a commit stored."""
+        self.stored_rows += rows
+        self.stored_bytes += size
+
+    def summary(self, tables: int) -> None:
+        """Say what the whole run did."""
+        self._logger.info(
+            "%s; committed %s records to %d %s, %.1f MB compressed",
+            self._so_far(time.monotonic()),
+            f"{self.stored_rows:,}",
+            tables,
+            "table" if tables == 1 else "tables",
+            self.stored_bytes / 1e6,
+        )
+
+    def _so_far(self, now: float) -> str:
+        seconds = max(now - self._started, 1e-6)
+        return (
+            f"{self.records:,} records, {self.bytes / 1e6:,.1f} MB in {seconds:,.1f} s "
+            f"({self.records / seconds:,.0f} records/s)"
+        )

@@ -1,0 +1,231 @@
+"""One run of the target: lines to blocks, blocks to transactions, and STATE only after both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from singerlake.format import times
+from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.names import TableName
+from singerlake.format.schema_hash import schema_hash
+from singerlake.lake import Lake
+from singerlake.transactions.commit import new_writer_id
+from singerlake.transactions.staging import FILE_BYTES, StagedTable
+from singerlake.transactions.writer import TableWriter, WriteOptions
+from target_singerlake.buffer import BLOCK_BYTES, Press, StreamBuffer
+from target_singerlake.progress import Progress
+
+BUFFER_BYTES = 40 * 1024 * 1024
+"""Lines kept over all streams before the longest buffers are cut to blocks early."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run behaves; the target's settings of the same names say more.
+
+    Attributes:
+        tap_id: Whose streams these are.
+        block_rows: Rows in a block.
+        file_bytes: Compressed size of a file.
+        commit_bytes: Input gathered before a STATE commits.
+        commit_seconds: Time passed before a STATE commits.
+        atomic: Commit only at the end of the run.
+        write: How tables are written.
+    """
+
+    tap_id: str
+    block_rows: int = 25_000
+    file_bytes: int = FILE_BYTES
+    commit_bytes: int = 1024**3
+    commit_seconds: float = 300.0
+    atomic: bool = False
+    write: WriteOptions = field(default_factory=WriteOptions)
+
+
+class _Stream:
+    """What a run holds of one stream."""
+
+    def __init__(self, writer: TableWriter, table: TableName) -> None:
+        self.writer = writer
+        self.table = table
+        self.schema_hash = ""
+        self.schema = SchemaEntry({})
+        self.buffer = StreamBuffer(b"")
+        self.staged: StagedTable | None = None
+        self.bytes = 0
+
+
+class Run:
+    """Gathers, commits, acknowledges.
+
+    Args:
+        lake: Where to.
+        options: How.
+        emit: Takes each STATE value once everything before it is committed.
+        progress: Counts.
+        check: Called between tables of a commit; may raise to end the run.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        options: RunOptions,
+        *,
+        emit: Callable[[bytes], None],
+        progress: Progress,
+        check: Callable[[], None],
+    ) -> None:
+        self._lake = lake
+        self._options = options
+        self._emit = emit
+        self._progress = progress
+        self._check = check
+        self._writer_id = new_writer_id()
+        self._streams: dict[str, _Stream] = {}
+        self._press = Press()
+        self._buffered = 0
+        self._gathered = 0
+        self._committed_at = time.monotonic()
+        self._state: bytes | None = None
+        self._written = 0
+        self.committed: dict[TableName, int] = {}
+
+    def set_schema(self, name: str, line: bytes, schema: SchemaEntry) -> None:
+        """Put a SCHEMA line into effect.
+
+        Args:
+            name: The stream.
+            line: The line without its newline; blocks from now on begin with it.
+            schema: What it says.
+
+        Raises:
+            InvalidNameError: The stream's name or the schema has no place in a lake.
+        """
+        stream = self._streams.get(name)
+        if stream is None:
+            table = TableName(self._options.tap_id, name)
+            _ = table.folder  # raises for a name that has no place, before anything is written
+            writer = self._lake.table(table).writer(self._options.write, self._writer_id)
+            stream = self._streams[name] = _Stream(writer, table)
+        if stream.buffer.schema_line == line + b"\n":
+            return
+        self._cut(stream)
+        stream.buffer.schema_line = line + b"\n"
+        stream.schema_hash = schema_hash(schema.schema, schema.key_properties)
+        stream.schema = schema
+        self._staged(stream)
+
+    def add_records(self, name: str, lines: list[bytes]) -> None:
+        """Append RECORD lines of a stream whose schema is set.
+
+        Args:
+            name: The stream.
+            lines: Without newlines, valid, each with its ``time_extracted``.
+        """
+        stream = self._streams[name]
+        buffer = stream.buffer
+        before = buffer.size
+        room = self._options.block_rows - buffer.rows
+        while len(lines) >= room:
+            if room > 0:
+                buffer.add_records(lines[:room])
+            lines = lines[room:]
+            self._add_size(stream, buffer.size - before)
+            self._cut(stream)
+            before, room = 0, self._options.block_rows
+        if lines:
+            buffer.add_records(lines)
+            self._add_size(stream, buffer.size - before)
+        if buffer.size >= BLOCK_BYTES:
+            self._cut(stream)
+        if self._buffered > BUFFER_BYTES:
+            self._make_room()
+
+    def activate_version(self, name: str, line: bytes, version: int) -> None:
+        """Append an ACTIVATE_VERSION line of a stream whose schema is set."""
+        stream = self._streams[name]
+        stream.buffer.add_activation(line, version)
+        self._add_size(stream, len(line) + 1)
+
+    def state(self, value: bytes) -> None:
+        """Take a STATE's value; it goes out with the next commit."""
+        self._state = value
+        due = (
+            self._gathered >= self._options.commit_bytes
+            or time.monotonic() - self._committed_at >= self._options.commit_seconds
+        )
+        if due and not self._options.atomic:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit everything gathered, one transaction a table, then let the STATE out.
+
+        Raises:
+            SingerlakeError: A table could not be committed. Those before it are, and the
+                STATE stays in, so that a rerun brings the rest.
+        """
+        for stream in self._streams.values():
+            self._cut(stream)
+        self._press.drain()
+        for stream in self._streams.values():
+            self._check()
+            self._commit_stream(stream)
+        self._gathered = 0
+        self._committed_at = time.monotonic()
+        if self._state is not None:
+            self._emit(self._state)
+            self._state = None
+
+    def close(self) -> None:
+        """Drop what was not committed. May be called after :meth:`commit` as well."""
+        self._press.close()
+        for stream in self._streams.values():
+            if stream.staged is not None:
+                stream.staged.discard()
+
+    def _commit_stream(self, stream: _Stream) -> None:
+        if stream.staged is None:
+            return
+        staged = stream.staged
+        metrics = {"input_bytes": stream.bytes}
+        snapshot = stream.writer.commit(staged, metrics=metrics)
+        stream.staged, stream.bytes = None, 0
+        if snapshot is not None:
+            self.committed[stream.table] = snapshot.head
+            self._progress.committed(staged.rows, staged.size)
+
+    def _staged(self, stream: _Stream) -> StagedTable:
+        if stream.staged is None:
+            stream.staged = StagedTable(self._lake.store, stream.table, self._options.file_bytes)
+        stream.staged.set_schema(stream.schema_hash, stream.schema)
+        return stream.staged
+
+    def _add_size(self, stream: _Stream, size: int) -> None:
+        stream.bytes += size
+        self._buffered += size
+        self._gathered += size
+
+    def _cut(self, stream: _Stream) -> None:
+        buffer = stream.buffer
+        if not buffer.size:
+            return
+        staged, hash_ = self._staged(stream), stream.schema_hash
+
+        def done(data: bytes, block: Block) -> None:
+            staged.add(hash_, data, block)
+
+        # Blocks of one writer never share a time, nor go back in it: where the log is lost,
+        # their order is known by it.
+        self._written = max(self._written + 1, times.micros(times.now()))
+        size = buffer.size
+        self._buffered -= size
+        self._press.submit(size, buffer.cut(self._written), done)
+
+    def _make_room(self) -> None:
+        """Cut the longest buffers until half the room is free."""
+        for stream in sorted(self._streams.values(), key=lambda s: -s.buffer.size):
+            if self._buffered <= BUFFER_BYTES // 2:
+                break
+            self._cut(stream)

@@ -1,0 +1,144 @@
+"""The slower way, for streams with a map, flattening or added metadata: through the SDK.
+
+The SDK's mapper changes each record, its sink adds the metadata, and the result is written
+down as a line again. What an SDK sink takes out by itself when metadata is off, such as
+``_sdc_deleted_at``, stays in: without it a delete would be lost.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw
+from singer_sdk import Target
+from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
+from singer_sdk.singerlib.json import deserialize_json, serialize_json
+from singer_sdk.sinks import RecordSink
+
+from singerlake.format import times
+from singerlake.format.log import SchemaEntry
+from target_singerlake.errors import InvalidLineError
+from target_singerlake.run import Run
+from target_singerlake.validation import Validator
+
+
+class MetadataSink(RecordSink):
+    """Adds the SDK's metadata to a schema and to records; writes nothing."""
+
+    def get_validator(self) -> None:
+        """None: records are validated by ``target_singerlake.validation``, as elsewhere."""
+
+    def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
+        """Never called: the lines are written by :class:`SdkWay`."""
+        raise AssertionError("the SDK's own loop is not used")
+
+    def _remove_sdc_metadata_from_schema(self) -> None:
+        """Keep what the tap sent."""
+
+    def metadata_added(self, record: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+        """A record with the metadata, if the settings ask for it."""
+        if self.include_sdc_metadata_properties:
+            self._add_sdc_metadata_to_record(record, message, {})
+        return record
+
+
+class SdkWay:
+    """Maps streams and writes them to a run.
+
+    Args:
+        target: The plugin, for its settings and its mapper.
+        run: Where the lines go.
+        validate: Makes a stream's validator from name, schema and keys.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        run: Run,
+        validate: Callable[[str, dict[str, Any], list[str]], Validator],
+    ) -> None:
+        self._target = target
+        self._run = run
+        self._validate = validate
+        config = target.config
+        self._all = bool(config.get("add_record_metadata") or config.get("flattening_enabled"))
+        self._some = self._all or bool(config.get("stream_maps"))
+        self._sinks: dict[str, MetadataSink] = {}
+        self._validators: dict[str, Validator] = {}
+
+    def takes(self, stream: str, schema: dict[str, Any], keys: list[str]) -> bool:
+        """Whether the settings say something of a stream. Registers it with the mapper."""
+        if not self._some:
+            return False
+        mapper = self._target.mapper
+        mapper.register_raw_stream_schema(stream, schema, keys)
+        maps = mapper.stream_maps[stream]
+        return self._all or len(maps) != 1 or not isinstance(maps[0], SameRecordTransform)
+
+    def schema(self, stream: str) -> None:
+        """Put the mapped schemas of a stream into effect."""
+        for stream_map in self._target.mapper.stream_maps[stream]:
+            if isinstance(stream_map, RemoveRecordTransform):
+                continue
+            alias = stream_map.stream_alias
+            keys = list(stream_map.transformed_key_properties or [])
+            sink = MetadataSink(
+                target=self._target,
+                stream_name=alias,
+                schema=copy.deepcopy(stream_map.transformed_schema),
+                key_properties=keys,
+            )
+            schema = json.loads(serialize_json(sink.schema))
+            line = serialize_json(
+                {"type": "SCHEMA", "stream": alias, "schema": schema, "key_properties": keys}
+            )
+            self._sinks[alias] = sink
+            self._validators[alias] = self._validate(alias, schema, keys)
+            self._run.set_schema(alias, line.encode("utf-8"), SchemaEntry(schema, keys))
+
+    def record(self, line: bytes, number: int) -> None:
+        """Map one RECORD line.
+
+        Args:
+            line: As it arrived.
+            number: Its line number, for errors.
+
+        Raises:
+            InputError: What the map makes of it is not valid.
+        """
+        message = deserialize_json(line)
+        if not isinstance(message["record"], dict):
+            raise InvalidLineError(f"line {number} holds no object as its record")
+        for stream_map in self._target.mapper.stream_maps[message["stream"]]:
+            record = stream_map.transform(copy.copy(message["record"]))
+            if record is None:
+                continue  # filtered out, or the whole stream is
+            alias = stream_map.stream_alias
+            sink = self._sinks[alias]
+            text = serialize_json(sink.metadata_added(record, message)).encode("utf-8")
+            self._validators[alias].check(Raw(text), number)
+            self._run.add_records(alias, [_line(alias, text, message)])
+
+    def activate_version(self, stream: str, version: int) -> None:
+        """Pass an ACTIVATE_VERSION on to what a stream is mapped to."""
+        for stream_map in self._target.mapper.stream_maps[stream]:
+            if not isinstance(stream_map, RemoveRecordTransform):
+                alias = stream_map.stream_alias
+                line = {"type": "ACTIVATE_VERSION", "stream": alias, "version": version}
+                self._run.activate_version(alias, serialize_json(line).encode("utf-8"), version)
+
+
+def _line(alias: str, record: bytes, message: dict[str, Any]) -> bytes:
+    stamp = message.get("time_extracted") or message["record"].get("_sdc_extracted_at")
+    instant = times.parse(stamp) if isinstance(stamp, str) else None
+    tail = {"time_extracted": times.iso(instant or times.now())}
+    if message.get("version") is not None:
+        tail = {"version": message["version"], **tail}
+    return b'{"type": "RECORD", "stream": %b, "record": %b, %b' % (
+        json.dumps(alias).encode("ascii"),
+        record,
+        json.dumps(tail).encode("ascii")[1:],
+    )

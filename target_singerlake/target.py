@@ -1,0 +1,137 @@
+"""target-singerlake: Singer messages into a lake."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from types import FrameType
+from typing import IO, Any, ClassVar
+
+from singer_sdk import Target
+from singer_sdk.helpers.capabilities import (
+    CapabilitiesEnum,
+    PluginCapabilities,
+    TargetCapabilities,
+)
+
+from singerlake.errors import SingerlakeError
+from singerlake.lake import Lake
+from target_singerlake import settings
+from target_singerlake.intake import Intake
+from target_singerlake.interrupts import Interrupts
+from target_singerlake.progress import Progress
+from target_singerlake.reader import ChunkReader
+from target_singerlake.run import Run
+from target_singerlake.sdk_way import MetadataSink, SdkWay
+from target_singerlake.validation import Validator
+
+logger = logging.getLogger("target-singerlake")
+
+
+class TargetSingerlake(Target):
+    """Keeps every Singer message in a lake of versioned tables."""
+
+    name = "target-singerlake"
+    package_name = "singerlake"
+    config_jsonschema: ClassVar[dict[str, Any]] = settings.SETTINGS.to_dict()
+    default_sink_class = MetadataSink
+    capabilities: ClassVar[list[CapabilitiesEnum]] = [
+        PluginCapabilities.ABOUT,
+        PluginCapabilities.STREAM_MAPS,
+        PluginCapabilities.FLATTENING,
+        PluginCapabilities.STRUCTURED_LOGGING,
+        PluginCapabilities.ACTIVATE_VERSION,
+        TargetCapabilities.VALIDATE_RECORDS,
+    ]
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._interrupts = Interrupts()
+        kwargs["message_reader"] = ChunkReader(self._interrupts.interruptible)
+        super().__init__(**kwargs)
+        self._progress = Progress(logger)
+        self._run: Run | None = None
+
+    @classmethod
+    def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
+        """Add the SDK's own settings, but for those that mean nothing here."""
+        super().append_builtin_config(config_jsonschema)
+        for name in ("load_method", "batch_size_rows", "process_activate_version_messages"):
+            config_jsonschema["properties"].pop(name, None)
+
+    def process_lines(self, file_input: IO[str] | None) -> Counter[str]:  # type: ignore[misc]
+        """Take all input. Final in the SDK, whose way is one dictionary for each line.
+
+        Raises:
+            InputError: A line cannot be accepted.
+            SingerlakeError: The lake refused.
+        """
+        intake = self._begin()
+        try:
+            for data in self.message_reader.chunks(file_input):  # type: ignore[attr-defined]
+                intake.feed(data)
+        except BaseException:
+            self._end()
+            raise
+        return intake.counts
+
+    def process_endofpipe(self) -> None:
+        """Commit what is left and let the last STATE out."""
+        assert self._run is not None, "process_lines comes first"  # noqa: S101
+        run = self._run
+        try:
+            run.commit()
+        finally:
+            self._end()
+        self._progress.summary(len(run.committed))
+
+    def _begin(self) -> Intake:
+        options = settings.run_options(self.config, self._interrupts.interruptible)
+        lake = Lake.open(
+            settings.lake_uri(self.config), settings.store_options(self.config), create=True
+        )
+        run = Run(
+            lake,
+            options,
+            emit=_emit,
+            progress=self._progress,
+            check=self._interrupts.check,
+        )
+        self._run = run
+        return Intake(run, SdkWay(self, run, self._validator), self._progress, self._validator)
+
+    def _end(self) -> None:
+        if self._run is not None:
+            self._run.close()
+            self._run = None
+
+    def _validator(self, stream: str, schema: dict[str, Any], keys: list[str]) -> Validator:
+        return Validator(
+            stream,
+            schema,
+            keys,
+            records=self.config.get("validate_records", True),
+            formats=self.config["validate_formats"],
+        )
+
+    def _handle_termination(self, signum: int, frame: FrameType | None) -> None:
+        """End at the next safe place, where the SDK would drain and put out STATE."""
+        self._interrupts.handle(signum, frame)
+
+
+def _emit(value: bytes) -> None:
+    sys.stdout.write(value.decode("utf-8") + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Run the command line; one plain line for what is the user's to mend."""
+    try:
+        TargetSingerlake.cli()
+    except SingerlakeError as error:
+        logger.error("%s", error)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
