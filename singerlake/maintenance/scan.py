@@ -10,12 +10,13 @@ import msgspec
 from singerlake import FORMAT
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
-from singerlake.format import names, times
+from singerlake.format import times
 from singerlake.format.log import Block, Entry, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.storage.base import Listed, Store
 from singerlake.transactions.commit import SOFTWARE
+from singerlake.transactions.files import data_files
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -70,11 +71,29 @@ def read_files(store: Store, table: TableName) -> Snapshot | None:
     return snapshot.applied(entry)
 
 
-def adopting_entry(store: Store, table: TableName) -> Entry | None:
-    """The transaction that takes all of a table's files in, ready to be committed."""
+def adopting_entry(
+    store: Store,
+    table: TableName,
+    *,
+    known: frozenset[tuple[str, int]] = frozenset(),
+    include_locked: bool = False,
+) -> Entry | None:
+    """The transaction that takes a table's files in, ready to be committed as number 1.
+
+    Args:
+        store: The lake's store.
+        table: The table.
+        known: Blocks that log entries still name, as file and offset; left out.
+        include_locked: Whether to take in folders with a writer's lock in them too.
+
+    Raises:
+        DamagedError: A file is not made of blocks.
+    """
     found: list[tuple[int, Block, SchemaEntry]] = []
-    for listed in _data_files(store, table):
-        found.extend(_blocks_of(store, table, listed))
+    for listed in data_files(store, table, include_locked=include_locked):
+        found.extend(_blocks_of(store, listed, listed.key[len(table.folder) :]))
+    schemas = {block.schema_hash: schema for _, block, schema in found}
+    found = [item for item in found if (item[1].file, item[1].offset) not in known]
     if not found:
         return None
     found.sort(key=lambda item: (item[0], item[1].file, item[1].offset))
@@ -91,31 +110,15 @@ def adopting_entry(store: Store, table: TableName) -> Entry | None:
         time=times.iso(times.now()),
         software=SOFTWARE,
         schema_hash=blocks[-1].schema_hash,
-        schemas={block.schema_hash: schema for _, block, schema in found},
+        schemas=schemas,
         blocks=blocks,
     )
 
 
-def _data_files(store: Store, table: TableName) -> Iterator[Listed]:
-    listing = list(store.list(table.folder))
-    locked = {
-        item.key.rsplit("/", 1)[0] for item in listing if item.key.endswith("/singerlake.lock")
-    }
-    for item in listing:
-        folder, _, name = item.key[len(table.folder) :].partition("/")
-        if not names.is_schema_folder(folder) or not names.is_data_file(name) or "/" in name:
-            continue
-        if f"{table.folder}{folder}" in locked:
-            logger.warning("left out %s: a writer's lock lies beside it", item.key)
-            continue
-        yield item
-
-
 def _blocks_of(
-    store: Store, table: TableName, listed: Listed
+    store: Store, listed: Listed, file: str
 ) -> Iterator[tuple[int, Block, SchemaEntry]]:
     offset = 0
-    file = listed.key[len(table.folder) :]
     while offset < listed.size:
         where = f"{listed.key} at byte {offset}"
         head = format_block.header(

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from singerlake import FORMAT
-from singerlake.errors import OutcomeUnknownError, SingerlakeError
+from singerlake.errors import DamagedError, OutcomeUnknownError, SingerlakeError
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.storage.base import Store
-from singerlake.transactions import derived, log
+from singerlake.transactions import derived, files, log
 from singerlake.transactions.commit import SOFTWARE, commit, new_writer_id
 from singerlake.transactions.lock import WriterLock
 from singerlake.transactions.snapshot import Snapshot
@@ -80,6 +80,7 @@ class TableWriter:
         Raises:
             LockTimeoutError: Another writer of the schema did not finish in time.
             ConflictError: The lock was lost before the commit.
+            DamagedError: The table's log is lost or cannot be read.
             StoreError: The store refused. What is not certain to be in the log was deleted
                 again, except after an ``OutcomeUnknownError``.
         """
@@ -111,7 +112,16 @@ class TableWriter:
     def _read(self) -> Snapshot:
         if self._snapshot is not None:
             return log.refresh(self._store, self._snapshot)
-        return log.read_snapshot(self._store, self._table) or Snapshot(self._table)
+        snapshot = log.read_snapshot(self._store, self._table)
+        if snapshot is None:
+            # A first transaction on top of files whose log is lost would hide their rows.
+            if next(files.data_files(self._store, self._table), None) is not None:
+                raise DamagedError(
+                    f"{self._table} has files but neither log nor manifest: make them again "
+                    f"first, with: singerlake rebuild {self._table}"
+                )
+            snapshot = Snapshot(self._table)
+        return snapshot
 
     def _lock(self, stack: ExitStack, schema_hash: str) -> WriterLock:
         lock = WriterLock(
