@@ -143,7 +143,7 @@ def catalogue(tap: str) -> str:
 
 
 def file_name(base: str, attempt: int) -> str:
-    """A data file's name; from the second attempt on with ``-2``, ``-3``, …"""
+    """A data file's name; from the second attempt on it ends in ``-2``, ``-3`` and so on."""
     return f"{base}{SUFFIX}" if attempt == 1 else f"{base}-{attempt}{SUFFIX}"
 
 

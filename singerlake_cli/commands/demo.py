@@ -1,0 +1,168 @@
+"""singerlake demo: the whole road once, on this machine, with nothing but what is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from singerlake.errors import SingerlakeError, UsageError
+from singerlake_cli import demo_messages
+
+_COUNT = (
+    "count(*) as orders, round(sum(total), 2) as total, count_if(status = 'shipped') as shipped"
+)
+COMPARE = (
+    f"select 'version 1' as state, {_COUNT} from tap_shop.orders.1 "
+    f"union all select 'now', {_COUNT} from tap_shop.orders"
+)
+WITH_COUPON = (
+    "select o.id, c.name, c.city, o.total, o.coupon from tap_shop.orders o "
+    "join tap_shop.customers c on c.id = o.customer_id where o.coupon is not null "
+    "order by o.id limit 5"
+)
+
+
+@click.command("demo")
+@click.argument("folder", default="singerlake-demo", type=click.Path(path_type=Path))
+def command(folder: Path) -> None:
+    """Sync, freeze, sync again, query and read back, in a new FOLDER.
+
+    Needs no network. Leaves a real lake behind to look into; every command it runs is shown,
+    and can be run again from within the folder.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty: name another folder, or delete it first")
+    folder.mkdir(parents=True, exist_ok=True)
+    os.chdir(folder)
+    os.environ.pop("SINGERLAKE_LAKE", None)
+    _write_inputs()
+    try:
+        _story()
+    except subprocess.CalledProcessError as error:
+        raise SingerlakeError(
+            f"{shlex.join(error.cmd)} ended with exit code {error.returncode}:\n{error.stderr}"
+        ) from error
+    _say("Done. The lake is yours to look into:")
+    click.echo(f"  cd {shlex.quote(str(folder))} && singerlake ls\n")
+
+
+def _write_inputs() -> None:
+    for name, messages in (
+        ("monday", demo_messages.monday()),
+        ("tuesday", demo_messages.tuesday()),
+    ):
+        text = "".join(f"{message}\n" for message in messages)
+        Path(f"{name}.jsonl").write_text(text, encoding="utf-8")
+    Path("target.json").write_text(json.dumps({"lake": "lake", "tap_id": "tap-shop"}) + "\n")
+    Path("tap.json").write_text(json.dumps({"lake": "lake", "tap_id": "tap-shop"}) + "\n")
+
+
+def _story() -> None:
+    _say("Monday: a tap's messages go into a lake (two streams, 1,100 records)")
+    _pipe("target-singerlake", ["--config", "target.json"], "monday.jsonl", "state.json")
+    _cli("ls")
+    _say("Keep this state: version 1 of the orders, for ever")
+    _cli("freeze", "tap-shop.orders", "--label", "monday", "--comment", "before the new shop")
+    _cli("query", COMPARE)
+    _say("Tuesday: updates, deletes, new rows, and a column that was not there before")
+    _pipe("target-singerlake", ["--config", "target.json"], "tuesday.jsonl", "state.json")
+    _say("The table has moved, version 1 has not")
+    _cli("query", COMPARE)
+    _cli("query", WITH_COUPON)
+    _cli("history", "tap-shop.orders")
+    _cli("versions", "tap-shop.orders")
+    _say("Back out: every record, byte for byte, into any Singer target")
+    _pipe("tap-singerlake", ["--config", "tap.json"], None, "everything.jsonl")
+    _count("everything.jsonl")
+    _compare()
+    _keep_state("everything.jsonl", "tap-state.json")
+    _say("And again from where it left off: nothing new, so no record comes")
+    _pipe(
+        "tap-singerlake", ["--config", "tap.json", "--state", "tap-state.json"], None, "new.jsonl"
+    )
+    _count("new.jsonl")
+
+
+def _say(text: str) -> None:
+    click.echo()
+    click.secho(text, bold=True)
+
+
+def _show(command: str) -> None:
+    click.secho(f"$ {command}", fg="cyan")
+
+
+def _cli(*args: str) -> None:
+    from singerlake_cli.main import cli
+
+    _show(shlex.join(["singerlake", *args]))
+    code = cli.main(args=list(args), prog_name="singerlake", standalone_mode=False)
+    if code:
+        raise SingerlakeError(f"singerlake {args[0]} ended with exit code {code}")
+
+
+def _pipe(plugin: str, args: list[str], source: str | None, to: str) -> None:
+    """Run a plugin as its own process, as a pipeline does."""
+    _show(
+        shlex.join([plugin, *args]) + (f" < {source}" if source else "") + f" > {shlex.quote(to)}"
+    )
+    with Path(source or os.devnull).open("rb") as stdin, Path(to).open("wb") as stdout:
+        done = subprocess.run(
+            [*_program(plugin), *args],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            check=True,
+            text=True,
+            env={**os.environ, "LOGLEVEL": "INFO"},
+        )
+    for line in done.stderr.splitlines()[-1:]:
+        click.echo(f"  {line.rsplit('| ', 1)[-1]}")
+
+
+def _program(plugin: str) -> list[str]:
+    beside = Path(sys.executable).with_name(plugin)
+    if beside.exists():
+        return [str(beside)]
+    found = shutil.which(plugin)
+    return [found] if found else [sys.executable, "-m", plugin.replace("-", "_")]
+
+
+def _types(lines: Iterable[str]) -> Counter[str]:
+    return Counter(json.loads(line)["type"] for line in lines)
+
+
+def _count(path: str) -> None:
+    with Path(path).open(encoding="utf-8") as lines:
+        counts = _types(lines)
+    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in ("SCHEMA", "RECORD", "STATE"))
+    click.echo(f"  {path}: {told}")
+
+
+def _compare() -> None:
+    """Hold what came out against what went in; the demo fails where they differ."""
+    went_in = [line for day in ("monday", "tuesday") for line in _records(f"{day}.jsonl")]
+    if sorted(_records("everything.jsonl")) != sorted(went_in):
+        raise SingerlakeError("what came out of the lake is not what went in")
+    click.echo(f"  all {len(went_in):,} RECORD lines are the same bytes that went in")
+
+
+def _records(path: str) -> list[bytes]:
+    with Path(path).open("rb") as lines:
+        return [line for line in lines if line.startswith(b'{"type": "RECORD"')]
+
+
+def _keep_state(path: str, to: str) -> None:
+    with Path(path).open(encoding="utf-8") as lines:
+        states = [message for line in lines if (message := json.loads(line))["type"] == "STATE"]
+    Path(to).write_text(json.dumps(states[-1]["value"]) + "\n", encoding="utf-8")
+    click.echo(f"  its last STATE, kept as {to}, as a pipeline runner does")

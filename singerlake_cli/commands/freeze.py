@@ -1,0 +1,58 @@
+"""singerlake freeze: give a table's state a number for ever."""
+
+from __future__ import annotations
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake_cli import output
+from singerlake_cli.shared import Shared, spark_options, start_spark
+
+
+@click.command("freeze")
+@click.argument("table")
+@click.option("--label", metavar="TEXT", help="A name that can stand for the number.")
+@click.option("--comment", metavar="TEXT", help="Why; kept with the version.")
+@click.option(
+    "--at",
+    type=click.IntRange(min=1),
+    metavar="TRANSACTION",
+    help="An earlier transaction.  [default: the last]",
+)
+@spark_options
+@click.pass_obj
+def command(
+    shared: Shared,
+    table: str,
+    label: str | None,
+    comment: str | None,
+    at: int | None,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Freeze a new version of a TABLE (a Spark job).
+
+    The version is a number that means this state for ever, with its row count and a
+    fingerprint of its content. Nothing renumbers, moves or deletes it.
+
+    \b
+    singerlake freeze tap-shop.orders
+    singerlake freeze tap-shop.orders --label 2026-q3 --comment "as reported"
+    singerlake freeze tap-shop.orders --at 17
+    """
+    found, ref = shared.lake().find(table)
+    if ref.version is not None:
+        raise UsageError(f"{ref} is frozen already; to freeze an earlier state use --at")
+    found.snapshot().summary(at) if at is not None else None
+    from singerlake.spark.freeze import freeze
+
+    with output.working(f"freezing {ref.table}"):
+        version = freeze(start_spark(master, conf), found, at=at, label=label, comment=comment)
+    if shared.json:
+        output.print_json(version)
+        return
+    name = f" ({version.label})" if version.label else ""
+    click.echo(
+        f"{ref.table} version {version.number}{name}: {version.rows:,} rows, transaction "
+        f"{version.transaction}, fingerprint {version.fingerprint}"
+    )

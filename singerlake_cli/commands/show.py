@@ -1,0 +1,93 @@
+"""singerlake show: one table in detail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from singerlake.format.log import SchemaEntry
+from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli import output
+from singerlake_cli.shared import Shared
+
+
+@click.command("show")
+@click.argument("table")
+@click.pass_obj
+def command(shared: Shared, table: str) -> None:
+    """Show a TABLE: its columns, sizes and versions.
+
+    \b
+    singerlake show tap-shop.orders
+    singerlake show tap-shop.orders.2     (as of version 2)
+    """
+    found, ref = shared.lake().find(table)
+    snapshot = found.snapshot_at(ref.version)
+    facts = _facts(str(ref), snapshot)
+    if shared.json:
+        output.print_json(
+            {**facts, "schema": snapshot.schema.schema, "table_versions": snapshot.frozen}
+        )
+        return
+    for label, value in _lines(facts):
+        click.echo(f"{label:<14}{value}")
+    output.print_table(
+        None,
+        ("column", "type", "key"),
+        [(name, kind, "key" if key else "") for name, kind, key in columns(snapshot.schema)],
+    )
+
+
+def _facts(name: str, snapshot: Snapshot) -> dict[str, Any]:
+    files = {block.file for block in snapshot.blocks}
+    return {
+        "table": name,
+        "transaction": snapshot.head,
+        "schema_hash": snapshot.schema_hash,
+        "schemas": list(snapshot.schemas),
+        "key_properties": snapshot.schema.key_properties,
+        "records": sum(block.rows for block in snapshot.blocks),
+        "blocks": len(snapshot.blocks),
+        "files": len(files),
+        "bytes": sum(block.length for block in snapshot.blocks),
+        "uncompressed_bytes": sum(block.bytes for block in snapshot.blocks),
+        "first": next((b.first for b in snapshot.blocks if b.first), None),
+        "last": next((b.last for b in reversed(snapshot.blocks) if b.last), None),
+        "changed": snapshot.transactions[-1].time if snapshot.transactions else None,
+        "versions": len(snapshot.frozen),
+    }
+
+
+def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    stored, raw = facts["bytes"], facts["uncompressed_bytes"]
+    return [
+        ("table", facts["table"]),
+        ("transaction", f"{facts['transaction']}, {output.ago(facts['changed'] or '')}"),
+        (
+            "stored",
+            f"{facts['records']:,} records in {facts['blocks']:,} blocks, "
+            f"{facts['files']:,} files, {output.size(stored)} ({output.size(raw)} unpacked)",
+        ),
+        ("extracted", f"{facts['first'] or '–'} to {facts['last'] or '–'}"),
+        ("schema", f"{facts['schema_hash']}, number {len(facts['schemas'])} of this table"),
+        ("versions", str(facts["versions"] or "none yet")),
+    ]
+
+
+def columns(schema: SchemaEntry) -> list[tuple[str, str, bool]]:
+    """Name, JSON type and whether it is a key, of every property."""
+    return [
+        (name, _type(sub), name in schema.key_properties)
+        for name, sub in schema.schema.get("properties", {}).items()
+    ]
+
+
+def _type(schema: Any) -> str:
+    if not isinstance(schema, dict):
+        return "any"
+    if "anyOf" in schema:
+        return " or ".join(_type(branch) for branch in schema["anyOf"])
+    kinds = schema.get("type", "any")
+    text = kinds if isinstance(kinds, str) else " or ".join(kinds)
+    return f"{text} ({schema['format']})" if "format" in schema else text

@@ -1,0 +1,57 @@
+"""singerlake versions: the frozen versions of a table."""
+
+from __future__ import annotations
+
+import click
+
+from singerlake_cli import output
+from singerlake_cli.shared import Shared
+
+
+@click.command("versions")
+@click.argument("table")
+@click.pass_obj
+def command(shared: Shared, table: str) -> None:
+    """List a TABLE's frozen versions.
+
+    \b
+    singerlake versions tap-shop.orders
+    """
+    found, ref = shared.lake().find(table)
+    snapshot = found.snapshot()
+    if ref.version is not None:
+        versions = [snapshot.version(ref.version)]
+    else:
+        versions = snapshot.frozen
+    if shared.json:
+        output.print_json(versions)
+        return
+    rows = [
+        (
+            v.number,
+            v.label,
+            v.transaction,
+            f"{v.rows:,}",
+            v.schema_hash,
+            v.fingerprint[:8],
+            output.clock(v.time),
+            v.by,
+            v.comment,
+        )
+        for v in versions
+    ]
+    columns = (
+        "version>",
+        "label~",
+        "of>",
+        "rows>",
+        "schema",
+        "proof",
+        "frozen (UTC)",
+        "by",
+        "comment~",
+    )
+    note = "of: its transaction · proof: its fingerprint begins so, --output json has all of it"
+    if not rows:
+        note = f"none yet: freeze one with: singerlake freeze {ref.table}"
+    output.print_table(str(ref.table), columns, rows, note)

@@ -1,0 +1,114 @@
+"""What commands print: tables for people, JSON for scripts, progress only on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from singerlake.format import times
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_STEP = 1000
+PIPE_WIDTH = 240
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    data = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    click.echo(data.decode("utf-8"))
+
+
+def print_table(
+    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = ""
+) -> None:
+    """Print a table.
+
+    Args:
+        title: Above it.
+        columns: Headings; one that ends in ``>`` holds numbers, set to the right, and one
+            that ends in ``~`` text that may be folded where the terminal is narrow.
+        rows: Cells; None is shown as a dash.
+        note: A line below it.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    console = _console()
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for column in columns:
+        _add_column(table, column)
+    for row in rows:
+        table.add_row(*(Text("–", "dim") if cell is None else Text(str(cell)) for cell in row))
+    console.print(table)
+    if note:
+        console.print(Text(note, "dim"))
+
+
+def _console() -> Console:
+    """A console as wide as the terminal; where there is none, wide enough to cut nothing."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(highlight=False, width=width)
+
+
+def _add_column(table: Table, heading: str) -> None:
+    right = heading.endswith(">")
+    folds = heading.endswith("~")
+    table.add_column(
+        heading.rstrip(">~"),
+        justify="right" if right else "left",
+        overflow="fold" if folds else "ellipsis",
+        no_wrap=not folds,
+    )
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something long goes on: on stderr, and only on a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
+
+
+def size(count: int) -> str:
+    """Bytes for people: ``51.1 MB``."""
+    value = float(count)
+    for unit in _UNITS:
+        if value < _STEP or unit == _UNITS[-1]:
+            break
+        value /= _STEP
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def ago(stamp: str) -> str:
+    """A time for people: ``5 min ago`` for what is recent, else the day."""
+    instant = times.parse(stamp)
+    if instant is None:
+        return stamp
+    seconds = (datetime.now(tz=timezone.utc) - instant).total_seconds()
+    for limit, length, unit in ((90, 1, "s"), (5400, 60, "min"), (172800, 3600, "h")):
+        if 0 <= seconds < limit:
+            return f"{seconds / length:.0f} {unit} ago"
+    return f"{instant:%Y-%m-%d %H:%M}"
+
+
+def clock(stamp: str) -> str:
+    """A time for people, to the second, in UTC."""
+    instant = times.parse(stamp)
+    return f"{instant:%Y-%m-%d %H:%M:%S}" if instant else stamp

@@ -1,0 +1,64 @@
+"""What all commands are told, and the options that several share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.lake import Lake
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all commands are told.
+
+    Attributes:
+        uri: Where the lake lies.
+        json: Whether to print JSON instead of tables.
+    """
+
+    uri: str
+    json: bool
+
+    def lake(self) -> Lake:
+        """Open the lake.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        return Lake.open(self.uri)
+
+
+def spark_options(command: Command) -> Command:
+    """Add ``--master`` and ``--conf`` to a command that runs on Spark."""
+    master = click.option(
+        "--master", metavar="URL", help="Spark's master.  [default: all cores of this machine]"
+    )
+    conf = click.option(
+        "--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated."
+    )
+    return master(conf(command))
+
+
+def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:
+    """Start Spark, or find the session that runs.
+
+    Raises:
+        UsageError: A setting is not KEY=VALUE.
+        RuntimeMissingError: There is no Java.
+    """
+    settings = {}
+    for text in conf:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise UsageError(f"--conf {text!r} is not KEY=VALUE")
+        settings[key] = value
+    from singerlake.spark.session import session
+
+    return session(master, settings)
