@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake_cli import output
@@ -49,7 +50,7 @@ def command(
     with output.working(f"freezing {ref.table}"):
         version = freeze(start_spark(master, conf), found, at=at, label=label, comment=comment)
     if shared.json:
-        output.print_json(version)
+        output.print_json(structs.asdict(version))
         return
     name = f" ({version.label})" if version.label else ""
     click.echo(

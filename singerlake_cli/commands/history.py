@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
+from msgspec import structs
 
 from singerlake.lake import Table
 from singerlake.transactions.log import read_entry
@@ -67,9 +67,9 @@ def command(shared: Shared, table: str, limit: int) -> None:
 def _in_full(table: Table, snapshot: Snapshot, number: int) -> dict[str, Any]:
     """A transaction as the log has it, or as the manifest does where the entry is lost."""
     entry = read_entry(table.store, table.name, number)
-    known: dict[str, Any] = msgspec.to_builtins(snapshot.summary(number))
+    known: dict[str, Any] = structs.asdict(snapshot.summary(number))
     if entry is not None:
         known |= {"metadata": entry.metadata, "metrics": entry.metrics}
         if entry.version is not None:
-            known["version"] = msgspec.to_builtins(entry.version)
+            known["version"] = structs.asdict(entry.version)
     return known

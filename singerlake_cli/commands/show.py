@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from singerlake.format.log import SchemaEntry
 from singerlake.transactions.snapshot import Snapshot
@@ -27,7 +28,11 @@ def command(shared: Shared, table: str) -> None:
     facts = _facts(str(ref), snapshot)
     if shared.json:
         output.print_json(
-            {**facts, "schema": snapshot.schema.schema, "table_versions": snapshot.frozen}
+            {
+                **facts,
+                "schema": snapshot.schema.schema,
+                "table_versions": [asdict(v) for v in snapshot.frozen],
+            }
         )
         return
     for label, value in _lines(facts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from msgspec import structs
 
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
@@ -24,7 +25,7 @@ def command(shared: Shared, table: str) -> None:
     else:
         versions = snapshot.frozen
     if shared.json:
-        output.print_json(versions)
+        output.print_json([structs.asdict(version) for version in versions])
         return
     rows = [
         (

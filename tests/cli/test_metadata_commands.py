@@ -1,0 +1,186 @@
+"""The commands that read metadata only: what they print, and what they do not import."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from singerlake.format.log import Entry, FrozenVersion
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from singerlake.transactions.commit import commit
+from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli.main import COMMANDS, cli
+from tests.build import commit_rows
+
+PROPERTIES = {"id": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}}
+
+
+@pytest.fixture
+def filled(lake: Lake) -> Lake:
+    commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], [{"id": n} for n in range(5)], 2)
+    commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 9}])
+    commit_rows(lake, "tap-shop.public.items", PROPERTIES, [], [{"id": 1}])
+
+    def entry(snapshot: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+        version = FrozenVersion(
+            number=1,
+            transaction=1,
+            schema_hash=snapshot.schema_hash,
+            rows=5,
+            fingerprint="0" * 32,
+            label="first",
+            time=time,
+            by="ada",
+        )
+        return Entry(
+            format=1,
+            number=number,
+            commit=commit_id,
+            operation="freeze",
+            stream="orders",
+            time=time,
+            version=version,
+            metadata={"why": "test"},
+        )
+
+    name = TableName("tap-shop", "orders")
+    commit(lake.store, lake.table(name).snapshot(), entry)
+    return lake
+
+
+def run(lake: Lake, *args: str) -> Result:
+    return CliRunner().invoke(cli, ["--lake", lake.store.uri, *args])
+
+
+def run_json(lake: Lake, *args: str) -> Any:
+    result = run(lake, "--output", "json", *args)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_ls(filled: Lake) -> None:
+    tables = run_json(filled, "ls")
+    assert [(t["table"], t["records"], t["transactions"], t["versions"]) for t in tables] == [
+        ("tap-shop.orders", 6, 3, 1),
+        ("tap-shop.public.items", 1, 1, 0),
+    ]
+    text = run(filled, "ls").stdout
+    assert "tap-shop.orders" in text
+    assert "tap-shop.public.items" in text
+    assert run_json(filled, "ls", "tap-none") == []
+
+
+def test_ls_goes_on_past_a_damaged_table(filled: Lake) -> None:
+    Path(filled.store.uri, "raw/tap-shop/orders/manifest.json").unlink()
+    Path(filled.store.uri, "raw/tap-shop/orders/transactions/000000000001.json").write_text("{")
+    result = run(filled, "ls")
+    assert result.exit_code == 5
+    assert "tap-shop.public.items" in result.stdout
+    assert "000000000001.json cannot be read" in result.stderr
+
+
+def test_show(filled: Lake) -> None:
+    shown = run_json(filled, "show", "tap-shop.orders")
+    assert (shown["records"], shown["blocks"], shown["files"]) == (6, 4, 2)
+    assert run_json(filled, "show", "tap-shop.orders.1")["records"] == 5
+    text = run(filled, "show", "tap-shop.orders").stdout
+    assert "string (date-time)" in text
+    assert run_json(filled, "show", "tap-shop.public.items")["records"] == 1
+
+
+def test_history(filled: Lake) -> None:
+    entries = run_json(filled, "history", "tap-shop.orders")
+    assert [(e["number"], e["operation"], e["rows"]) for e in entries] == [
+        (3, "freeze", 0),
+        (2, "sync", 1),
+        (1, "sync", 5),
+    ]
+    assert entries[0]["metadata"] == {"why": "test"}
+    assert len(run_json(filled, "history", "tap-shop.orders", "--limit", "1")) == 1
+    text = run(filled, "history", "tap-shop.orders", "--limit", "2").stdout
+    assert "1 older" in text
+
+
+def test_history_without_the_log_comes_from_the_manifest(filled: Lake) -> None:
+    Path(filled.store.uri, "raw/tap-shop/orders/transactions/000000000001.json").unlink()
+    assert [e["number"] for e in run_json(filled, "history", "tap-shop.orders")] == [3, 2, 1]
+
+
+def test_versions(filled: Lake) -> None:
+    (version,) = run_json(filled, "versions", "tap-shop.orders")
+    assert (version["number"], version["label"], version["transaction"]) == (1, "first", 1)
+    assert "first" in run(filled, "versions", "tap-shop.orders").stdout
+    assert "singerlake freeze" in run(filled, "versions", "tap-shop.public.items").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["show", "orders"], 2, "tap.stream"),
+        (["show", "tap-shop.nothing"], 3, "it has tap-shop.orders"),
+        (["show", "tap-shop.orders.7"], 3, "it has 1 (first)"),
+        (["freeze", "tap-shop.orders", "--at", "99"], 3, "its last is 3"),
+        (["rebuild"], 2, "--all"),
+        (["nonsense"], 2, "No such command"),
+    ],
+)
+def test_errors_are_one_line_and_an_exit_code(
+    filled: Lake, args: list[str], code: int, says: str
+) -> None:
+    result = run(filled, *args)
+    assert result.exit_code == code
+    assert says in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_no_lake(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["--lake", str(tmp_path / "none"), "ls"])
+    assert result.exit_code == 3
+    assert "SINGERLAKE_LAKE" in result.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_rebuild_all(filled: Lake) -> None:
+    Path(filled.store.uri, "raw/tap-shop/orders/manifest.json").unlink()
+    done = run_json(filled, "rebuild", "--all")
+    assert [d["table"] for d in done] == ["tap-shop.orders", "tap-shop.public.items"]
+    assert Path(filled.store.uri, "raw/tap-shop/orders/manifest.json").exists()
+
+
+def test_help_names_every_command_and_exit_code() -> None:
+    text = CliRunner().invoke(cli, ["--help"]).stdout
+    for name in COMMANDS:
+        assert f"\n  {name} " in text
+    assert "Exit codes" in text
+
+
+@pytest.mark.parametrize("args", [["--help"], ["ls"], ["versions", "tap-shop.orders"]])
+def test_metadata_commands_import_nothing_heavy(filled: Lake, args: list[str]) -> None:
+    """The promise is 0.3 s; what would break it is an import, and that can be tested."""
+    code = (
+        "import sys\n"
+        "from singerlake_cli.main import cli\n"
+        f"cli.main(args={['--lake', filled.store.uri, *args]!r}, standalone_mode=False)\n"
+        "heavy = {'pyspark', 'pyarrow', 'boto3', 'singer_sdk', 'pandas', 'numpy'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_output_into_a_closed_pipe_is_quiet(filled: Lake) -> None:
+    command = f"{sys.executable} -m singerlake_cli.main --lake {filled.store.uri} ls | true"
+    done = subprocess.run(
+        ["bash", "-c", f"{command}; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""

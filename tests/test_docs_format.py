@@ -1,0 +1,80 @@
+"""docs/format.md is the contract: its examples and vectors are held to the code."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import farmhash
+import msgspec
+import pytest
+
+from singerlake import FORMAT
+from singerlake.format import block, log, metadata
+from singerlake.format.names import TableName
+from singerlake.format.schema_hash import canonical, schema_hash
+from singerlake.transactions.snapshot import from_manifest, to_manifest
+
+TEXT = (Path(__file__).parents[1] / "docs" / "format.md").read_text(encoding="utf-8")
+EXAMPLES = dict(re.findall(r"^```json ([a-z-]+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
+VECTORS = re.findall(r"^\| `(\{.*\})` \| (\d+) \| `([0-9a-f]{16})` \| `(.{7})` \|$", TEXT, re.M)
+KINDS = {
+    "log-entry": log.Entry,
+    "frozen-version": log.FrozenVersion,
+    "manifest": metadata.Manifest,
+    "lake": metadata.LakeFile,
+    "lock": metadata.Lock,
+    "index": metadata.IndexMarker,
+}
+
+
+def test_the_format_number_is_the_codes() -> None:
+    assert f"Format number **{FORMAT}**" in TEXT
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_an_example_is_what_the_code_writes(name: str) -> None:
+    example = json.loads(EXAMPLES[name])
+    value = msgspec.json.decode(EXAMPLES[name], type=KINDS[name])
+    written = json.loads(msgspec.json.encode(value))
+    assert {**example, **written} == example, "the code writes something else"
+    left_out = {key: example[key] for key in example.keys() - written.keys()}
+    assert not any(left_out.values()), "the code does not know these"
+
+
+def test_all_kinds_of_file_have_an_example() -> None:
+    assert set(EXAMPLES) == set(KINDS)
+
+
+def test_the_manifest_example_folds_and_unfolds() -> None:
+    manifest = msgspec.json.decode(EXAMPLES["manifest"], type=metadata.Manifest)
+    snapshot = from_manifest(TableName("tap-shop", "orders"), manifest)
+    assert to_manifest(snapshot) == manifest
+
+
+def test_every_field_of_a_log_entry_is_explained() -> None:
+    names = {field.encode_name for field in msgspec.structs.fields(log.Entry)}
+    for name in names - {"writer", "software"}:
+        assert re.search(rf"^\| .*`{name}`", TEXT, re.MULTILINE), name
+
+
+@pytest.mark.parametrize(("text", "nuls", "fingerprint", "name"), VECTORS)
+def test_a_hash_vector(text: str, nuls: str, fingerprint: str, name: str) -> None:
+    value = json.loads(text)
+    assert canonical(value["schema"], value["key_properties"]) == text.encode()
+    assert f"{farmhash.fingerprint64(text.encode() + bytes(int(nuls))):016x}" == fingerprint
+    assert schema_hash(value["schema"], value["key_properties"]) == name
+
+
+def test_there_are_vectors() -> None:
+    assert len(VECTORS) >= 3
+
+
+def test_the_header_is_laid_out_as_the_table_says() -> None:
+    data = block.encode(b"x\n", 7, 123456789)
+    assert data[:12] == b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x18\0"
+    assert data[12:16] == b"SL\x14\0"
+    assert int.from_bytes(data[16:24], "little") == len(data)
+    assert int.from_bytes(data[24:28], "little") == 7
+    assert int.from_bytes(data[28:36], "little") == 123456789
