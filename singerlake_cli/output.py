@@ -67,7 +67,7 @@ def _add_column(table: Table, heading: str) -> None:
     right = heading.endswith(">")
     folds = heading.endswith("~")
     table.add_column(
-        heading.rstrip(">~"),
+        heading[:-1] if right or folds else heading,
         justify="right" if right else "left",
         overflow="fold" if folds else "ellipsis",
         no_wrap=not folds,

@@ -20,17 +20,27 @@ FIRST_ROWS = 1000
 
 
 def first_rows(answer: Answer) -> tuple[list[str], list[list[str | None]], bool]:
-    """Columns, the first rows as text, and whether there are more."""
-    frame = answer.frame
-    rows = frame.limit(FIRST_ROWS + 1).collect()
+    """Headings for ``output.print_table``, the first rows as text, and whether there are more."""
+    rows = answer.first(FIRST_ROWS + 1)
+    headings = [
+        f"{name}>" if _all_numbers([row[place] for row in rows]) else f"{name}~"
+        for place, name in enumerate(answer.columns)
+    ]
     texts = [[_text(value) for value in row] for row in rows[:FIRST_ROWS]]
-    return list(frame.columns), texts, len(rows) > FIRST_ROWS
+    return headings, texts, len(rows) > FIRST_ROWS
+
+
+def _all_numbers(values: list[Any]) -> bool:
+    return all(
+        value is None or (isinstance(value, (int, float, Decimal)) and not isinstance(value, bool))
+        for value in values
+    )
 
 
 def write(answer: Answer, form: str, to: IO[str] | None) -> None:
     """Stream all rows as csv, tsv or jsonl; null is an empty cell."""
     out = to or sys.stdout
-    columns = list(answer.frame.columns)
+    columns = answer.columns
     if form == "jsonl":
         for row in _rows(answer):
             out.write(_json(dict(zip(columns, row, strict=True))) + "\n")
@@ -45,9 +55,9 @@ def write_json(answer: Answer, to: IO[str] | None) -> None:
     out = to or sys.stdout
     read = [
         {"table": str(r.table), "version": r.version, "transaction": r.transaction}
-        for r in answer.read
+        for r in answer.sources
     ]
-    out.write(f'{{"read": {_json(read)},\n "columns": {_json(list(answer.frame.columns))},\n')
+    out.write(f'{{"read": {_json(read)},\n "columns": {_json(answer.columns)},\n')
     out.write(' "rows": [')
     separator = "\n  "
     for row in _rows(answer):
@@ -57,8 +67,7 @@ def write_json(answer: Answer, to: IO[str] | None) -> None:
 
 
 def _rows(answer: Answer) -> Iterator[list[Any]]:
-    # One partition at a time, the next being made meanwhile: never the whole result.
-    for row in answer.frame.toLocalIterator(prefetchPartitions=True):
+    for row in answer.rows():
         yield [plain(value) for value in row]
 
 

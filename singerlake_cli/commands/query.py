@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -57,15 +57,11 @@ def command(
         note = "; ".join(_read(answer))
         if more:
             note = f"the first {len(rows):,} rows; --format csv gives all\n{note}"
-        output.print_table(None, [f"{name}~" for name in columns], rows, note)
+        output.print_table(None, columns, rows, note)
     else:
         results.write(answer, "csv" if form == "table" else form, to)
         click.echo("; ".join(_read(answer)), err=True)
 
 
-def _read(answer: Answer) -> list[Any]:
-    return [
-        f"read {r.table} at transaction {r.transaction}"
-        + (f" (version {r.version})" if r.version is not None else "")
-        for r in answer.read
-    ]
+def _read(answer: Answer) -> list[str]:
+    return [f"read {source}" for source in answer.sources]

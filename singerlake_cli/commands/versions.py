@@ -20,10 +20,7 @@ def command(shared: Shared, table: str) -> None:
     """
     found, ref = shared.lake().find(table)
     snapshot = found.snapshot()
-    if ref.version is not None:
-        versions = [snapshot.version(ref.version)]
-    else:
-        versions = snapshot.frozen
+    versions = snapshot.frozen if ref.version is None else [snapshot.version(ref.version)]
     if shared.json:
         output.print_json([structs.asdict(version) for version in versions])
         return
