@@ -1,0 +1,98 @@
+"""Which tables the settings mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from singerlake.errors import NotFoundError, UsageError
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from tap_singerlake import settings
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A table to read.
+
+    Attributes:
+        table: Which.
+        version: Up to which table version, by number or label; None reads all of it.
+    """
+
+    table: TableName
+    version: str | None
+
+
+def choose(lake: Lake, config: Mapping[str, Any]) -> list[Choice]:
+    """Find the tables to read.
+
+    Raises:
+        NotFoundError: The lake, the tap or a named stream is not there.
+        UsageError: Two taps have a stream of one name, or one stream is asked for at two
+            versions.
+    """
+    tap_id = config.get("tap_id") or None
+    tables = lake.tables(tap_id)
+    if not tables:
+        raise NotFoundError(_nothing(lake, tap_id))
+    everything = settings.table_version(config)
+    entries: Sequence[str] = config.get("streams") or ["*"]
+    pinned: dict[TableName, str | None] = {}
+    for entry in entries:
+        for table, version in _matches(entry, tables).items():
+            before = pinned.setdefault(table, version)
+            if version is not None and before not in (None, version):
+                raise UsageError(
+                    f"streams asks for {table.stream!r} at version {before} and at {version}: "
+                    "keep one of them"
+                )
+            pinned[table] = version or before
+    _check_names(list(pinned))
+    return [Choice(table, version or everything) for table, version in sorted(pinned.items())]
+
+
+def _matches(entry: str, tables: Sequence[TableName]) -> dict[TableName, str | None]:
+    """The tables that one entry of ``streams`` means, with the version it pins.
+
+    As in a table reference, ``orders.2`` is version 2 of ``orders`` where that stream exists,
+    and the stream ``orders.2`` where it does not. A name goes before a pattern, so that a
+    stream whose name has a star in it can be named.
+    """
+    base, dot, last = entry.rpartition(".")
+    version = last if dot and base and last.isascii() and last.isdigit() else None
+    readings: list[tuple[str, str | None]] = [(entry, None)]
+    if version is not None:
+        readings.insert(0, (base, version))
+    for text, pin in readings:
+        if found := {table: pin for table in tables if table.stream == text}:
+            return found
+    for text, pin in reversed(readings):
+        if found := {table: pin for table in tables if fnmatchcase(table.stream, text)}:
+            return found
+    near = ", ".join(sorted({table.stream for table in tables})[:10])
+    raise NotFoundError(f"no stream matches {entry!r} of the setting streams: there are {near}")
+
+
+def _check_names(tables: Sequence[TableName]) -> None:
+    """Two tables of one stream name would be one stream downstream, and share a bookmark."""
+    owners: dict[str, str] = {}
+    for table in tables:
+        other = owners.setdefault(table.stream, table.tap)
+        if other != table.tap:
+            raise UsageError(
+                f"the taps {other!r} and {table.tap!r} both have a stream {table.stream!r}: "
+                "say which one to read with the setting tap_id"
+            )
+
+
+def _nothing(lake: Lake, tap_id: str | None) -> str:
+    taps = ", ".join(lake.taps()[:10])
+    if tap_id is None or not taps:
+        return f"the lake at {lake.store.uri} has no tables yet: sync into it first"
+    return (
+        f"the lake at {lake.store.uri} has nothing of the tap {tap_id!r}: "
+        f"its taps are {taps} (setting tap_id)"
+    )
