@@ -13,7 +13,7 @@ import hashlib
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from singerlake.errors import InvalidNameError, OutcomeUnknownError, StoreError
@@ -44,9 +44,9 @@ _PLAIN_WORDS = {
 def _plain_words(action: str, path: Path) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError as error:
-        raise KeyMissingError(f"{path} is not there") from error
     except OSError as error:
+        if action == "read" and error.errno == errno.ENOENT:
+            raise KeyMissingError(f"{path} is not there") from error
         words = _PLAIN_WORDS.get(error.errno or 0, error.strerror or str(error))
         raise StoreError(f"cannot {action} {path}: {words}") from error
 
@@ -63,6 +63,14 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def _sync_entry(path: Path) -> None:
+    """Make a name durable that was given just now."""
+    try:
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise OutcomeUnknownError(f"{path} may not be durable: {error.strerror}") from error
+
+
 def _make_folder(folder: Path) -> None:
     """Create a folder and its parents, each durable in its own parent."""
     missing: list[Path] = []
@@ -74,6 +82,18 @@ def _make_folder(folder: Path) -> None:
         _sync_folder(path.parent)
 
 
+def _raise_unless_gone(error: OSError) -> None:
+    # os.walk leaves out what it may not read: files would seem to be gone.
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _remove(temporary: Path) -> None:
+    # A leftover in staging harms nobody; what was made of it must not look failed.
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
+
+
 class LocalStaged(Staged):
     """A temporary file in the lake's staging folder, on the file system it will stay on."""
 
@@ -83,7 +103,9 @@ class LocalStaged(Staged):
 
     def write(self, data: bytes) -> None:
         # Opened anew for each block: a run with thousands of streams holds no descriptors.
-        with _plain_words("write", self._path), self._path.open("ab") as file:
+        with _plain_words("write", self._path), self._path.open("r+b") as file:
+            # Not to the file's end: a write that failed half-way may be repeated.
+            file.seek(self.size)
             file.write(data)
         self.size += len(data)
 
@@ -93,10 +115,7 @@ class LocalStaged(Staged):
         self._store.link(self._path, key)
 
     def discard(self) -> None:
-        try:
-            self._path.unlink(missing_ok=True)
-        except OSError:
-            pass  # a leftover in staging harms nobody; vacuum removes it
+        _remove(self._path)
 
 
 class LocalStore(Store):
@@ -133,10 +152,7 @@ class LocalStore(Store):
                 os.link(source, path)
             except FileExistsError as error:
                 raise KeyExistsError(f"{path} is taken") from error
-        try:
-            _sync_folder(path.parent)
-        except OSError as error:
-            raise OutcomeUnknownError(f"{path} may not be durable: {error.strerror}") from error
+        _sync_entry(path)
 
     def _write_temporary(self, data: bytes) -> Path:
         path = self.temporary()
@@ -146,7 +162,7 @@ class LocalStore(Store):
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException:
-            path.unlink(missing_ok=True)
+            _remove(path)
             raise
         return path
 
@@ -159,14 +175,19 @@ class LocalStore(Store):
     def get_range(self, key: str, offset: int, length: int) -> bytes:
         path = self._path(key)
         with _plain_words("read", path), path.open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), length, offset)
+            # One call gives at most 2 GiB, and may give less.
+            pieces: list[bytes] = []
+            while length > 0 and (piece := os.pread(file.fileno(), length, offset)):
+                pieces.append(piece)
+                offset, length = offset + len(piece), length - len(piece)
+            return b"".join(pieces)
 
     def put_if_absent(self, key: str, data: bytes) -> str:
         temporary = self._write_temporary(data)
         try:
             self.link(temporary, key)
         finally:
-            temporary.unlink(missing_ok=True)
+            _remove(temporary)
         return _etag(data)
 
     def replace(self, key: str, data: bytes, etag: str | None) -> str:
@@ -179,10 +200,10 @@ class LocalStore(Store):
                     present = path.read_bytes() if path.is_file() else None
                     if present is None or _etag(present) != etag:
                         raise KeyExistsError(f"{path} was changed by another")
-                os.replace(temporary, path)
-                _sync_folder(path.parent)
+                temporary.replace(path)
+                _sync_entry(path)
         finally:
-            temporary.unlink(missing_ok=True)
+            _remove(temporary)
         return _etag(data)
 
     @contextmanager
@@ -200,7 +221,7 @@ class LocalStore(Store):
         found: list[Listed] = []
         base = self._path(prefix.rstrip("/"))
         with _plain_words("list", base):
-            for folder, _, names in os.walk(base):
+            for folder, _, names in os.walk(base, onerror=_raise_unless_gone):
                 for name in names:
                     path = Path(folder, name)
                     try:
@@ -214,9 +235,11 @@ class LocalStore(Store):
     def folders(self, prefix: str) -> Sequence[str]:
         base = self._path(prefix.rstrip("/"))
         with _plain_words("list", base):
-            if not base.is_dir():
+            try:
+                entries = [*os.scandir(base)]
+            except FileNotFoundError:
                 return []
-            return sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
+            return sorted(entry.name for entry in entries if entry.is_dir())
 
     def stage(self) -> Staged:
         return LocalStaged(self)

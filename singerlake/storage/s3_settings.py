@@ -1,0 +1,66 @@
+"""How a lake on S3 is named and reached, checked before anything is sent."""
+
+from __future__ import annotations
+
+import re
+
+from singerlake.errors import UsageError
+from singerlake.storage import StoreOptions
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+
+
+def check(options: StoreOptions) -> None:
+    """Refuse settings that cannot work, without repeating a secret.
+
+    Raises:
+        UsageError: They are not complete, or not fit to be sent.
+    """
+    named = {
+        "aws_access_key_id": options.access_key_id,
+        "aws_secret_access_key": options.secret_access_key,
+        "aws_session_token": options.session_token,
+    }
+    for name, value in named.items():
+        # Such a value would go into a header, where boto3's error message quotes it whole.
+        if value is not None and (not value.isprintable() or " " in value or not value):
+            raise UsageError(f"{name} is empty, or has a space or line break in it: set it again")
+    if (options.access_key_id is None) != (options.secret_access_key is None):
+        raise UsageError("aws_access_key_id and aws_secret_access_key go together: set both")
+    if options.session_token is not None and options.access_key_id is None:
+        raise UsageError("aws_session_token needs aws_access_key_id and aws_secret_access_key")
+    endpoint = options.endpoint_url
+    if endpoint is not None:
+        if "@" in endpoint:
+            raise UsageError("aws_endpoint_url must not hold a user or password")
+        if not re.match(r"https?://[^/]", endpoint):
+            raise UsageError(f"aws_endpoint_url {endpoint!r} must begin with http:// or https://")
+
+
+def split(uri: str) -> tuple[str, str]:
+    """Bucket and prefix (without slashes at its ends) of ``s3://bucket/prefix``.
+
+    Raises:
+        UsageError: It is not of this form.
+    """
+    bucket, _, prefix = uri.partition("://")[2].partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        # Not repeated: it may be an attempt to give credentials.
+        raise UsageError(
+            "a lake on S3 is named s3://bucket/prefix, and what stands in the bucket's place "
+            "cannot be a bucket's name; credentials are given as settings"
+        )
+    prefix = prefix.strip("/")
+    if prefix and not is_key(prefix):
+        raise UsageError(f"the prefix {prefix!r} has an empty, '.' or '..' part: leave it out")
+    return bucket, prefix
+
+
+def is_key(key: str) -> bool:
+    """Whether a key means the same object for everyone on the way to it."""
+    try:
+        key.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    # HTTP clients fold "." and ".." away before sending, and "//" names no folder.
+    return not any(part in ("", ".", "..") or "\0" in part for part in key.split("/"))

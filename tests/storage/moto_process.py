@@ -1,0 +1,38 @@
+"""moto's S3 server, with writes one at a time.
+
+moto looks whether a key is taken and then stores it, in threads: two writers could both win.
+S3 decides in one step, so the server that stands in for it must too.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import run_simple
+
+
+class OneWriteAtATime:
+    def __init__(self, app: Callable[[Any, Any], Iterable[bytes]]) -> None:
+        self._app = app
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return self._app(environ, start_response)
+        with self._lock:
+            return list(self._app(environ, start_response))
+
+
+if __name__ == "__main__":
+    app = OneWriteAtATime(DomainDispatcherApplication(create_backend_app))
+    run_simple(
+        "127.0.0.1", int(sys.argv[1]), app, threaded=True, request_handler=MotoRequestHandler
+    )

@@ -1,0 +1,199 @@
+"""The contract on a local folder, and what only a disk can do wrong."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from singerlake.errors import OutcomeUnknownError, StoreError
+from singerlake.storage import open_store
+from singerlake.storage.base import KeyExistsError, Store
+from singerlake.storage.local import LocalStore
+from tests.storage.contract import StoreContract
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "a lake, not yet there"
+
+
+@pytest.fixture
+def store(root: Path) -> Store:
+    return open_store(str(root))
+
+
+def failing(code: int) -> Callable[..., object]:
+    def fail(*_: object, **__: object) -> object:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+def leftovers(root: Path) -> list[str]:
+    found = (path for path in (root / ".staging").glob("*") if path.name != "replace.lock")
+    return sorted(path.name for path in found)
+
+
+class TestLocal(StoreContract):
+    pass
+
+
+def test_nothing_is_left_in_staging(store: Store, root: Path) -> None:
+    etag = store.put_if_absent("raw/one", b"1")
+    store.replace("raw/one", b"2", etag)
+    with pytest.raises(KeyExistsError):
+        store.put_if_absent("raw/one", b"")
+    with pytest.raises(KeyExistsError):
+        store.replace("raw/one", b"", etag)
+    published, refused = store.stage(), store.stage()
+    published.write(b"x")
+    assert len(leftovers(root)) == 2
+    published.publish("raw/file")
+    published.discard()
+    with pytest.raises(KeyExistsError):
+        refused.publish("raw/one")
+    refused.discard()
+    store.stage().discard()
+    assert leftovers(root) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (errno.ENOSPC, "the disk is full: free some space"),
+        (errno.EDQUOT, "quota"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_a_disk_that_takes_no_more(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch, code: int, words: str
+) -> None:
+    etag = store.put_if_absent("raw/one", b"1")
+    staged = store.stage()
+    staged.write(b"x")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing(code))
+        for write in (
+            lambda: store.put_if_absent("raw/two", b"2"),
+            lambda: store.replace("raw/one", b"2", etag),
+            lambda: staged.publish("raw/two"),
+        ):
+            with pytest.raises(StoreError, match=words) as caught:
+                write()
+            assert not isinstance(caught.value, OutcomeUnknownError)
+    staged.discard()
+    assert store.get("raw/one").data == b"1"
+    assert not store.exists("raw/two")
+    assert leftovers(root) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (errno.EROFS, "read-only file system"),
+        (errno.EACCES, "permission denied"),
+        (errno.EPERM, "hard links"),
+    ],
+)
+def test_a_folder_that_may_not_be_written(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch, code: int, words: str
+) -> None:
+    store.put_if_absent("raw/one", b"1")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", failing(code))
+        with pytest.raises(StoreError, match=words):
+            store.put_if_absent("raw/two", b"2")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "touch", failing(code))
+        with pytest.raises(StoreError, match=words):
+            store.stage()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", failing(code))
+        with pytest.raises(StoreError, match=words):
+            store.delete("raw/one")
+    assert store.get("raw/one").data == b"1"
+    assert not store.exists("raw/two")
+    assert leftovers(root) == []
+
+
+def test_a_file_in_the_place_of_the_lake(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    store = LocalStore(tmp_path / "file")
+    with pytest.raises(StoreError, match="file"):
+        store.put_if_absent("raw/one", b"")
+
+
+def test_a_folder_that_may_not_be_read_is_not_taken_for_empty(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put_if_absent("raw/a/one", b"1")
+    monkeypatch.setattr(os, "scandir", failing(errno.EACCES))
+    with pytest.raises(StoreError, match="permission denied"):
+        list(store.list("raw/"))
+    with pytest.raises(StoreError, match="permission denied"):
+        store.folders("raw/")
+
+
+def test_a_name_whose_folder_cannot_be_synced_may_be_there(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    etag = store.put_if_absent("raw/one", b"1")
+    monkeypatch.setattr("singerlake.storage.local._sync_folder", failing(errno.EIO))
+    with pytest.raises(OutcomeUnknownError, match="raw/two"):
+        store.put_if_absent("raw/two", b"2")
+    with pytest.raises(OutcomeUnknownError, match="raw/one"):
+        store.replace("raw/one", b"2", etag)
+    assert store.get("raw/one").data == b"2"
+
+
+def test_a_leftover_does_not_make_a_success_look_failed(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", failing(errno.EIO))
+        store.put_if_absent("raw/one", b"1")
+        store.stage().discard()
+    assert store.get("raw/one").data == b"1"
+    assert len(leftovers(root)) == 2
+
+
+def test_a_staged_file_that_was_taken_away_is_no_missing_key(store: Store, root: Path) -> None:
+    staged = store.stage()
+    staged.write(b"x")
+    for name in leftovers(root):
+        (root / ".staging" / name).unlink()
+    with pytest.raises(StoreError, match="No such file"):
+        staged.publish("raw/one")
+    with pytest.raises(StoreError, match="No such file"):
+        staged.write(b"y")
+
+
+def test_a_write_that_failed_half_way_may_be_repeated(store: Store, root: Path) -> None:
+    staged = store.stage()
+    staged.write(b"one ")
+    (name,) = leftovers(root)
+    with (root / ".staging" / name).open("ab") as file:
+        file.write(b"tw")  # what a full disk leaves of the next write
+    staged.write(b"two")
+    staged.publish("raw/one")
+    assert store.get("raw/one").data == b"one two"
+
+
+def test_a_read_that_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put_if_absent("raw/one", b"0123456789")
+    whole = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, length, at: whole(fd, min(length, 3), at))
+    assert store.get_range("raw/one", 1, 8) == b"12345678"
+    assert store.get_range("raw/one", 5, 100) == b"56789"
+
+
+def test_no_key_leaves_the_lake(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_bytes(b"secret")
+    with pytest.raises(Exception, match=r"not a key"):
+        store.get("../outside")
+    with pytest.raises(Exception, match=r"not a key"):
+        list(store.list("../"))
