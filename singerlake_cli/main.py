@@ -23,6 +23,7 @@ COMMANDS = {
     "freeze": "freeze",
     "versions": "versions",
     "query": "query",
+    "revert": "revert",
     "rebuild": "rebuild",
 }
 """Commands in the order of ``--help``, and the module of ``singerlake_cli.commands`` of each."""

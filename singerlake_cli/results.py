@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from singerlake.format import times
 
 if TYPE_CHECKING:
-    from singerlake.spark.query import Answer
+    from singerlake.spark.answer import Answer
 
 FIRST_ROWS = 1000
 

@@ -18,7 +18,7 @@ from target_singerlake.messages import Record, decode_line
 BLOCK_BYTES = 16 * 1024 * 1024
 """A block is also cut at this many bytes, so that long lines do not fill the memory."""
 
-PENDING_BYTES = 32 * 1024 * 1024
+PENDING_BYTES = 24 * 1024 * 1024
 """Uncompressed bytes that may wait for the compressing threads."""
 
 
@@ -46,7 +46,7 @@ class StreamBuffer:
         if not self.rows:
             self.first_line = lines[0]
         self.last_line = lines[-1]
-        part = b"\n".join(lines) + b"\n"
+        part = b"\n".join((*lines, b""))
         self.parts.append(part)
         self.rows += len(lines)
         self.size += len(part)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET
 
@@ -17,6 +17,7 @@ from target_singerlake import messages
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError, RecordBeforeSchemaError
 from target_singerlake.messages import ActivateVersion, Batch, Message, Record, Schema, State
 from target_singerlake.progress import Progress
+from target_singerlake.prover import Prover
 from target_singerlake.run import Run
 from target_singerlake.sdk_way import SdkWay
 from target_singerlake.validation import Validator
@@ -24,6 +25,11 @@ from target_singerlake.validation import Validator
 _STREAM = attrgetter("stream")
 _RECORD = attrgetter("record")
 _TIME = attrgetter("time_extracted")
+RUN_LINES = 8
+"""Runs of RECORDs shorter than this on average are not worth a decoding each."""
+
+G = TypeVar("G", bound=Hashable)
+M = TypeVar("M")
 
 
 class Intake:
@@ -48,6 +54,7 @@ class Intake:
         self._progress = progress
         self._validate = validate
         self._validators: dict[str, Validator] = {}
+        self._prover = Prover()
         self._schema_lines: dict[str, bytes] = {}
         self._mapped: set[str] = set()
         self._line = 0
@@ -59,12 +66,49 @@ class Intake:
         Raises:
             InputError: A line cannot be accepted.
         """
-        decoded = messages.decode_chunk(data)
-        if decoded is None:
+        lines = messages.split(data)
+        if lines is None:
             self._one_by_one(data.split(b"\n")[:-1])
         else:
-            self._many(*decoded)
+            self._plain(lines, data)
         self._progress.advance(len(data))
+
+    def _plain(self, lines: list[bytes], data: bytes) -> None:
+        """Take lines that are one object each, the runs of RECORDs by the fastest way."""
+        others = messages.not_records(lines)
+        if not others:
+            self._run_of_lines(lines, data)
+        elif len(others) * RUN_LINES > len(lines):
+            self._run_of_lines(lines, data, proof=False)
+        else:
+            start = 0
+            for end in [*others, len(lines)]:
+                run = lines[start:end]
+                if run:
+                    self._run_of_lines(run, b"\n".join(run))
+                if end < len(lines):
+                    self._one_by_one(lines[end : end + 1])
+                start = end + 1
+
+    def _run_of_lines(self, lines: list[bytes], data: bytes, *, proof: bool = True) -> None:
+        if proof and self._proven(lines, data):
+            return
+        decoded = messages.decode_lines(data, len(lines), messages.ANY)
+        if decoded is None:
+            self._one_by_one(lines)
+        else:
+            self._many(lines, decoded)
+
+    def _proven(self, lines: list[bytes], data: bytes) -> bool:
+        """Take lines if one decoding proves that all are valid RECORDs, as nearly always."""
+        decoder = self._prover.decoder()
+        records = decoder and messages.decode_lines(data, len(lines), decoder)
+        if not records:
+            return False
+        for kind, (some, own) in _grouped(lines, records, type).items():
+            self._accepted(self._prover.stream(kind), some, own)
+        self._count(len(lines))
+        return True
 
     def _one_by_one(self, lines: list[bytes]) -> None:
         for line in lines:
@@ -89,30 +133,30 @@ class Intake:
     def _records(self, lines: list[bytes], records: list[Record]) -> None:
         if not records:
             return
-        first = self._line + 1
-        streams = set(map(_STREAM, records))
-        if len(streams) == 1:
-            self._records_of(streams.pop(), lines, records, first)
-        else:
-            grouped: defaultdict[str, tuple[list[bytes], list[Record]]]
-            grouped = defaultdict(lambda: ([], []))
-            for line, record in zip(lines, records, strict=True):
-                group = grouped[record.stream]
-                group[0].append(line)
-                group[1].append(record)
-            for stream, group in grouped.items():
-                self._check(stream, group[1], records, first)
-            for stream, group in grouped.items():
+        groups = _grouped(lines, records, _STREAM)
+        for stream, (_, own) in groups.items():
+            self._check(stream, own, records, self._line + 1)
+        if self._mapped.isdisjoint(groups):
+            for stream, group in groups.items():
                 self._accepted(stream, *group)
-        self._line += len(lines)
-        self.counts["RECORD"] += len(lines)
-        self._progress.records += len(lines)
+        else:
+            self._mapped_records(lines, records)
+        self._count(len(lines))
 
-    def _records_of(
-        self, stream: str, lines: list[bytes], records: list[Record], first: int
-    ) -> None:
-        self._check(stream, records, records, first)
-        self._accepted(stream, lines, records)
+    def _mapped_records(self, lines: list[bytes], records: list[Record]) -> None:
+        """One by one, for a map may put two streams into one, and an error names a line."""
+        for number, (line, record) in enumerate(
+            zip(lines, records, strict=True), start=self._line + 1
+        ):
+            if record.stream in self._mapped:
+                self._sdk_way.record(line, number)
+            else:
+                self._accepted(record.stream, [line], [record])
+
+    def _count(self, lines: int) -> None:
+        self._line += lines
+        self.counts["RECORD"] += lines
+        self._progress.records += lines
 
     def _check(self, stream: str, records: list[Record], around: list[Record], first: int) -> None:
         """Validate a group; where it fails, go through all around it for the first error."""
@@ -131,17 +175,13 @@ class Intake:
                 )
             known.check(record.record, number)
 
-    def _accepted(self, stream: str, lines: list[bytes], records: list[Record]) -> None:
-        if stream in self._mapped:
-            for number, line in enumerate(lines, start=self._line + 1):
-                self._sdk_way.record(line, number)
-            return
-        if UNSET in set(map(_TIME, records)):
+    def _accepted(self, stream: str, lines: list[bytes], records: list[Any]) -> None:
+        if UNSET in map(_TIME, records):
             received = times.iso(times.now())
             lines = [
                 line
                 if record.time_extracted is not UNSET
-                else messages.with_time(line, messages.time_of(record.record, received))
+                else messages.with_time(line, messages.time_of(line, received))
                 for line, record in zip(lines, records, strict=True)
             ]
         self._run.add_records(stream, lines)
@@ -168,18 +208,24 @@ class Intake:
         if self._schema_lines.get(message.stream) == line:
             return
         where = f"line {self._line}: the SCHEMA of stream {message.stream!r}"
-        schema = json.loads(bytes(message.schema))
+        try:
+            schema = json.loads(bytes(message.schema))
+        except (ValueError, RecursionError) as error:  # beyond what Python reads
+            raise InvalidLineError(f"{where} cannot be read: {error}") from error
         if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
             raise InvalidLineError(f"{where} has no properties")
         keys = message.key_properties or []
         try:
             if self._sdk_way.takes(message.stream, schema, keys):
                 self._mapped.add(message.stream)
+                self._prover.learn(message.stream, None)
                 self._sdk_way.schema(message.stream)
             else:
                 self._mapped.discard(message.stream)
-                self._validators[message.stream] = self._validate(message.stream, schema, keys)
+                validator = self._validate(message.stream, schema, keys)
+                self._validators[message.stream] = validator
                 self._run.set_schema(message.stream, line, SchemaEntry(schema, keys))
+                self._prover.learn(message.stream, validator.proof)
         except (InvalidSchemaError, InvalidNameError) as error:
             raise InvalidSchemaError(f"{where} cannot be used: {error}") from error
         self._schema_lines[message.stream] = line
@@ -194,3 +240,18 @@ class Intake:
             self._sdk_way.activate_version(message.stream, message.version)
         else:
             self._run.activate_version(message.stream, line, message.version)
+
+
+def _grouped(
+    lines: list[bytes], decoded: list[M], key: Callable[[M], G]
+) -> dict[G, tuple[list[bytes], list[M]]]:
+    """Lines and what they decoded to, by stream, in order within each."""
+    keys = list(map(key, decoded))
+    if len(set(keys)) == 1:
+        return {keys[0]: (lines, decoded)}
+    groups: defaultdict[G, tuple[list[bytes], list[M]]] = defaultdict(lambda: ([], []))
+    for group, line, message in zip(keys, lines, decoded, strict=True):
+        some, own = groups[group]
+        some.append(line)
+        own.append(message)
+    return groups

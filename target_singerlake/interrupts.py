@@ -13,8 +13,9 @@ from target_singerlake.errors import TerminatedError
 class Interrupts:
     """Remembers a signal until the run is at a place where it may end.
 
-    Such places are the wait for input and the wait for a lock, where the handler raises at
-    once, and every :meth:`check`. In between, a commit in progress is completed.
+    Such places are the wait for input, where the handler raises at once, and every
+    :meth:`check`: before a table's commit and while it waits for a lock. In between, a
+    commit in progress is completed.
     """
 
     def __init__(self) -> None:
@@ -25,6 +26,7 @@ class Interrupts:
         """The signal handler."""
         self._signum = signum
         if self._may_raise:
+            self._may_raise = False
             self.check()
 
     def check(self) -> None:
@@ -34,7 +36,6 @@ class Interrupts:
             TerminatedError: It has.
         """
         if self._signum is not None:
-            self._may_raise = False
             raise TerminatedError(self._signum, signal.Signals(self._signum).name)
 
     @contextmanager

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from operator import itemgetter
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from singerlake.format import times
 from target_singerlake.errors import InvalidLineError
+
+T = TypeVar("T")
 
 
 class Record(msgspec.Struct, tag="RECORD", tag_field="type", gc=False):
@@ -56,37 +59,97 @@ class _Extracted(msgspec.Struct, gc=False):
     _sdc_extracted_at: str | UnsetType | None = UNSET
 
 
-_DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
-_EXTRACTED = msgspec.json.Decoder(_Extracted)
-_END = re.compile(rb"\}[ \t\r]*$")
+class _ExtractedLine(msgspec.Struct, gc=False):
+    record: _Extracted
 
 
-def decode_chunk(data: bytes) -> tuple[list[bytes], list[Message]] | None:
-    """Decode many lines at once.
+ANY: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+"""Decodes every message, records left raw."""
+
+_EXTRACTED = msgspec.json.Decoder(_ExtractedLine)
+_FIRST = itemgetter(0)
+_LAST = itemgetter(-1)
+_BEFORE_LAST = itemgetter(-2)
+_CR = {ord("\r")}
+_BRACES = ({ord("{")}, {ord("}")})
+# How nearly every tap begins a RECORD line. Only a guess that saves time: what a line is,
+# the decoders say.
+_RECORD_STARTS = (b'{"type": "RECORD"', b'{"type":"RECORD"')
+
+
+def split(data: bytes) -> list[bytes] | None:
+    """Cut a chunk into lines.
 
     Args:
         data: Whole lines, each ended by a newline.
 
     Returns:
-        The lines without their newlines and one message each; None where a line needs a
-        closer look, one by one, with :func:`decode_line`.
+        The lines without their newlines; None where they are not plainly one JSON object
+        each in UTF-8, and need a closer look, one by one, with :func:`decode_line`.
     """
-    # decode_lines is at ease with two messages on a line and one message on two. Where every
-    # line begins with { and ends with }, a message cannot go on to the next line, for JSON
-    # never has { after }; then as many messages as lines means one on each.
     lines = data.split(b"\n")
     lines.pop()
-    if data.count(b"}\n{") != len(lines) - 1 or not data.startswith(b"{"):
-        return None
     try:
+        ends = set(map(_LAST, lines))
+        if ends == _CR:
+            ends = set(map(_BEFORE_LAST, lines))
+        if (set(map(_FIRST, lines)), ends) != _BRACES:
+            return None
         if not data.isascii():
             data.decode("utf-8")  # msgspec skips over raw values without looking at this
-        messages = _DECODER.decode_lines(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (IndexError, UnicodeDecodeError):
+        return None  # an empty line, or one in another encoding
+    return lines
+
+
+def not_records(lines: list[bytes]) -> list[int]:
+    """The places of the lines that do not look like a RECORD."""
+    return [n for n, line in enumerate(lines) if not line.startswith(_RECORD_STARTS)]
+
+
+def decode_lines(data: bytes, count: int, decoder: msgspec.json.Decoder[T]) -> list[T] | None:
+    """Decode many lines at once.
+
+    Args:
+        data: Lines that :func:`split` found plain, or some of them.
+        count: How many.
+        decoder: Of one message.
+
+    Returns:
+        One message for each line; None where the decoder refuses one.
+    """
+    # A decoder of lines is at ease with two messages on a line and one message on two. As
+    # every line begins with { and ends with }, a message cannot go on to the next line, for
+    # JSON never has { after }; so as many messages as lines means one on each.
+    try:
+        messages = decoder.decode_lines(data)
+    except (msgspec.DecodeError, RecursionError):
         return None
-    if len(messages) != len(lines) or not data.endswith(b"}\n"):
-        return None
-    return lines, messages
+    return messages if len(messages) == count else None
+
+
+def record_type(stream: str, kind: Any) -> type[msgspec.Struct]:
+    """The type of one stream's RECORD messages, told from other streams' by their stream.
+
+    Args:
+        stream: The stream's name.
+        kind: The type of its records.
+
+    Raises:
+        ValueError: The name is beyond what msgspec can tell apart.
+    """
+    return msgspec.defstruct(
+        "Record",
+        [
+            ("type", Literal["RECORD"]),
+            ("record", kind),
+            ("time_extracted", str | UnsetType | None, UNSET),
+            ("version", int | None, None),
+        ],
+        tag_field="stream",
+        tag=stream,
+        gc=False,
+    )
 
 
 def decode_line(line: bytes, number: int) -> Message:
@@ -101,28 +164,30 @@ def decode_line(line: bytes, number: int) -> Message:
     """
     try:
         line.decode("utf-8")
-        return _DECODER.decode(line)
+        return ANY.decode(line)
     except UnicodeDecodeError as error:
         raise InvalidLineError(f"line {number} is not UTF-8 text: {error.reason}") from error
     except msgspec.ValidationError as error:
         raise InvalidLineError(_describe(line, number, str(error))) from error
     except msgspec.DecodeError as error:
         raise InvalidLineError(f"line {number} is not JSON: {error}: {_shorten(line)}") from error
+    except RecursionError as error:
+        raise InvalidLineError(f"line {number} is nested too deeply: {_shorten(line)}") from error
 
 
-def time_of(record: Raw, received: str) -> str:
-    """The time a record without ``time_extracted`` is given.
+def time_of(line: bytes, received: str) -> str:
+    """The time a RECORD line without ``time_extracted`` is given.
 
     Args:
-        record: The record's bytes.
+        line: The line.
         received: What it is given when it does not say itself.
 
     Returns:
         Its own ``_sdc_extracted_at`` in UTC if it has one that is a time.
     """
     try:
-        own = _EXTRACTED.decode(record)._sdc_extracted_at
-    except msgspec.DecodeError:
+        own = _EXTRACTED.decode(line).record._sdc_extracted_at
+    except (msgspec.DecodeError, RecursionError):
         return received
     instant = times.parse(own) if isinstance(own, str) else None
     return times.iso(instant) if instant is not None else received

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 
-EVERY_SECONDS = 10.0
+EVERY_SECONDS = 5.0
 
 
 class Progress:
@@ -17,6 +18,7 @@ class Progress:
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
+        self._mutex = threading.Lock()
         self._started = self._logged = time.monotonic()
         self.lines = 0
         self.records = 0
@@ -33,9 +35,10 @@ class Progress:
             self._logger.info("%s", self._so_far(now))
 
     def committed(self, rows: int, size: int) -> None:
-        """Count what a commit stored."""
-        self.stored_rows += rows
-        self.stored_bytes += size
+        """Count what a commit stored. Called from any thread."""
+        with self._mutex:
+            self.stored_rows += rows
+            self.stored_bytes += size
 
     def summary(self, tables: int) -> None:
         """Say what the whole run did."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -50,8 +51,11 @@ class ChunkReader(GenericSingerReader[str]):
             if not end:
                 tail.append(data)
                 continue
-            yield b"".join((*tail, data[:end]))
+            chunk = b"".join((*tail, data[:end]))
             tail = [data[end:]] if end < len(data) else []
+            del data  # a line may be large: no copy of it is kept while it is worked on
+            yield chunk
+            del chunk
         if tail:
             yield b"".join(tail) + b"\n"
 
@@ -64,12 +68,21 @@ class ChunkReader(GenericSingerReader[str]):
                 yield piece.encode("utf-8") if isinstance(piece, str) else piece
             return
         _widen(descriptor)
-        while True:
-            with self._interruptible():
-                piece = os.read(descriptor, CHUNK)
-            if not piece:
-                return
+        while piece := self._read(descriptor):
             yield piece
+
+    def _read(self, descriptor: int) -> bytes:
+        """What there is to read, up to ``CHUNK``; waits only while there is nothing."""
+        pieces: list[bytes] = []
+        size = 0
+        while size < CHUNK and (not pieces or select.select([descriptor], [], [], 0)[0]):
+            with self._interruptible():
+                piece = os.read(descriptor, CHUNK - size)
+            if not piece:
+                break  # the end, which reads as such the next time too
+            pieces.append(piece)
+            size += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _widen(descriptor: int) -> None:

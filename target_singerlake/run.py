@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from singerlake.format import times
@@ -12,13 +14,17 @@ from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
 from singerlake.transactions.commit import new_writer_id
+from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
-from singerlake.transactions.writer import TableWriter, WriteOptions
+from singerlake.transactions.writer import TableWriter, WriteOptions, update_lake
 from target_singerlake.buffer import BLOCK_BYTES, Press, StreamBuffer
 from target_singerlake.progress import Progress
 
-BUFFER_BYTES = 40 * 1024 * 1024
+BUFFER_BYTES = 32 * 1024 * 1024
 """Lines kept over all streams before the longest buffers are cut to blocks early."""
+
+COMMITTING = 8
+"""Tables committed side by side: a local disk serves many fsyncs in the time of one."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Run:
         options: How.
         emit: Takes each STATE value once everything before it is committed.
         progress: Counts.
-        check: Called between tables of a commit; may raise to end the run.
+        check: Called before each table of a commit, from any thread; may raise to end the run.
     """
 
     def __init__(
@@ -148,6 +154,8 @@ class Run:
         stream = self._streams[name]
         stream.buffer.add_activation(line, version)
         self._add_size(stream, len(line) + 1)
+        if stream.buffer.size >= BLOCK_BYTES:
+            self._cut(stream)
 
     def state(self, value: bytes) -> None:
         """Take a STATE's value; it goes out with the next commit."""
@@ -169,9 +177,7 @@ class Run:
         for stream in self._streams.values():
             self._cut(stream)
         self._press.drain()
-        for stream in self._streams.values():
-            self._check()
-            self._commit_stream(stream)
+        self._commit_tables([s for s in self._streams.values() if s.staged is not None])
         self._gathered = 0
         self._committed_at = time.monotonic()
         if self._state is not None:
@@ -185,16 +191,40 @@ class Run:
             if stream.staged is not None:
                 stream.staged.discard()
 
-    def _commit_stream(self, stream: _Stream) -> None:
-        if stream.staged is None:
-            return
+    def _commit_tables(self, streams: list[_Stream]) -> None:
+        """Commit tables side by side, for each mostly waits for the store.
+
+        Within a table the order of writing holds. After a failure no further table is begun.
+        """
+        failed = threading.Event()
+
+        def one(stream: _Stream) -> Snapshot | None:
+            if failed.is_set():
+                return None
+            try:
+                self._check()
+                return self._commit_stream(stream)
+            except BaseException:
+                failed.set()
+                raise
+
+        with ThreadPoolExecutor(COMMITTING, "commit") as pool:
+            futures = [pool.submit(one, stream) for stream in streams]
+        done = [future.result() for future in futures if future.exception() is None]
+        update_lake(self._lake.store, [snapshot for snapshot in done if snapshot is not None])
+        for future in futures:
+            future.result()  # raises what went wrong
+
+    def _commit_stream(self, stream: _Stream) -> Snapshot | None:
         staged = stream.staged
+        assert staged is not None, "only streams with something staged"  # noqa: S101
         metrics = {"input_bytes": stream.bytes}
-        snapshot = stream.writer.commit(staged, metrics=metrics)
+        snapshot = stream.writer.commit(staged, metrics=metrics, catalogue=False)
         stream.staged, stream.bytes = None, 0
         if snapshot is not None:
             self.committed[stream.table] = snapshot.head
             self._progress.committed(staged.rows, staged.size)
+        return snapshot
 
     def _staged(self, stream: _Stream) -> StagedTable:
         if stream.staged is None:

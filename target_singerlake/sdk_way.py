@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Raw
@@ -18,9 +19,10 @@ from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.singerlib.json import deserialize_json, serialize_json
 from singer_sdk.sinks import RecordSink
 
+from singerlake.errors import InputError, SingerlakeError
 from singerlake.format import times
 from singerlake.format.log import SchemaEntry
-from target_singerlake.errors import InvalidLineError
+from target_singerlake.errors import InvalidLineError, InvalidSchemaError
 from target_singerlake.run import Run
 from target_singerlake.validation import Validator
 
@@ -70,28 +72,39 @@ class SdkWay:
         self._validators: dict[str, Validator] = {}
 
     def takes(self, stream: str, schema: dict[str, Any], keys: list[str]) -> bool:
-        """Whether the settings say something of a stream. Registers it with the mapper."""
+        """Whether the settings say something of a stream. Registers it with the mapper.
+
+        Raises:
+            InvalidSchemaError: The settings do not go with the schema.
+        """
         if not self._some:
             return False
         mapper = self._target.mapper
-        mapper.register_raw_stream_schema(stream, schema, keys)
+        with _plain_words("the stream map", InvalidSchemaError):
+            # A copy: the mapper changes the schema it is given.
+            mapper.register_raw_stream_schema(stream, copy.deepcopy(schema), keys)
         maps = mapper.stream_maps[stream]
         return self._all or len(maps) != 1 or not isinstance(maps[0], SameRecordTransform)
 
     def schema(self, stream: str) -> None:
-        """Put the mapped schemas of a stream into effect."""
+        """Put the mapped schemas of a stream into effect.
+
+        Raises:
+            InvalidSchemaError: The map makes no schema of it.
+        """
         for stream_map in self._target.mapper.stream_maps[stream]:
             if isinstance(stream_map, RemoveRecordTransform):
                 continue
             alias = stream_map.stream_alias
             keys = list(stream_map.transformed_key_properties or [])
-            sink = MetadataSink(
-                target=self._target,
-                stream_name=alias,
-                schema=copy.deepcopy(stream_map.transformed_schema),
-                key_properties=keys,
-            )
-            schema = json.loads(serialize_json(sink.schema))
+            with _plain_words("the mapped schema", InvalidSchemaError):
+                sink = MetadataSink(
+                    target=self._target,
+                    stream_name=alias,
+                    schema=copy.deepcopy(stream_map.transformed_schema),
+                    key_properties=keys,
+                )
+                schema = json.loads(serialize_json(sink.schema))
             line = serialize_json(
                 {"type": "SCHEMA", "stream": alias, "schema": schema, "key_properties": keys}
             )
@@ -109,16 +122,20 @@ class SdkWay:
         Raises:
             InputError: What the map makes of it is not valid.
         """
-        message = deserialize_json(line)
+        where = f"line {number}: the record"
+        with _plain_words(where, InvalidLineError):
+            message = deserialize_json(line)
+        where = f"line {number}: the record of stream {message['stream']!r}"
         if not isinstance(message["record"], dict):
-            raise InvalidLineError(f"line {number} holds no object as its record")
+            raise InvalidLineError(f"{where} is no object")
         for stream_map in self._target.mapper.stream_maps[message["stream"]]:
-            record = stream_map.transform(copy.copy(message["record"]))
-            if record is None:
-                continue  # filtered out, or the whole stream is
             alias = stream_map.stream_alias
-            sink = self._sinks[alias]
-            text = serialize_json(sink.metadata_added(record, message)).encode("utf-8")
+            with _plain_words(where, InvalidLineError):
+                record = stream_map.transform(copy.copy(message["record"]))
+                if record is None:
+                    continue  # filtered out, or the whole stream is
+                record = self._sinks[alias].metadata_added(record, message)
+                text = serialize_json(record).encode("utf-8")
             self._validators[alias].check(Raw(text), number)
             self._run.add_records(alias, [_line(alias, text, message)])
 
@@ -129,6 +146,19 @@ class SdkWay:
                 alias = stream_map.stream_alias
                 line = {"type": "ACTIVATE_VERSION", "stream": alias, "version": version}
                 self._run.activate_version(alias, serialize_json(line).encode("utf-8"), version)
+
+
+@contextmanager
+def _plain_words(what: str, kind: type[InputError]) -> Iterator[None]:
+    """Name the place in whatever a user's expression makes the SDK raise."""
+    try:
+        yield
+    except SingerlakeError:
+        raise
+    except Exception as error:  # the expression may raise anything
+        cause = error.__cause__ or error
+        reason = str(error) if cause is error else f"{error} ({cause})"
+        raise kind(f"{what} cannot be mapped: {reason or type(error).__name__}") from error
 
 
 def _line(alias: str, record: bytes, message: dict[str, Any]) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 from singer_sdk import typing as th
@@ -190,10 +189,8 @@ def store_options(config: Mapping[str, Any]) -> StoreOptions:
     )
 
 
-def run_options(
-    config: Mapping[str, Any], interruptible: Callable[[], AbstractContextManager[None]]
-) -> RunOptions:
-    """How the run behaves."""
+def run_options(config: Mapping[str, Any], check: Callable[[], None]) -> RunOptions:
+    """How the run behaves; ``check`` may end it while it waits for a lock."""
     return RunOptions(
         tap_id=tap_id(config),
         block_rows=config["block_rows"],
@@ -205,6 +202,6 @@ def run_options(
             lock_wait_seconds=config["lock_wait_seconds"],
             lock_stale_seconds=config["lock_stale_seconds"],
             metadata=config.get("metadata") or {},
-            interruptible=interruptible,
+            while_waiting=check,
         ),
     )

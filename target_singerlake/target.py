@@ -9,13 +9,14 @@ from types import FrameType
 from typing import IO, Any, ClassVar
 
 from singer_sdk import Target
+from singer_sdk.exceptions import ConfigurationError, MappingError
 from singer_sdk.helpers.capabilities import (
     CapabilitiesEnum,
     PluginCapabilities,
     TargetCapabilities,
 )
 
-from singerlake.errors import SingerlakeError
+from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.lake import Lake
 from target_singerlake import settings
 from target_singerlake.intake import Intake
@@ -70,6 +71,7 @@ class TargetSingerlake(Target):
         try:
             for data in self.message_reader.chunks(file_input):  # type: ignore[attr-defined]
                 intake.feed(data)
+                del data
         except BaseException:
             self._end()
             raise
@@ -86,7 +88,7 @@ class TargetSingerlake(Target):
         self._progress.summary(len(run.committed))
 
     def _begin(self) -> Intake:
-        options = settings.run_options(self.config, self._interrupts.interruptible)
+        options = settings.run_options(self.config, self._interrupts.check)
         lake = Lake.open(
             settings.lake_uri(self.config), settings.store_options(self.config), create=True
         )
@@ -120,8 +122,19 @@ class TargetSingerlake(Target):
 
 
 def _emit(value: bytes) -> None:
-    sys.stdout.write(value.decode("utf-8") + "\n")
-    sys.stdout.flush()
+    binary = getattr(sys.stdout, "buffer", None)
+    try:
+        if binary is None:
+            sys.stdout.write(value.decode("utf-8") + "\n")
+        else:
+            # As bytes: what the console can spell must not decide whether a STATE goes out.
+            binary.write(value + b"\n")
+        sys.stdout.flush()
+    except OSError as error:
+        raise StoreError(
+            f"all is committed, but nobody took the STATE on standard output: {error.strerror}; "
+            "the next run will bring the same records again"
+        ) from error
 
 
 def main() -> None:
@@ -129,8 +142,14 @@ def main() -> None:
     try:
         TargetSingerlake.cli()
     except SingerlakeError as error:
-        logger.error("%s", error)
-        sys.exit(error.exit_code)
+        _fail(error, error.exit_code)
+    except (MappingError, ConfigurationError) as error:
+        _fail(error, UsageError.exit_code)
+
+
+def _fail(error: Exception, exit_code: int) -> None:
+    logger.error("%s", error)
+    sys.exit(exit_code)
 
 
 if __name__ == "__main__":

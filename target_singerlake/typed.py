@@ -52,9 +52,13 @@ def record_decoder(
         return None
 
 
-def key_decoder(keys: list[str]) -> msgspec.json.Decoder[Any]:
-    """A decoder that accepts every JSON object that has the keys."""
-    return msgspec.json.Decoder(_struct("Keys", dict.fromkeys(keys, Raw), set(keys), closed=False))
+def key_decoder(keys: list[str]) -> msgspec.json.Decoder[Any] | None:
+    """A decoder that accepts every JSON object that has the keys; None for odd names."""
+    try:
+        kind = _struct("Keys", dict.fromkeys(keys, Raw), set(keys), closed=False)
+        return msgspec.json.Decoder(kind)
+    except ValueError:  # a name with a quote or a control character in it
+        return None
 
 
 class _Builder:
@@ -85,7 +89,7 @@ class _Builder:
         if "anyOf" in schema:
             return self._any_of(schema)
         kinds = set(_as_list(schema["type"])) if "type" in schema else set(_EVERY_TYPE)
-        limits = {*_BOUNDS, *_LENGTHS, *_ITEMS, "properties", "required", "items"}
+        limits = {*_HANDLED, *_BOUNDS, *_LENGTHS, *_ITEMS} - {"type"}
         if kinds >= _EVERY_TYPE and limits.isdisjoint(schema):
             return Raw
         if "type" not in schema:
@@ -150,8 +154,8 @@ def _limited(kind: Any, schema: dict[str, Any], limits: dict[str, str]) -> Any:
         return kind
     if any(isinstance(v, bool) or not isinstance(v, int) for v in found.values()):
         raise _UnsupportedError
-    # Past 2**53 a bound and the value it bounds may round to the same double.
-    if kind is float and any(abs(v) > 1 << 53 for v in found.values()):
+    # From 2**53 on a bound and the value it bounds may round to the same double.
+    if kind is float and any(abs(v) >= 1 << 53 for v in found.values()):
         raise _UnsupportedError
     return Annotated[kind, msgspec.Meta(**found)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,11 @@ from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, Mis
 # orjson reads integers past 64 bits as doubles and refuses numbers past a double's range;
 # where one may be, the standard library reads the record instead.
 _BIG_NUMBER = re.compile(rb"\d{16}|[eE][+-]?\d{3}")
+_MAX_REASON = 300
+
+
+class _UnreadableError(Exception):
+    """A record that is JSON but beyond what Python reads: depth, or digits by the thousand."""
 
 
 class Validator:
@@ -45,18 +51,16 @@ class Validator:
     ) -> None:
         self._stream = stream
         self._keys = keys
-        self._full: jsonschema_rs.Draft202012Validator | None = None
-        self._fast: msgspec.json.Decoder[Any] | None = typed.key_decoder(keys)
+        self._full: _FullValidator | None = None
+        self._fast = typed.key_decoder(keys)
         if records:
-            try:
-                self._full = jsonschema_rs.Draft202012Validator(
-                    schema, validate_formats=formats, offline=True
-                )
-            except (ValueError, jsonschema_rs.ReferencingError) as error:
-                raise InvalidSchemaError(
-                    f"the schema of stream {stream!r} is no JSON Schema: {_first_line(error)}"
-                ) from error
+            self._full = _FullValidator(stream, schema, formats=formats)
             self._fast = typed.record_decoder(schema, keys, formats=formats)
+
+    @property
+    def proof(self) -> Any:
+        """The type that only valid records decode to; None where there is no such type."""
+        return None if self._fast is None else self._fast.type
 
     def accept(self, records: Sequence[Raw]) -> bool:
         """Whether all of these are valid; for the reason, ask :meth:`check` one by one."""
@@ -64,9 +68,12 @@ class Validator:
             try:
                 self._fast.decode_lines(b"\n".join(records))
                 return True
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 pass
-        return self._full is not None and all(self._accept_in_full(raw) for raw in records)
+        try:
+            return all(self._accept_in_full(raw) for raw in records)
+        except _UnreadableError:
+            return False
 
     def check(self, raw: Raw, line: int) -> None:
         """Check one record.
@@ -81,7 +88,11 @@ class Validator:
         """
         if self.accept([raw]):
             return
-        record = _read(raw)
+        try:
+            record, extreme = _read(raw)
+            found = self._full and self._full.error(record, extreme=extreme)
+        except _UnreadableError as error:
+            raise InvalidRecordError(f"{self._where(line)} cannot be read: {error}", {}) from error
         if not isinstance(record, dict):
             raise InvalidRecordError(f"{self._where(line)} holds no object as its record", {})
         missing = [key for key in self._keys if key not in record]
@@ -90,29 +101,108 @@ class Validator:
                 f"{self._where(line)} has no value for its key "
                 + ", ".join(repr(key) for key in missing)
             )
-        if self._full is None:
-            return
-        for error in self._full.iter_errors(record):
-            path = ".".join(str(part) for part in error.instance_path)
-            field = f"field {path!r}: " if path else ""
-            raise InvalidRecordError(f"{self._where(line)}, {field}{error.message}", record)
+        if found:
+            raise InvalidRecordError(f"{self._where(line)}, {found}", record)
 
     def _accept_in_full(self, raw: Raw) -> bool:
-        record = _read(raw)
+        record, extreme = _read(raw)
         return (
             isinstance(record, dict)
             and all(key in record for key in self._keys)
-            and self._full is not None
-            and self._full.is_valid(record)
+            and (self._full is None or self._full.is_valid(record, extreme=extreme))
         )
 
     def _where(self, line: int) -> str:
         return f"line {line}: the record of stream {self._stream!r}"
 
 
-def _read(raw: Raw) -> Any:
+class _FullValidator:
+    """The whole of JSON Schema: in Rust, and in Python for what Rust's numbers cannot hold."""
+
+    def __init__(self, stream: str, schema: dict[str, Any], *, formats: bool) -> None:
+        self._schema = schema
+        self._formats = formats
+        self._python: Any = None
+        try:
+            self._rust = jsonschema_rs.Draft202012Validator(
+                schema, validate_formats=formats, offline=True
+            )
+        except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
+            raise InvalidSchemaError(
+                f"the schema of stream {stream!r} is no JSON Schema: {_first_line(error)}"
+            ) from error
+
+    def is_valid(self, record: Any, *, extreme: bool) -> bool:
+        """Whether the schema allows a record.
+
+        Args:
+            record: Any JSON value.
+            extreme: Whether it has a number beyond 64 bits or a double's range.
+        """
+        if not extreme:
+            try:
+                return self._rust.is_valid(record)
+            except ValueError:  # nested more deeply than it goes
+                pass
+        return self._in_python().is_valid(record)  # type: ignore[no-any-return]
+
+    def error(self, record: Any, *, extreme: bool) -> str:
+        """What is wrong with a record, and in which field; empty if nothing is."""
+        try:
+            found: Any = next(iter(self._rust.iter_errors(record)), None) if not extreme else None
+        except ValueError:
+            found = None
+        path = found.instance_path if found is not None else ()
+        if found is None:
+            found = next(iter(self._in_python().iter_errors(record)), None)
+            path = found.absolute_path if found is not None else ()
+        if found is None:
+            return ""
+        reason = str(found.message)
+        if len(reason) > _MAX_REASON:
+            reason = f"{reason[: _MAX_REASON // 2]} … {reason[-_MAX_REASON // 2 :]}"
+        field = ".".join(str(part) for part in path)
+        return f"field {field!r}: {reason}" if field else reason
+
+    def _in_python(self) -> Any:
+        if self._python is None:
+            import jsonschema
+
+            kind = jsonschema.Draft202012Validator
+            checker = kind.FORMAT_CHECKER if self._formats else None
+            self._python = kind(self._schema, format_checker=checker)
+        return self._python
+
+
+def _read(raw: Raw) -> tuple[Any, bool]:
+    """A record, and whether it has a number beyond 64 bits or a double's range."""
     data = bytes(raw)
-    return json.loads(data) if _BIG_NUMBER.search(data) else orjson.loads(data)
+    try:
+        if _BIG_NUMBER.search(data):
+            return _read_big(data)
+        return orjson.loads(data), False
+    except RecursionError as error:
+        raise _UnreadableError("it is nested too deeply") from error
+    except ValueError as error:
+        raise _UnreadableError(_first_line(error)) from error
+
+
+def _read_big(data: bytes) -> tuple[Any, bool]:
+    extreme = False
+
+    def integer(text: str) -> int:
+        nonlocal extreme
+        value = int(text)
+        extreme = extreme or not -(1 << 63) <= value < 1 << 64
+        return value
+
+    def real(text: str) -> float:
+        nonlocal extreme
+        value = float(text)
+        extreme = extreme or math.isinf(value)
+        return value
+
+    return json.loads(data, parse_int=integer, parse_float=real), extreme
 
 
 def _first_line(error: Exception) -> str:

@@ -115,9 +115,7 @@ def adopting_entry(
     )
 
 
-def _blocks_of(
-    store: Store, listed: Listed, file: str
-) -> Iterator[tuple[int, Block, SchemaEntry]]:
+def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[tuple[int, Block, SchemaEntry]]:
     offset = 0
     while offset < listed.size:
         where = f"{listed.key} at byte {offset}"

@@ -7,7 +7,7 @@ and every writer brings them up to date for the writers that died.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -63,15 +63,20 @@ def write_checkpoint(store: Store, snapshot: Snapshot) -> None:
 
 def update_catalogue(store: Store, table: TableName, schema: SchemaEntry) -> None:
     """Bring a stream's entry in its tap's catalogue up to date."""
-    entry = catalogue_entry(table, schema)
+    update_catalogue_entries(store, table.tap, [catalogue_entry(table, schema)])
+
+
+def update_catalogue_entries(store: Store, tap: str, entries: Iterable[CatalogueEntry]) -> None:
+    """Bring some streams' entries in a tap's catalogue up to date, all at once."""
+    new = {entry.tap_stream_id: entry for entry in entries}
 
     def change(present: Catalogue) -> Catalogue | None:
-        if entry in present.streams:
+        old = {entry.tap_stream_id: entry for entry in present.streams}
+        if all(old.get(stream) == entry for stream, entry in new.items()):
             return None
-        others = [s for s in present.streams if s.tap_stream_id != entry.tap_stream_id]
-        return Catalogue(streams=sorted([*others, entry], key=lambda s: s.tap_stream_id))
+        return Catalogue(streams=[entry for _, entry in sorted({**old, **new}.items())])
 
-    _merge(store, names.catalogue(table.tap), Catalogue, change)
+    _merge(store, names.catalogue(tap), Catalogue, change)
 
 
 def update_lake_file(store: Store, tap: str) -> None:

@@ -20,6 +20,10 @@ from singerlake.storage.base import KeyExistsError, KeyMissingError, Store, Stor
 POLL_SECONDS = 0.2
 
 
+def _wait_on() -> None:
+    """Nothing ends the wait early."""
+
+
 class WriterLock:
     """Holds ``singerlake.lock`` while a writer publishes and commits.
 
@@ -31,6 +35,8 @@ class WriterLock:
         stale_seconds: How long a lock must stand still to be taken over; it is refreshed
             four times within it.
         monotonic: The waiter's clock.
+        while_waiting: Called now and then while another writer has the lock; may raise to
+            end the wait.
     """
 
     def __init__(
@@ -42,6 +48,7 @@ class WriterLock:
         wait_seconds: float = 300.0,
         stale_seconds: float = 60.0,
         monotonic: Callable[[], float] = time.monotonic,
+        while_waiting: Callable[[], None] = _wait_on,
     ) -> None:
         self._store = store
         self._key = key
@@ -49,10 +56,12 @@ class WriterLock:
         self._wait_seconds = wait_seconds
         self._stale_seconds = stale_seconds
         self._monotonic = monotonic
+        self._while_waiting = while_waiting
         self._acquired = ""
         self._etag = ""
         self._mutex = threading.Lock()
         self._released = threading.Event()
+        self._abandoned = False
         self._refresher: threading.Thread | None = None
 
     def __enter__(self) -> WriterLock:
@@ -78,10 +87,15 @@ class WriterLock:
         seen_etag, seen_at = "", 0.0
         while True:
             try:
-                self._etag = self._store.put_if_absent(self._key, self._content())
+                content = self._content()
+                self._etag = self._store.put_if_absent(self._key, content)
                 break
             except KeyExistsError:
                 present = self._read()
+            if present is not None and present.data == content:
+                # Our own: the store had it, and the reply to the first try was lost.
+                self._etag = present.etag
+                break
             now = self._monotonic()
             if present is not None:
                 if present.etag != seen_etag:
@@ -90,6 +104,7 @@ class WriterLock:
                     break
             if now >= deadline:
                 raise LockTimeoutError(self._timeout_message(present))
+            self._while_waiting()
             time.sleep(POLL_SECONDS)
         self._refresher = threading.Thread(target=self._refresh_until_released, daemon=True)
         self._refresher.start()
@@ -113,12 +128,23 @@ class WriterLock:
         self._released.set()
         if self._refresher is not None:
             self._refresher.join()
+        if self._abandoned:
+            return
         try:
             present = self._read()
             if present is not None and self._owner(present) == self._writer_id:
                 self._store.delete(self._key)
         except StoreError:
             pass  # others take it over once it is stale
+
+    def abandon(self) -> None:
+        """Leave the lock where it is, to go stale.
+
+        For a writer that published files and cannot tell whether they were committed: beside
+        a lock nobody takes them for files whose log was lost.
+        """
+        self._released.set()
+        self._abandoned = True
 
     def _content(self) -> bytes:
         lock = Lock(
@@ -151,11 +177,21 @@ class WriterLock:
         while not self._released.wait(self._stale_seconds / 4):
             with self._mutex:
                 try:
-                    self._etag = self._store.replace(self._key, self._content(), self._etag)
-                except KeyExistsError:
-                    return  # lost: check() says so before anything is committed
+                    if not self._refresh():
+                        return  # lost: check() says so before anything is committed
                 except StoreError:
                     continue  # tried again well before the lock is stale
+
+    def _refresh(self) -> bool:
+        try:
+            self._etag = self._store.replace(self._key, self._content(), self._etag)
+        except KeyExistsError:
+            # Changed since: by another, or by an earlier refresh whose reply was lost.
+            present = self._read()
+            if present is None or self._owner(present) != self._writer_id:
+                return False
+            self._etag = present.etag
+        return True
 
     def _timeout_message(self, present: StoredObject | None) -> str:
         owner = self._owner(present) if present is not None else ""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,14 +30,14 @@ class WriteOptions:
         lock_wait_seconds: How long to wait for another writer of the same schema.
         lock_stale_seconds: How long a lock must stand still to be taken over.
         metadata: What the user says of the run; kept in the log entry.
-        interruptible: Entered while waiting for a lock, where a signal may end the run at
-            once because nothing has been published.
+        while_waiting: Called now and then while another writer has the lock; may raise to
+            end the run, for nothing has been published yet.
     """
 
     lock_wait_seconds: float = 300.0
     lock_stale_seconds: float = 60.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
+    while_waiting: Callable[[], None] = lambda: None
 
 
 class TableWriter:
@@ -68,8 +68,17 @@ class TableWriter:
         staged: StagedTable,
         operation: str = "sync",
         metrics: Mapping[str, int | float] | None = None,
+        *,
+        catalogue: bool = True,
     ) -> Snapshot | None:
         """Commit what was staged as one transaction.
+
+        Args:
+            staged: What.
+            operation: What the log calls it.
+            metrics: Counts for the log entry.
+            catalogue: Whether to bring the tap's catalogue and the lake's file up to date;
+                a writer of many tables does it once for all, with :func:`update_lake`.
 
         A stream whose schema is new is committed even without rows, so that an empty
         source still makes a table; one that brings nothing new is not.
@@ -87,26 +96,23 @@ class TableWriter:
         snapshot = self._read()
         if staged.empty and (not staged.schema_hash or staged.schema_hash == snapshot.schema_hash):
             return None
-        with ExitStack() as stack:
-            # In one order for all writers, so that no two wait for each other.
-            locks = [self._lock(stack, schema) for schema in sorted(staged.schemas)]
+        with hold_locks(
+            self._store, self._table, staged.schemas, self._writer_id, self._options
+        ) as locks:
             try:
                 staged.publish()
-                for lock in locks:
-                    lock.check()
+                locks.check()
                 snapshot = commit(
                     self._store, snapshot, self._entry_builder(staged, operation, metrics or {})
                 )
-            except OutcomeUnknownError:
-                raise
-            except SingerlakeError:
-                # An interrupt is not caught: where it struck is not known, and a file that
-                # nothing names is only a leftover, while a missing one is a loss.
-                staged.withdraw()
+            except BaseException as error:
+                clean_up(error, locks, staged.withdraw)
                 raise
         self._snapshot = snapshot
         staged.discard()
-        self._bring_up_to_date(snapshot)
+        update_checkpoint(self._store, snapshot)
+        if catalogue:
+            update_lake(self._store, [snapshot])
         return snapshot
 
     def _read(self) -> Snapshot:
@@ -122,19 +128,6 @@ class TableWriter:
                 )
             snapshot = Snapshot(self._table)
         return snapshot
-
-    def _lock(self, stack: ExitStack, schema_hash: str) -> WriterLock:
-        lock = WriterLock(
-            self._store,
-            self._table.lock(schema_hash),
-            self._writer_id,
-            wait_seconds=self._options.lock_wait_seconds,
-            stale_seconds=self._options.lock_stale_seconds,
-        )
-        with self._options.interruptible():
-            lock.acquire()
-            stack.callback(lock.release)
-        return lock
 
     def _entry_builder(
         self, staged: StagedTable, operation: str, metrics: Mapping[str, int | float]
@@ -159,12 +152,106 @@ class TableWriter:
 
         return build
 
-    def _bring_up_to_date(self, snapshot: Snapshot) -> None:
-        """Failing here loses nothing, and must not make a committed run look failed."""
-        try:
-            if derived.checkpoint_due(snapshot):
-                derived.write_checkpoint(self._store, snapshot)
-            derived.update_catalogue(self._store, self._table, snapshot.schema)
-            derived.update_lake_file(self._store, self._table.tap)
-        except SingerlakeError as error:
-            logger.warning("committed, but what is derived from the log is behind: %s", error)
+
+class HeldLocks:
+    """The locks of some of a table's schemas, held by one writer."""
+
+    def __init__(self, locks: list[WriterLock]) -> None:
+        self._locks = locks
+
+    def check(self) -> None:
+        """Make sure, just before a commit, that all are still this writer's.
+
+        Raises:
+            ConflictError: One was lost.
+        """
+        for lock in self._locks:
+            lock.check()
+
+    def abandon(self) -> None:
+        """Leave all to go stale; see :meth:`WriterLock.abandon`."""
+        for lock in self._locks:
+            lock.abandon()
+
+
+@contextmanager
+def hold_locks(
+    store: Store,
+    table: TableName,
+    schema_hashes: Iterable[str],
+    writer_id: str,
+    options: WriteOptions,
+) -> Iterator[HeldLocks]:
+    """Hold the locks of some of a table's schemas.
+
+    Raises:
+        LockTimeoutError: Another writer did not give one up in time.
+    """
+    with ExitStack() as stack:
+        locks = []
+        # In one order for all writers, so that no two wait for each other.
+        for schema_hash in sorted(set(schema_hashes)):
+            lock = WriterLock(
+                store,
+                table.lock(schema_hash),
+                writer_id,
+                wait_seconds=options.lock_wait_seconds,
+                stale_seconds=options.lock_stale_seconds,
+                while_waiting=options.while_waiting,
+            )
+            # Registered first: a lock taken must be given up whatever comes in between, and
+            # giving up leaves another writer's alone.
+            stack.callback(lock.release)
+            lock.acquire()
+            locks.append(lock)
+        yield HeldLocks(locks)
+
+
+def clean_up(error: BaseException, locks: HeldLocks, withdraw: Callable[[], None]) -> None:
+    """After a commit that failed: delete what was published, but only if that is certain.
+
+    Where an interrupt struck is not known, and a file that nothing names is only a leftover,
+    while a missing one is a loss. What is left lies beside a lock that goes stale, so that
+    nobody takes it for a table whose log was lost.
+
+    Args:
+        error: What came.
+        locks: Held by the writer.
+        withdraw: Deletes the files.
+    """
+    certain = isinstance(error, SingerlakeError) and not isinstance(error, OutcomeUnknownError)
+    try:
+        if certain:
+            withdraw()
+    except SingerlakeError:
+        certain = False
+    if not certain:
+        locks.abandon()
+
+
+def update_checkpoint(store: Store, snapshot: Snapshot) -> None:
+    """Write the manifest after a commit if it is due. Never raises for it."""
+    with _only_derived():
+        if derived.checkpoint_due(snapshot):
+            derived.write_checkpoint(store, snapshot)
+
+
+def update_lake(store: Store, committed: Sequence[Snapshot]) -> None:
+    """Bring catalogues and the lake's file up to date after commits. Never raises for them."""
+    by_tap: dict[str, list[Snapshot]] = {}
+    for snapshot in committed:
+        by_tap.setdefault(snapshot.table.tap, []).append(snapshot)
+    with _only_derived():
+        for tap, snapshots in by_tap.items():
+            entries = [derived.catalogue_entry(s.table, s.schema) for s in snapshots]
+            derived.update_catalogue_entries(store, tap, entries)
+            derived.update_lake_file(store, tap)
+
+
+@contextmanager
+def _only_derived() -> Iterator[None]:
+    """Failing here loses nothing, and must not make a committed run look failed."""
+    try:
+        yield
+    except SingerlakeError as error:
+        logger.warning("committed, but what is derived from the log is behind: %s", error)

@@ -10,7 +10,7 @@ from singerlake_cli import output, results
 from singerlake_cli.shared import Shared, spark_options, start_spark
 
 if TYPE_CHECKING:
-    from singerlake.spark.query import Answer
+    from singerlake.spark.answer import Answer
 
 
 @click.command("query")

@@ -1,0 +1,144 @@
+"""Reverting: one new transaction that turns the present state into an older one.
+
+Plain data and the commit; what Spark has to find out and to write comes in as arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from singerlake import FORMAT
+from singerlake.errors import ConflictError, DamagedError, UsageError
+from singerlake.format import times
+from singerlake.format.log import Block, Entry
+from singerlake.storage.base import Store
+from singerlake.transactions.commit import SOFTWARE, commit
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import replace_block
+
+OPERATION = "revert"
+HARMLESS = {"freeze"}
+"""Operations that change no row: a revert planned before one still holds after it."""
+
+
+@dataclass(frozen=True)
+class RevertPlan:
+    """What will be reverted.
+
+    Attributes:
+        head: The table as it is.
+        head_number: Its last transaction when the plan was made.
+        to: The table as it shall be.
+    """
+
+    head: Snapshot
+    head_number: int
+    to: Snapshot
+
+    @property
+    def same_state(self) -> bool:
+        """Whether no row and no schema came in between."""
+        return (self.head.last_block, self.head.schema_hash) == (
+            self.to.last_block,
+            self.to.schema_hash,
+        )
+
+
+def plan(store: Store, head: Snapshot, number: int) -> RevertPlan:
+    """Check what can be checked before any data is read.
+
+    Args:
+        store: The lake's store.
+        head: The table's head.
+        number: The transaction to go back to.
+
+    Raises:
+        UsageError: The table's log is lost.
+        NotFoundError: There is no such transaction.
+        DamagedError: Files that the old state needs are gone; all of them are named.
+    """
+    if not head.from_log:
+        raise UsageError(
+            f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
+        )
+    to = head.at(number)
+    if gone := missing(store, to):
+        listed = "\n  ".join(gone)
+        raise DamagedError(
+            f"the state of {head.table} at transaction {number} cannot be read any more, "
+            f"{len(gone)} of its files are gone or cut:\n  {listed}"
+        )
+    return RevertPlan(head, head.head, to)
+
+
+def missing(store: Store, snapshot: Snapshot) -> list[str]:
+    """Files of a state that are not there, or shorter than its blocks say."""
+    needed: dict[str, int] = {}
+    for block in snapshot.blocks:
+        end = block.offset + block.length
+        needed[block.file] = max(end, needed.get(block.file, 0))
+    folder = snapshot.table.folder
+    present = {item.key: item.size for item in store.list(folder)}
+    return [file for file, end in needed.items() if present.get(folder + file, -1) < end]
+
+
+def new_singer_version(snapshot: Snapshot) -> int:
+    """A Singer version above all that the table has activated, the time of day as taps have it."""
+    highest = max((v for block in snapshot.blocks for _, v in block.activations), default=0)
+    return max(times.micros(times.now()) // 1000, highest + 2)
+
+
+def commit_revert(
+    store: Store,
+    wanted: RevertPlan,
+    blocks: list[Block],
+    *,
+    writer_id: str,
+    metrics: Mapping[str, int],
+    metadata: Mapping[str, Any],
+) -> Snapshot:
+    """Commit the difference.
+
+    Args:
+        store: The lake's store.
+        wanted: The plan.
+        blocks: What was written, in order; they are numbered here.
+        writer_id: Who holds the locks.
+        metrics: What it did.
+        metadata: What it was asked for.
+
+    Raises:
+        ConflictError: Somebody changed the table since it was planned; nothing was changed.
+        StoreError: The store refused.
+    """
+    schema_hash = wanted.to.schema_hash
+
+    def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+        for later in present.transactions[wanted.head_number :]:
+            if later.operation not in HARMLESS:
+                raise ConflictError(
+                    f"a {later.operation} (transaction {later.number}) changed {present.table} "
+                    "while it was being reverted: nothing was changed; revert it again"
+                )
+        numbered = [
+            replace_block(block, number=present.last_block + place)
+            for place, block in enumerate(blocks, start=1)
+        ]
+        return Entry(
+            format=FORMAT,
+            number=number,
+            commit=commit_id,
+            operation=OPERATION,
+            stream=present.table.stream,
+            time=time,
+            writer=writer_id,
+            software=SOFTWARE,
+            schema_hash=schema_hash,
+            blocks=numbered,
+            metadata=dict(metadata),
+            metrics=dict(metrics),
+        )
+
+    return commit(store, wanted.head, build)

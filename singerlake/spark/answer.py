@@ -1,0 +1,128 @@
+"""What a query gives back: rows in plain Python values, fetched part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timezone
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+
+from singerlake.format.names import TableName
+from singerlake.spark.failures import plain_errors
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a query read of one table.
+
+    Attributes:
+        table: The table.
+        version: Its version's number; None where the query did not ask for one.
+        transaction: The transaction whose state it is: the answer's etag.
+    """
+
+    table: TableName
+    version: int | None
+    transaction: int
+
+    def __str__(self) -> str:
+        suffix = "" if self.version is None else f".{self.version}"
+        return f"{self.table}{suffix} at transaction {self.transaction}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a query, not yet computed.
+
+    Attributes:
+        frame: The rows.
+        sources: What was read, each once.
+    """
+
+    frame: DataFrame
+    sources: list[Source]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns' names; two may be equal."""
+        return list(self.frame.columns)
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """The rows, fetched part by part: the whole need not fit the memory.
+
+        Values are those of Python: ``int``, ``float``, ``Decimal``, ``str``, ``bool``,
+        ``date``, ``datetime`` in UTC, ``list``, and ``dict`` for a struct.
+
+        Raises:
+            SingerlakeError: As the executors raise it.
+        """
+        yield from plain_rows(self.frame)
+
+    def first(self, count: int) -> list[tuple[Any, ...]]:
+        """The first rows, or all where there are fewer, computing no more than they need."""
+        return list(plain_rows(self.frame, count))
+
+
+def plain_rows(frame: DataFrame, count: int | None = None) -> Iterator[tuple[Any, ...]]:
+    """A frame's rows in the values that :meth:`Answer.rows` names.
+
+    Args:
+        frame: The rows.
+        count: Only so many of them, fetched at once; None fetches all, part by part.
+    """
+    types = [field.dataType for field in frame.schema.fields]
+    writers = [_plain(type_) for type_ in types]
+    places = [f"c{place}" for place in range(len(types))]
+    zoneless = frame.toDF(*places).select(
+        *(F.col(place).cast(_zoneless(type_)) for place, type_ in zip(places, types, strict=True))
+    )
+    with plain_errors():
+        for row in zoneless.toLocalIterator() if count is None else zoneless.take(count):
+            yield tuple(
+                None if value is None else write(value)
+                for write, value in zip(writers, row, strict=True)
+            )
+
+
+def _zoneless(type_: T.DataType) -> T.DataType:
+    """The type with its timestamps as what a clock in UTC shows.
+
+    pyspark would turn an instant into the driver's local time, and has none for the year 1.
+    """
+    if isinstance(type_, T.TimestampType):
+        return T.TimestampNTZType()
+    if isinstance(type_, T.ArrayType):
+        return T.ArrayType(_zoneless(type_.elementType), type_.containsNull)
+    if isinstance(type_, T.MapType):
+        key, value = _zoneless(type_.keyType), _zoneless(type_.valueType)
+        return T.MapType(key, value, type_.valueContainsNull)
+    if isinstance(type_, T.StructType):
+        return T.StructType(
+            [T.StructField(f.name, _zoneless(f.dataType), f.nullable) for f in type_.fields]
+        )
+    return type_
+
+
+def _plain(type_: T.DataType) -> Callable[[Any], Any]:
+    if isinstance(type_, T.TimestampType):
+        return lambda value: value.replace(tzinfo=timezone.utc)
+    if isinstance(type_, T.ArrayType):
+        item = _plain(type_.elementType)
+        return lambda value: [None if one is None else item(one) for one in value]
+    if isinstance(type_, T.MapType):
+        key, inner = _plain(type_.keyType), _plain(type_.valueType)
+        return lambda value: {
+            key(name): None if one is None else inner(one) for name, one in value.items()
+        }
+    if isinstance(type_, T.StructType):
+        names = type_.names
+        members = [_plain(field.dataType) for field in type_.fields]
+        return lambda value: {
+            name: None if one is None else member(one)
+            for name, member, one in zip(names, members, value, strict=True)
+        }
+    return lambda value: value

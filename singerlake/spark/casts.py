@@ -1,0 +1,95 @@
+"""From the schema that a block was written under to the table's schema now."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singerlake.errors import DamagedError
+from singerlake.spark import canonical
+from singerlake.spark.columns import NUMBER, TEXT, TIMESTAMP, Columns, Kind, Type, arrow_type
+from singerlake.spark.exact import converter, shown
+
+_TEXTS = (Kind.STRING, Kind.TEXT)
+_QUOTED = (Kind.STRING, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP)
+
+
+def cast_columns(
+    arrays: list[pa.Array], source: Columns, target: Columns, rows: int, where: str
+) -> list[pa.Array]:
+    """Turn a block's columns into the table's.
+
+    A column that the block does not know is null; one that the table no longer has is left
+    out. A value that the table's column cannot hold is an error, never a null.
+
+    Args:
+        arrays: The block's columns, as ``source`` names them.
+        source: Columns of the block's schema.
+        target: Columns of the table's schema.
+        rows: Rows in the block.
+        where: What to call the block in an error.
+
+    Raises:
+        DamagedError: A value cannot be turned.
+    """
+    present = {name: (array, type_) for (name, type_), array in zip(source, arrays, strict=True)}
+    result = []
+    for name, type_ in target:
+        if name not in present:
+            result.append(pa.nulls(rows, arrow_type(type_)))
+            continue
+        array, old = present[name]
+        result.append(_cast(array, old, type_, name, where))
+    return result
+
+
+def never_fails(source: Type, target: Type) -> bool:
+    """Whether every value of one type can become the other."""
+    return (
+        source == target
+        or target.kind in _TEXTS
+        or (source.kind is Kind.INTEGER and target == NUMBER)
+        or (source.kind is Kind.DATE and target == TIMESTAMP)
+    )
+
+
+def _cast(array: pa.Array, source: Type, target: Type, name: str, where: str) -> pa.Array:
+    if source == target or (source.kind in _TEXTS and target.kind in _TEXTS):
+        return array
+    if source.kind is Kind.INTEGER and target == NUMBER:
+        return pc.cast(array, arrow_type(target), safe=False)  # the nearest double, as in JSON
+    if source.kind in (Kind.INTEGER, Kind.BOOLEAN) and target.kind in _TEXTS:
+        return pc.cast(array, arrow_type(target))
+    if source.kind is Kind.DATE and target == TIMESTAMP:
+        return pc.cast(pc.cast(array, pa.timestamp("us")), arrow_type(target))
+    return _cast_values(array, source, target, name, where)
+
+
+def _cast_values(array: pa.Array, source: Type, target: Type, name: str, where: str) -> pa.Array:
+    """The long way round: each value's JSON text, read again under the other type."""
+    read_value = converter(TEXT if target.kind in _TEXTS else target, loose=True)
+    values: list[Any] = []
+    for row, value in enumerate(array.to_pylist()):
+        if value is None:
+            values.append(None)
+            continue
+        raw = _raw(value, source, target)
+        try:
+            values.append(read_value(raw))
+        except ValueError as error:
+            raise DamagedError(
+                f"row {row} of {where}: the value {shown(raw)} of column {name!r} was written "
+                f"as {source} and cannot become {target}"
+            ) from error
+    return pa.array(values, arrow_type(target))
+
+
+def _raw(value: Any, source: Type, target: Type) -> bytes:
+    if source.kind in _TEXTS and target.kind in (Kind.STRUCT, Kind.LIST):
+        return str(value).encode()  # JSON text, kept as such until the schema said more
+    if isinstance(value, Decimal):
+        return canonical.plain(value).encode()
+    return canonical.value_text(value, source).encode()

@@ -1,0 +1,88 @@
+"""What Spark and its workers raise, turned into Singerlake's errors at one door."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException, PythonException
+
+from singerlake import errors
+from singerlake.errors import DamagedError, InvalidQueryError, SingerlakeError
+
+# The last line of a worker's traceback: the error's class and what it says.
+_RAISED = re.compile(r"^(?:[a-z][\w.]*\.)?([A-Z]\w*Error): (.+?)\s*$", re.MULTILINE)
+_OURS = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, SingerlakeError)
+}
+_CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+# What Java raises where the query asked for the impossible: 1/0, a cast of 'a' to a number.
+_REFUSED_VALUE = re.compile(
+    r"Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|IllegalArgument|NoSuchElement|"
+    r"NumberFormat|Runtime|UnsupportedOperation)Exception: (\[[A-Z0-9_.]+\] .+)"
+)
+_FILE_GONE = "[FAILED_READ_FILE."
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Run a Spark job; its failures come out as Singerlake's errors, without Java's stack.
+
+    Raises:
+        SingerlakeError: What an executor raised, in its own class where it is one of ours.
+        InvalidQueryError: Spark refused a value at run time, such as a division by zero.
+        DamagedError: A file of an index could not be read.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise translated(error) from None
+
+
+def translated(error: Exception) -> SingerlakeError:
+    """The error of ours that says what an error of Spark's means."""
+    text = str(error)
+    raised = _RAISED.findall(text)
+    for name, said in reversed(raised):
+        if name in _OURS:
+            return _OURS[name](said)
+    if _FILE_GONE in text:
+        return DamagedError(
+            "a file of an index is damaged, or was deleted while it was read; an index is only "
+            "a cache: delete the folder index/ of the lake and run it again"
+        )
+    if refused := _REFUSED_VALUE.search(text):
+        return InvalidQueryError(_cut(refused.group(1)))
+    if isinstance(error, PySparkException) and not isinstance(error, PythonException):
+        return InvalidQueryError(first_line(error))
+    if raised:
+        name, said = raised[-1]
+        return SingerlakeError(f"a Spark worker failed with {name}: {said}")
+    causes = re.findall(r"^(?:Caused by|: )?:? ?[\w.$]+Exception: (.+)$", text, re.MULTILINE)
+    said = causes[-1] if causes else text.strip().partition("\n")[0]
+    return SingerlakeError(f"Spark failed: {said[:300] or type(error).__name__}")
+
+
+def first_line(error: Exception) -> str:
+    """What Spark says, without its error class, its position marks and its stack."""
+    text = str(error)
+    if isinstance(error, PySparkException) and (message := error.getMessage()):
+        text = message
+    return _cut(text) or type(error).__name__
+
+
+def condition(error: AnalysisException) -> str:
+    """Spark's name for what is wrong with a query."""
+    found = getattr(error, "getCondition", None) or error.getErrorClass
+    return str(found() or "")
+
+
+def _cut(text: str) -> str:
+    text = _CONDITION.sub("", text.strip())
+    for end in (" SQLSTATE:", "\n== SQL", "\nJVM stacktrace"):
+        text = text.partition(end)[0]
+    return text.strip().partition("\n")[0]

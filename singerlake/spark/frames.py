@@ -1,0 +1,244 @@
+"""A table's state at a transaction as a Spark frame: plan, read, fold.
+
+Inside, columns are named by place (``c0``, ``c1``, …), because a property may have any name:
+with dots, in two cases, or equal to one of ours. They get their own names at the very end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+
+from singerlake.format.log import Block
+from singerlake.format.names import TableName
+from singerlake.lake import Table
+from singerlake.spark import fold, rows
+from singerlake.spark.columns import Columns, Kind, Type, arrow_type, columns_of, key_positions
+from singerlake.spark.fold import Survival
+from singerlake.spark.session import cores
+from singerlake.storage.base import Store
+from singerlake.transactions.blocks import read_block
+from singerlake.transactions.snapshot import Snapshot
+
+BLOCK, ORDINAL, VERSION, GONE = "p0", "p1", "p2", "p3"
+PROVENANCE = (BLOCK, ORDINAL, VERSION)
+"""Where a row lies and under which Singer version it came; every frame inside carries them."""
+_PROVENANCE_TYPES = {
+    BLOCK: T.LongType(),
+    ORDINAL: T.IntegerType(),
+    VERSION: T.LongType(),
+    GONE: T.BooleanType(),
+}
+TASK_BYTES = 256 << 20
+SHUFFLE_BYTES = 128 << 20
+BATCH_ROWS = 16_384
+
+_SPARK = {
+    Kind.INTEGER: T.LongType(),
+    Kind.NUMBER: T.DoubleType(),
+    Kind.STRING: T.StringType(),
+    Kind.TEXT: T.StringType(),
+    Kind.DATE: T.DateType(),
+    Kind.TIMESTAMP: T.TimestampType(),
+    Kind.BOOLEAN: T.BooleanType(),
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a table looks like at a transaction.
+
+    Attributes:
+        columns: Its columns.
+        keys: Places of the key columns; empty for a keyless table.
+        survival: What the activations leave.
+    """
+
+    columns: Columns
+    keys: tuple[int, ...]
+    survival: Survival
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' own names."""
+        return [name for name, _ in self.columns]
+
+    @property
+    def places(self) -> list[str]:
+        """The columns' names inside."""
+        return [f"c{place}" for place in range(len(self.columns))]
+
+
+def shape_of(snapshot: Snapshot) -> Shape:
+    """A table's shape, from its log alone.
+
+    Raises:
+        DamagedError: The schema in effect is not in the log, or lacks a key column.
+    """
+    columns = columns_of(snapshot.schema)
+    keys = key_positions(snapshot.schema, columns, snapshot.table)
+    return Shape(columns, keys, fold.survival(snapshot.blocks))
+
+
+def state(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
+    """The rows of a table at a transaction, without an index.
+
+    Columns are named exactly as the schema's properties; the session should be case
+    sensitive, for two may differ only in case.
+
+    Args:
+        spark: The session.
+        table: The table.
+        snapshot: The table at the transaction.
+    """
+    shape = shape_of(snapshot)
+    read = read_blocks(spark, table, snapshot, snapshot.blocks, shape)
+    return renamed(fold_rows(read, shape, sum(b.bytes for b in snapshot.blocks)), shape)
+
+
+def renamed(frame: DataFrame, shape: Shape) -> DataFrame:
+    """Give the columns their own names, and drop where the rows came from."""
+    return frame.select(*shape.places).toDF(*shape.names)
+
+
+def read_blocks(
+    spark: SparkSession, table: Table, snapshot: Snapshot, blocks: list[Block], shape: Shape
+) -> DataFrame:
+    """All rows of some blocks, deleted ones too, in the shape of the table.
+
+    Blocks whose rows no activation leaves are not read.
+    """
+    least = 2 * cores(spark)
+    tasks = fold.tasks(fold.needed(blocks, shape.survival), least, TASK_BYTES)
+    hashes = {block.schema_hash for run in tasks for block in run}
+    reader = BlockReader(
+        store=table.store,
+        table=table.name,
+        tasks=tasks,
+        sources={name: columns_of(snapshot.schema_of(name)) for name in hashes},
+        target=shape.columns,
+    )
+    count = len(tasks)
+    schema = frame_schema(shape, gone=True)
+    return spark.range(count, numPartitions=max(1, count)).mapInArrow(reader, schema)
+
+
+def fold_rows(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
+    """Leave the rows of the state.
+
+    Args:
+        frame: Rows with where they lie and whether they are deletions.
+        shape: The table's shape.
+        size: Bytes about to be shuffled, for the number of parts.
+    """
+    if shape.keys:
+        keys = [F.col(f"c{place}") for place in shape.keys]
+        newest = Window.partitionBy(*keys).orderBy(F.desc(BLOCK), F.desc(ORDINAL))
+        parts = max(2 * cores(frame.sparkSession), -(-size // SHUFFLE_BYTES))
+        if size < SHUFFLE_BYTES // 16:
+            parts = 1
+        frame = (
+            frame.repartition(parts, *keys)
+            .withColumn("rank", F.row_number().over(newest))
+            .where(F.col("rank") == 1)
+        )
+    left = frame.where(~F.col(GONE))
+    if (rule := _survives(shape.survival)) is not None:
+        left = left.where(rule)
+    return left.select(*shape.places, *PROVENANCE)
+
+
+def _survives(rule: Survival) -> Column | None:
+    if rule.last is None:
+        return None
+    kept = F.col(VERSION).eqNullSafe(rule.last.version)
+    if rule.different is not None:
+        kept &= _from(rule.different.block, rule.different.rows)
+    return kept | _from(rule.last.block, rule.last.rows)
+
+
+def _from(block: int, ordinal: int) -> Column:
+    """Whether a row lies at or after a position."""
+    same = (F.col(BLOCK) == block) & (F.col(ORDINAL) >= ordinal)
+    return (F.col(BLOCK) > block) | same
+
+
+def frame_schema(shape: Shape, *, gone: bool = False) -> T.StructType:
+    """The schema of a frame inside: columns by place, then where the rows come from."""
+    fields = [
+        T.StructField(place, spark_type(type_))
+        for place, (_, type_) in zip(shape.places, shape.columns, strict=True)
+    ]
+    extra = [*PROVENANCE, GONE] if gone else PROVENANCE
+    return T.StructType([*fields, *(T.StructField(n, _PROVENANCE_TYPES[n]) for n in extra)])
+
+
+def spark_type(type_: Type) -> T.DataType:
+    """The Spark type that holds a column's values."""
+    if type_.kind is Kind.DECIMAL:
+        arrow = arrow_type(type_)
+        return T.DecimalType(arrow.precision, arrow.scale)
+    if type_.kind is Kind.STRUCT:
+        return T.StructType(
+            [T.StructField(name, spark_type(inner)) for name, inner in type_.fields]
+        )
+    if type_.item is not None:
+        return T.ArrayType(spark_type(type_.item))
+    return _SPARK[type_.kind]
+
+
+@dataclass
+class BlockReader:
+    """Reads blocks on an executor. Sent there by value: the store goes with it.
+
+    Attributes:
+        store: The lake's store.
+        table: Whose blocks.
+        tasks: The blocks of each task.
+        sources: Columns of each schema that the blocks were written under.
+        target: Columns of the table.
+    """
+
+    store: Store
+    table: TableName
+    tasks: list[list[Block]]
+    sources: dict[str, Columns]
+    target: Columns
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the tasks whose numbers come in."""
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from gathered(self.read(block) for block in self.tasks[number])
+
+    def read(self, block: Block) -> pa.RecordBatch:
+        """One block, with columns named by place."""
+        about = rows.BlockRows(
+            where=f"block {block.number} of {self.table}",
+            number=block.number,
+            rows=block.rows,
+            source=self.sources[block.schema_hash],
+            target=self.target,
+        )
+        batch = rows.read(read_block(self.store, self.table, block), about)
+        places = [f"c{place}" for place in range(len(self.target))]
+        return batch.rename_columns([*places, BLOCK, ORDINAL, VERSION, GONE])
+
+
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put small batches together: each one that crosses to Java has its price."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= BATCH_ROWS:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, count = [], 0
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()

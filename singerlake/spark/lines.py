@@ -1,0 +1,202 @@
+"""Lines of older blocks, written again as new blocks, on the executors.
+
+A row that a revert puts back is the line that was there: the same bytes under the same schema
+line, in a block of the folder of the schema it was written under. So no value changes by
+being written again, whatever the table's schema says today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+
+from singerlake.errors import DamagedError
+from singerlake.format import block as format_block
+from singerlake.format import times
+from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.names import TableName
+from singerlake.storage.base import Store
+from singerlake.transactions.blocks import read_block
+from singerlake.transactions.staging import StagedTable
+
+BLOCK_BYTES = 16 * 1024 * 1024
+ACTIONS = "block long, row int, gone boolean"
+"""What a partition must hold: rows by position, in order, and whether each is to be deleted."""
+WRITTEN = "first_block long, first_row int, rows long, gone long, block binary"
+"""What comes back for each block: where its first row came from, and its description."""
+
+
+class _Kind(msgspec.Struct):
+    type: str
+
+
+class _Envelope(msgspec.Struct):
+    record: dict[str, msgspec.Raw]
+    time_extracted: str | None = None
+
+
+_KIND = msgspec.json.Decoder(_Kind)
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def record_lines(text: bytes, block: Block) -> list[bytes]:
+    """A block's RECORD lines, without newlines."""
+    lines = format_block.lines(text)[1].split(b"\n")[:-1]
+    if block.activations:
+        lines = [line for line in lines if _KIND.decode(line).type == "RECORD"]
+    if len(lines) != block.rows:
+        raise DamagedError(f"block {block.number} has {len(lines)} rows, the log says {block.rows}")
+    return lines
+
+
+def with_version(line: bytes, version: int) -> bytes:
+    """A RECORD line under another Singer version; all else as it was."""
+    members = _MEMBERS.decode(line)
+    members["version"] = msgspec.Raw(str(version).encode("ascii"))
+    return msgspec.json.encode(members)
+
+
+def as_deletion(line: bytes, stamp: str) -> bytes:
+    """A RECORD line that deletes the row it was; all else as it was."""
+    members = _MEMBERS.decode(line)
+    record = _ENVELOPE.decode(line).record
+    mark = msgspec.Raw(f'"{stamp}"'.encode("ascii"))
+    record["_sdc_deleted_at"] = mark
+    members["record"] = msgspec.Raw(msgspec.json.encode(record))
+    return msgspec.json.encode(members)
+
+
+@dataclass
+class _Pile:
+    """Lines on their way into a block."""
+
+    schema_line: bytes
+    lines: list[bytes] = field(default_factory=list)
+    size: int = 0
+    gone: int = 0
+    origin: tuple[int, int] = (0, 0)
+
+
+@dataclass
+class LineWriter:
+    """Writes rows again. Sent to the executors by value: the store goes with it.
+
+    Attributes:
+        store: The lake's store.
+        table: Whose rows.
+        blocks: The blocks that rows come from, by number.
+        version: The Singer version to write rows under; None leaves them as they are.
+        stamp: When deleted rows are said to have been deleted.
+        block_rows: Rows in a block.
+        file_bytes: Compressed size of a file.
+    """
+
+    store: Store
+    table: TableName
+    blocks: dict[int, Block]
+    version: int | None
+    stamp: str
+    block_rows: int
+    file_bytes: int
+
+    def __call__(self, actions: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write a partition's rows; its files are durable when the descriptions come out."""
+        staged = StagedTable(self.store, self.table, self.file_bytes)
+        origins: list[tuple[int, int, int]] = []
+        try:
+            for pile, schema_hash in self._piles(actions):
+                staged.add(schema_hash, *self._block(pile))
+                origins.append((*pile.origin, pile.gone))
+            staged.publish()
+            written = staged.numbered(0)
+        finally:
+            staged.discard()
+        if written:
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "first_block": [origin[0] for origin in origins],
+                    "first_row": pa.array([origin[1] for origin in origins], pa.int32()),
+                    "rows": [block.rows for block in written],
+                    "gone": [origin[2] for origin in origins],
+                    "block": [msgspec.json.encode(block) for block in written],
+                }
+            )
+
+    def _piles(self, actions: Iterator[pa.RecordBatch]) -> Iterator[tuple[_Pile, str]]:
+        piles: dict[str, _Pile] = {}
+        number, lines, schema_line = 0, [], b""
+        for batch in actions:
+            rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            for block_number, row, gone in rows:
+                block = self.blocks[block_number]
+                if block_number != number:
+                    text = read_block(self.store, self.table, block)
+                    number, lines = block_number, record_lines(text, block)
+                    schema_line = format_block.lines(text)[0]
+                pile = piles.get(block.schema_hash)
+                if pile is not None and pile.schema_line != schema_line:
+                    yield piles.pop(block.schema_hash), block.schema_hash
+                    pile = None
+                if pile is None:
+                    pile = _Pile(schema_line, origin=(block_number, row))
+                    piles[block.schema_hash] = pile
+                self._pile_up(pile, lines[row], gone=gone)
+                if len(pile.lines) >= self.block_rows or pile.size >= BLOCK_BYTES:
+                    yield piles.pop(block.schema_hash), block.schema_hash
+        for schema_hash, pile in piles.items():
+            yield pile, schema_hash
+
+    def _pile_up(self, pile: _Pile, line: bytes, *, gone: bool) -> None:
+        if gone:
+            line = as_deletion(line, self.stamp)
+            pile.gone += 1
+        elif self.version is not None:
+            line = with_version(line, self.version)
+        pile.lines.append(line + b"\n")
+        pile.size += len(line) + 1
+
+    def _block(self, pile: _Pile) -> tuple[bytes, Block]:
+        text = b"".join((pile.schema_line, *pile.lines))
+        rows = len(pile.lines)
+        data = format_block.encode(text, rows, times.micros(times.now()))
+        block = Block(
+            number=0,
+            file="",
+            offset=0,
+            length=len(data),
+            rows=rows,
+            bytes=len(text),
+            first=_stamp(pile.lines[0]),
+            last=_stamp(pile.lines[-1]),
+        )
+        return data, block
+
+
+def activation_block(
+    table: TableName, schema: SchemaEntry, versions: list[int]
+) -> tuple[bytes, Block]:
+    """A block of ACTIVATE_VERSION lines alone."""
+    head = {
+        "type": "SCHEMA",
+        "stream": table.stream,
+        "schema": schema.schema,
+        "key_properties": schema.key_properties,
+    }
+    lines = [
+        {"type": "ACTIVATE_VERSION", "stream": table.stream, "version": version}
+        for version in versions
+    ]
+    text = b"".join(msgspec.json.encode(line) + b"\n" for line in (head, *lines))
+    data = format_block.encode(text, 0, times.micros(times.now()))
+    activations = [(0, version) for version in versions]
+    return data, Block(0, "", 0, len(data), 0, len(text), activations=activations)
+
+
+def _stamp(line: bytes) -> str:
+    text = _ENVELOPE.decode(line).time_extracted
+    instant = times.parse(text) if text else None
+    return times.iso(instant or times.now())

@@ -1,0 +1,256 @@
+"""The revert job: find the difference between two states, write it, commit it.
+
+A keyed table gets the difference: rows that changed or went come back as the lines they were,
+rows that came since are deleted. A keyless table has no key to tell rows apart by, so all of
+the old rows are written anew under a Singer version of their own, behind ACTIVATE_VERSION
+messages that remove everything before. A keyed table is done so as well where rows written
+since cannot be read under the old schema: from then on nobody has to.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+import msgspec
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+
+from singerlake.format import times
+from singerlake.format.block import MAX_ROWS
+from singerlake.format.log import Block
+from singerlake.lake import Table
+from singerlake.maintenance import revert as plans
+from singerlake.maintenance.revert import RevertPlan
+from singerlake.spark import fold, frames, index, lines
+from singerlake.spark.casts import never_fails
+from singerlake.spark.columns import columns_of
+from singerlake.spark.failures import plain_errors
+from singerlake.spark.frames import BLOCK, GONE, ORDINAL
+from singerlake.spark.index import Index
+from singerlake.transactions.commit import new_writer_id
+from singerlake.transactions.staging import FILE_BYTES, StagedTable
+from singerlake.transactions.writer import (
+    WriteOptions,
+    clean_up,
+    hold_locks,
+    update_checkpoint,
+    update_lake,
+)
+
+logger = logging.getLogger(__name__)
+WRITE_BYTES = 128 << 20
+"""Inflated bytes that one task writes again, about."""
+
+
+@dataclass(frozen=True)
+class Reverted:
+    """What a revert did, or would do.
+
+    Attributes:
+        to: The transaction that was gone back to.
+        transaction: The transaction it made; None where it made none.
+        put_back: Rows written as they were.
+        deleted: Rows that had come since and are gone again.
+        unchanged: Rows that were as they should be. A keyless table is written whole and
+            has none.
+        schema_hash: The schema in effect.
+    """
+
+    to: int
+    transaction: int | None
+    put_back: int
+    deleted: int
+    unchanged: int
+    schema_hash: str
+
+
+def revert(
+    spark: SparkSession,
+    table: Table,
+    to: int,
+    *,
+    dry_run: bool = False,
+    options: WriteOptions | None = None,
+) -> Reverted:
+    """Turn a table's present state into that of an earlier transaction.
+
+    Args:
+        spark: The session.
+        table: The table.
+        to: The transaction to go back to.
+        dry_run: Only say what would be done.
+        options: Locks, and what to keep with the transaction.
+
+    Raises:
+        NotFoundError: There is no such transaction.
+        DamagedError: The old state cannot be read any more; what is missing is named.
+        ConflictError: Somebody changed the table meanwhile; nothing was changed.
+        LockTimeoutError: A writer did not give its lock up in time.
+    """
+    wanted = plans.plan(table.store, table.snapshot(), to)
+    with plain_errors():
+        old = index.ensure(spark, table, wanted.to)
+        if wanted.same_state:
+            return Reverted(to, None, 0, 0, old.marker.rows, wanted.to.schema_hash)
+        return _Job(spark, table, wanted, old, options or WriteOptions()).run(dry_run=dry_run)
+
+
+class _Job:
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: Table,
+        wanted: RevertPlan,
+        old: Index,
+        options: WriteOptions,
+    ) -> None:
+        self._spark = spark
+        self._table = table
+        self._wanted = wanted
+        self._old = old
+        self._options = options
+        self._whole = not old.shape.keys or not self._readable_under_old_schema()
+
+    def run(self, *, dry_run: bool) -> Reverted:
+        actions = self._everything() if self._whole else self._difference()
+        if dry_run:
+            return self._said(None, *self._count(actions))
+        return self._write(actions)
+
+    def _readable_under_old_schema(self) -> bool:
+        target = dict(self._old.shape.columns)
+        since = self._wanted.head.blocks_after(self._wanted.to.head)
+        return all(
+            never_fails(type_, target[name])
+            for schema_hash in {block.schema_hash for block in since}
+            for name, type_ in columns_of(self._wanted.head.schema_of(schema_hash))
+            if name in target
+        )
+
+    def _present(self) -> DataFrame:
+        """The state now, read under the old schema and the old keys, by place."""
+        head = self._wanted.head
+        since = head.blocks_after(self._wanted.to.head)
+        shape = replace(self._old.shape, survival=fold.survival(head.blocks))
+        size = sum(block.bytes for block in since) + 3 * self._old.marker.rows
+        earlier = index.read_inside(self._spark, self._old).withColumn(GONE, F.lit(False))
+        later = frames.read_blocks(self._spark, self._table, head, since, shape)
+        return frames.fold_rows(earlier.unionAll(later), shape, size)
+
+    def _difference(self) -> DataFrame:
+        """Rows to put back and rows to delete, by position."""
+        places = self._old.shape.places
+        old = index.read_inside(self._spark, self._old).alias("old")
+        now = self._present().alias("now")
+        keys = [f"c{place}" for place in self._old.shape.keys]
+        same_key = _all(F.col(f"old.{key}").eqNullSafe(F.col(f"now.{key}")) for key in keys)
+        same_row = F.col(f"old.{BLOCK}").eqNullSafe(F.col(f"now.{BLOCK}")) & F.col(
+            f"old.{ORDINAL}"
+        ).eqNullSafe(F.col(f"now.{ORDINAL}"))
+        same_values = _all(F.col(f"old.{c}").eqNullSafe(F.col(f"now.{c}")) for c in places)
+        came = F.col(f"old.{BLOCK}").isNull()
+        went = F.col(f"now.{BLOCK}").isNull()
+        return (
+            old.join(now, same_key, "full_outer")
+            .where(came | went | ~(same_row | same_values))
+            .select(
+                F.coalesce(f"old.{BLOCK}", f"now.{BLOCK}").alias("block"),
+                F.coalesce(f"old.{ORDINAL}", f"now.{ORDINAL}").alias("row"),
+                came.alias("gone"),
+            )
+        )
+
+    def _everything(self) -> DataFrame:
+        old = index.read_inside(self._spark, self._old)
+        return old.select(
+            F.col(BLOCK).alias("block"), F.col(ORDINAL).alias("row"), F.lit(False).alias("gone")
+        )
+
+    def _count(self, actions: DataFrame) -> tuple[int, int]:
+        counted = {row["gone"]: row["count"] for row in actions.groupBy("gone").count().collect()}
+        return counted.get(False, 0), counted.get(True, 0)
+
+    def _said(self, transaction: int | None, put_back: int, deleted: int) -> Reverted:
+        unchanged = 0 if self._whole else self._old.marker.rows - put_back
+        schema_hash = self._wanted.to.schema_hash
+        to = self._wanted.to.head
+        return Reverted(to, transaction, put_back, deleted, unchanged, schema_hash)
+
+    def _write(self, actions: DataFrame) -> Reverted:
+        store, head = self._table.store, self._wanted.head
+        writer_id = new_writer_id()
+        # Any schema the table ever had may be written under again.
+        with hold_locks(store, head.table, head.schemas, writer_id, self._options) as locks:
+            blocks: list[Block] = []
+            try:
+                version = plans.new_singer_version(head) if self._whole else None
+                if version is not None:
+                    blocks += self._activation(version)
+                written, deleted = self._write_lines(actions, version)
+                blocks += written
+                if not blocks and head.schema_hash == self._wanted.to.schema_hash:
+                    return self._said(None, 0, 0)
+                put_back = sum(block.rows for block in written) - deleted
+                locks.check()
+                done = plans.commit_revert(
+                    store,
+                    self._wanted,
+                    blocks,
+                    writer_id=writer_id,
+                    metrics={"put_back": put_back, "deleted": deleted},
+                    metadata={**self._options.metadata, "reverted_to": self._wanted.to.head},
+                )
+            except BaseException as error:
+                clean_up(error, locks, lambda: self._withdraw(blocks))
+                raise
+        update_checkpoint(store, done)
+        update_lake(store, [done])
+        return self._said(done.head, put_back, deleted)
+
+    def _activation(self, version: int) -> list[Block]:
+        """Two activations at once: rows before both are gone, whatever their version."""
+        to = self._wanted.to
+        staged = StagedTable(self._table.store, to.table)
+        data, block = lines.activation_block(to.table, to.schema, [version - 1, version])
+        staged.add(to.schema_hash, data, block)
+        try:
+            staged.publish()
+            return staged.numbered(0)
+        finally:
+            staged.discard()
+
+    def _write_lines(self, actions: DataFrame, version: int | None) -> tuple[list[Block], int]:
+        head = self._wanted.head
+        parts = max(1, sum(block.bytes for block in head.blocks) // WRITE_BYTES)
+        writer = lines.LineWriter(
+            store=self._table.store,
+            table=head.table,
+            blocks={block.number: block for block in head.blocks},
+            version=version,
+            stamp=times.iso(times.now()),
+            block_rows=MAX_ROWS,
+            file_bytes=FILE_BYTES,
+        )
+        placed = actions.repartitionByRange(parts, "block").sortWithinPartitions("block", "row")
+        # A description a block comes back to the driver, never rows.
+        described = placed.mapInArrow(writer, lines.WRITTEN).collect()
+        found = [
+            (row["first_block"], row["first_row"], msgspec.json.decode(row["block"], type=Block))
+            for row in described
+        ]
+        # Under the old schema last, so that it is the one a reader of the stream ends with.
+        last = self._wanted.to.schema_hash
+        found.sort(key=lambda item: (item[2].schema_hash == last, item[0], item[1], item[2].offset))
+        return [block for _, _, block in found], sum(row["gone"] for row in described)
+
+    def _withdraw(self, blocks: list[Block]) -> None:
+        for file in {block.file for block in blocks}:
+            self._table.store.delete(self._wanted.head.table.data(file))
+
+
+def _all(conditions: object) -> Column:
+    found = F.lit(True)
+    for condition in conditions:  # type: ignore[attr-defined]
+        found &= condition
+    return found

@@ -1,0 +1,222 @@
+"""From a block's bytes to typed rows, on the executors. Needs no Spark.
+
+The fast way hands the lines to ``pyarrow.json`` under an explicit schema and turns dates,
+times and such by whole columns: a million rows a second and core. It steps aside for the
+exact way (``exact.py``) wherever it raises or could give another answer: a name twice in an
+object, ``1.0`` in an integer column, integers past 64 bits, columns kept as JSON text, times
+without seconds or with more than nine digits, mixed offsets, lines of unknown type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from singerlake.errors import DamagedError
+from singerlake.format import block as format_block
+from singerlake.spark import exact
+from singerlake.spark.casts import cast_columns
+from singerlake.spark.columns import TEXT, Columns, Kind, Type, arrow_type
+from singerlake.spark.exact import DELETED, Gathered
+
+BLOCK, ORDINAL, VERSION, GONE = "_block", "_ordinal", "_singer_version", "_deleted"
+PROVENANCE = (
+    pa.field(BLOCK, pa.int64()),
+    pa.field(ORDINAL, pa.int32()),
+    pa.field(VERSION, pa.int64()),
+    pa.field(GONE, pa.bool_()),
+)
+_MAX_JSON = (1 << 31) - 2
+"""pyarrow.json counts a chunk's bytes in 32 bits."""
+_FIRST_DAY, _LAST_DAY = -719162, 2932896
+_FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
+"""The years 1 to 9999: what the exact way and Spark can hold."""
+
+
+class _StepAsideError(Exception):
+    """The fast way is not sure of its answer."""
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """What is needed to read a block besides its bytes.
+
+    Attributes:
+        where: What to call the block in an error.
+        number: Its number.
+        rows: RECORD lines the log says it has.
+        source: All columns of the schema it was written under.
+        target: The columns wanted, of the table's schema.
+    """
+
+    where: str
+    number: int
+    rows: int
+    source: Columns
+    target: Columns
+
+
+def read(text: bytes, about: BlockRows) -> pa.RecordBatch:
+    """Read an inflated block.
+
+    Returns:
+        The wanted columns in order, then ``_block``, ``_ordinal``, ``_singer_version`` and
+        ``_deleted``. Columns are found by place, not by name, for names may collide.
+
+    Raises:
+        DamagedError: A value fits neither its column nor the table's, a line is no Singer
+            message, or there are more or fewer rows than the log says.
+    """
+    lines = format_block.lines(text)[1]
+    wanted = {name for name, _ in about.target}
+    source = tuple(column for column in about.source if column[0] in wanted)
+    gathered = read_fast(lines, source) or exact.read(lines, source, about.where)
+    count = len(gathered.versions)
+    if count != about.rows:
+        raise DamagedError(f"{about.where} has {count} rows where the log says {about.rows}")
+    arrays = cast_columns(gathered.columns, source, about.target, count, about.where)
+    fields = [pa.field(name, arrow_type(type_)) for name, type_ in about.target]
+    arrays += [
+        pa.repeat(pa.scalar(about.number, pa.int64()), count),
+        pa.array(np.arange(count, dtype=np.int32)),
+        gathered.versions,
+        gathered.deleted,
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*fields, *PROVENANCE]))
+
+
+def read_fast(lines: bytes, columns: Columns) -> Gathered | None:
+    """Read a block's lines by whole columns, or say that this cannot be done safely.
+
+    Args:
+        lines: RECORD and ACTIVATE_VERSION lines.
+        columns: The columns of the block's own schema that are wanted.
+
+    Returns:
+        None where only the exact way will do.
+    """
+    if not lines or len(lines) > _MAX_JSON or any(_has_text(type_) for _, type_ in columns):
+        return None
+    try:
+        return _by_columns(lines, columns)
+    except (_StepAsideError, pa.ArrowException, OverflowError):
+        return None
+
+
+def _by_columns(lines: bytes, columns: Columns) -> Gathered:
+    fields = [pa.field(name, _wire(type_)) for name, type_ in columns]
+    mark = next((place for place, (name, _) in enumerate(columns) if name == DELETED), None)
+    if mark is None:
+        fields.append(pa.field(DELETED, pa.string()))
+    envelope = pa.schema(
+        [("type", pa.string()), ("record", pa.struct(fields)), ("version", pa.int64())]
+    )
+    table = pj.read_json(
+        pa.BufferReader(lines),
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+        parse_options=pj.ParseOptions(explicit_schema=envelope, unexpected_field_behavior="ignore"),
+    )
+    if table.num_rows != lines.count(b"\n") or lines[-1:] != b"\n":
+        raise _StepAsideError  # several values on a line, or an empty one
+    table = table.combine_chunks()
+    table.validate(full=True)  # pyarrow.json lets bytes through that are not UTF-8
+    is_record = pc.fill_null(pc.equal(table["type"], "RECORD"), False)
+    records = pc.sum(is_record).as_py() or 0
+    activations = pc.sum(pc.equal(table["type"], "ACTIVATE_VERSION")).as_py() or 0
+    if records + activations != table.num_rows:
+        raise _StepAsideError
+    if activations:
+        table = table.filter(is_record).combine_chunks()
+    record = _single(table["record"], envelope.field("record").type)
+    if record.null_count:
+        raise _StepAsideError
+    members = record.flatten()
+    arrays = [_typed(member, type_) for member, (_, type_) in zip(members, columns, strict=False)]
+    marks = members[len(columns) if mark is None else mark]
+    return Gathered(arrays, _single(table["version"], pa.int64()), pc.is_valid(marks))
+
+
+def _single(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if column.num_chunks == 0:
+        return pa.array([], type_)
+    raise _StepAsideError
+
+
+def _has_text(type_: Type) -> bool:
+    inner = [field for _, field in type_.fields] + ([type_.item] if type_.item else [])
+    return type_.kind is TEXT.kind or any(_has_text(one) for one in inner)
+
+
+def _wire(type_: Type) -> pa.DataType:
+    """What pyarrow.json reads, before the columns are turned."""
+    if type_.kind in (Kind.DATE, Kind.TIMESTAMP):
+        return pa.string()
+    if type_.kind is Kind.STRUCT:
+        return pa.struct([pa.field(name, _wire(inner)) for name, inner in type_.fields])
+    if type_.kind is Kind.LIST:
+        return pa.list_(pa.field("element", _wire(type_.item or TEXT)))
+    return arrow_type(type_)
+
+
+def _typed(array: pa.Array, type_: Type) -> pa.Array:
+    kind = type_.kind
+    if kind is Kind.NUMBER:
+        if not pc.all(pc.is_finite(array)).as_py() and array.null_count < len(array):
+            raise _StepAsideError  # pyarrow.json takes NaN and Infinity, which JSON lacks
+        return array
+    if kind is Kind.DATE:
+        days = pc.cast(array, pa.date32())
+        return _within(days, pc.cast(days, pa.int32()), _FIRST_DAY, _LAST_DAY)
+    if kind is Kind.TIMESTAMP:
+        return _instants(array)
+    if kind is Kind.STRUCT:
+        members = [
+            _typed(member, inner)
+            for member, (_, inner) in zip(array.flatten(), type_.fields, strict=True)
+        ]
+        fields = list(arrow_type(type_))
+        return pa.StructArray.from_arrays(members, fields=fields, mask=pc.is_null(array))
+    if kind is Kind.LIST:
+        return _lists(array, type_)
+    return array
+
+
+def _lists(array: pa.ListArray, type_: Type) -> pa.Array:
+    values = _typed(array.flatten(), type_.item or TEXT)
+    lengths = pc.fill_null(pc.list_value_length(array), 0)
+    ends = pc.cumulative_sum(lengths).to_pylist()
+    offsets = pa.array([0, *ends], pa.int32())
+    return pa.ListArray.from_arrays(offsets, values, type=arrow_type(type_), mask=pc.is_null(array))
+
+
+def _instants(array: pa.Array) -> pa.Array:
+    """ISO timestamps to instants; no offset means UTC."""
+    if array.null_count == len(array):
+        return pa.nulls(len(array), pa.timestamp("us", "UTC"))
+    # pyarrow takes an hour alone, which the format's own reader does not; and nothing that
+    # has its colon elsewhere than here.
+    if not pc.all(pc.equal(pc.utf8_slice_codeunits(array, 13, 14), ":")).as_py():
+        raise _StepAsideError
+    # Digits past the microsecond are dropped.
+    short = pc.replace_substring_regex(array, r"([.]\d{6})\d{1,30}", r"\1")
+    try:
+        instants = pc.cast(short, pa.timestamp("us", "UTC"))
+    except pa.ArrowInvalid:
+        naive = pc.cast(short, pa.timestamp("us"))
+        instants = pc.cast(naive.view(pa.int64()), pa.timestamp("us")).cast(
+            pa.timestamp("us", "UTC")
+        )
+    return _within(instants, instants.view(pa.int64()), _FIRST_MICRO, _LAST_MICRO)
+
+
+def _within(array: pa.Array, numbers: pa.Array, least: int, most: int) -> pa.Array:
+    found = pc.min_max(numbers).as_py()
+    if found["min"] is not None and not least <= found["min"] <= found["max"] <= most:
+        raise _StepAsideError
+    return array

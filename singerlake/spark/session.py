@@ -1,0 +1,192 @@
+"""A Spark session for small local jobs, or for the cluster that the user names."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from singerlake.errors import RuntimeMissingError
+
+JAVA = 17
+"""The oldest Java that Spark 4 runs on."""
+LOG4J = Path(__file__).with_name("log4j2.properties")
+LOG_NAME = "spark.log"
+_GIB = 1 << 30
+_QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""pyspark prints each failed query here, with Java's stack, before it raises the error."""
+
+# What makes names, times and results the same everywhere; asked for on every master.
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.speculation": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+}
+
+
+def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Get the running session, or start one.
+
+    Nothing that Java or Spark say reaches the terminal: it goes to a file in a temporary
+    folder, which is deleted at exit along with Spark's other files. A failure to start shows
+    its last lines.
+
+    Args:
+        master: Spark's master URL; all cores of this machine by default.
+        conf: More Spark settings; they win over the ones chosen here.
+
+    Raises:
+        RuntimeMissingError: There is no Java 17 or later, or it does not start.
+    """
+    if (running := SparkSession.getActiveSession()) is not None:
+        return running
+    folder = Path(tempfile.mkdtemp(prefix="singerlake-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    settings = {**_settings(master or _default_master(), folder), **(conf or {})}
+    os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    if SparkContext._gateway is None:
+        gateway = _launch(spark_conf, folder / LOG_NAME)
+        context = SparkContext(conf=spark_conf, gateway=gateway)
+    else:
+        context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+    spark = SparkSession(context)
+    atexit.register(_stop, spark)
+    context.setLogLevel("ERROR")
+    for name in _QUERY_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return spark
+
+
+def cores(spark: SparkSession) -> int:
+    """Tasks that run at the same time, as far as the driver knows."""
+    return max(1, spark.sparkContext.defaultParallelism)
+
+
+def _settings(master: str, folder: Path) -> dict[str, str]:
+    # Spark's own shell script splits these at spaces, so a path is given as a URI.
+    java = [f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", f"-Dderby.system.home={folder}"]
+    settings = {
+        **_ALWAYS,
+        "spark.app.name": "singerlake",
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+    }
+    if master:
+        settings["spark.master"] = master
+    if master.startswith("local"):
+        count = _local_cores(master)
+        # The first-tier compiler and the serial collector start 1.8 s sooner, and jobs on
+        # one machine are over before the others would have paid.
+        java += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.memory": f"{_driver_memory() >> 20}m",
+            "spark.local.dir": str(folder),
+            "spark.sql.shuffle.partitions": str(max(2, count * 2)),
+        }
+    settings["spark.driver.extraJavaOptions"] = " ".join(java)
+    return settings
+
+
+def _default_master() -> str:
+    """All cores of this machine; nothing where spark-submit has named the master already."""
+    return "" if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
+
+
+def _local_cores(master: str) -> int:
+    found = re.match(r"local(?:-cluster)?\[(\d+)(?:,(\d+))?", master)
+    if found:
+        return int(found.group(1)) * int(found.group(2) or 1)
+    return (os.cpu_count() or 1) if "*" in master else 1
+
+
+def _driver_memory() -> int:
+    """A third of the machine's memory, from 1 to 8 GiB: Python's workers need some too."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        total = 4 * _GIB
+    return min(8 * _GIB, max(_GIB, total // 3))
+
+
+def _launch(conf: SparkConf, log: Path) -> Any:
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java already
+        check_java()
+    with log.open("wb") as output:
+        try:
+            return launch_gateway(conf, {"stderr": output, "stdout": output})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            said = log.read_text("utf-8", "replace").strip().splitlines()
+            raise RuntimeMissingError(
+                "Java did not start for Spark: " + (said[-1][:300] if said else "it said nothing")
+            ) from error
+
+
+def check_java() -> None:
+    """Make sure of a Java that Spark runs on.
+
+    Raises:
+        RuntimeMissingError: There is none, or it is too old.
+    """
+    advice = (
+        f"install Java {JAVA} or later (for example: apt install openjdk-{JAVA}-jre-headless) "
+        "or set JAVA_HOME to it"
+    )
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None or not os.access(java, os.X_OK):
+        place = f"in JAVA_HOME ({home})" if home else "on the PATH"
+        raise RuntimeMissingError(f"Spark needs Java and there is none {place}: {advice}")
+    version = _release(Path(java)) or _said_version(java)
+    if version is not None and version < JAVA:
+        raise RuntimeMissingError(f"Spark needs Java {JAVA} and {java} is Java {version}: {advice}")
+
+
+def _release(java: Path) -> int | None:
+    """The version in the ``release`` file beside Java, which spares half a second."""
+    try:
+        text = (java.resolve().parent.parent / "release").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    return _major(text, r'JAVA_VERSION="([^"]+)"')
+
+
+def _said_version(java: str) -> int | None:
+    try:
+        said = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return _major(said.stderr + said.stdout, r'version "([^"]+)"')
+
+
+def _major(text: str, pattern: str) -> int | None:
+    found = re.search(pattern, text)
+    digits = re.match(r"(?:1\.)?(\d+)", found.group(1)) if found else None
+    return int(digits.group(1)) if digits else None
+
+
+def _stop(spark: SparkSession) -> None:
+    with contextlib.suppress(Exception):  # the process ends anyway, and must end quietly
+        spark.stop()

@@ -1,0 +1,36 @@
+"""The fold as DESIGN's first section has it, row after row in plain Python: the yardstick."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Message = dict[str, Any] | tuple[dict[str, Any], int] | int
+
+
+def fold(messages: list[Message], keys: list[str]) -> list[dict[str, Any]]:
+    """The records of the state after all messages, in order of arrival."""
+    rows: list[tuple[tuple[Any, ...], int | None, dict[str, Any]]] = []
+    for message in messages:
+        if isinstance(message, int):
+            rows = [row for row in rows if row[1] == message]
+            continue
+        record, version = message if isinstance(message, tuple) else (message, None)
+        key = tuple(record.get(name) for name in keys)
+        if keys:
+            rows = [row for row in rows if row[0] != key]
+        if record.get("_sdc_deleted_at") is None:
+            rows.append((key, version, record))
+    return [record for _, _, record in rows]
+
+
+def survivors(messages: list[Message]) -> list[tuple[int, int | None, bool]]:
+    """Of each row: its place among the rows, its version, whether activations leave it."""
+    rows: list[list[Any]] = []
+    for message in messages:
+        if isinstance(message, int):
+            for row in rows:
+                row[2] = row[2] and row[1] == message
+            continue
+        version = message[1] if isinstance(message, tuple) else None
+        rows.append([len(rows), version, True])
+    return [(place, version, left) for place, version, left in rows]

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from singerlake.format.log import SchemaEntry
+from singerlake.lake import Lake
+from singerlake.spark import canonical
+from singerlake.spark.columns import arrow_type, columns_of
+from singerlake.spark.fingerprint import batch_sum, content, digits
+from tests.build import commit_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = Path(__file__).parents[2] / "docs" / "types.md"
+
+
+def texts(properties: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
+    columns = columns_of(SchemaEntry({"properties": properties}))
+    arrays = [
+        pa.array([row.get(name) for row in rows], arrow_type(type_)) for name, type_ in columns
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in columns])
+    result: list[str] = canonical.row_texts(batch, columns).to_pylist()
+    return result
+
+
+def test_a_row_is_written_as_the_page_says() -> None:
+    properties = {
+        "z": {"type": "integer"},
+        "é": {"type": "boolean"},
+        'a"\\': {"type": "string"},
+        "n": {"type": "number"},
+        "d": {"type": "number", "multipleOf": 0.001},
+        "day": {"type": "string", "format": "date"},
+        "t": {"type": "string", "format": "date-time"},
+        "o": {"type": "object", "properties": {"y": {"type": "integer"}, "x": {"type": "string"}}},
+        "l": {"type": "array", "items": {"type": "number"}},
+        "j": {},
+    }
+    import datetime as dt
+
+    row = {
+        "z": 5, "é": True, 'a"\\': 'q"\\\n\x01é/\x7f', "n": 1e21, "d": Decimal("1.500"),
+        "day": dt.date(33, 4, 3), "t": dt.datetime(2020, 1, 2, 3, 4, 5, tzinfo=dt.timezone.utc),
+        "o": {"y": 1, "x": None}, "l": [1.0, None, -0.0], "j": '{"a": 1}',
+    }  # fmt: skip
+    assert texts(properties, [row, {}]) == [
+        r'{"a\"\\":"q\"\\\n\u0001é/' + "\x7f" + r'","d":1.5,"day":"0033-04-03",'
+        r'"j":"{\"a\": 1}","l":[1,null,0],"n":1000000000000000000000,"o":{"y":1},'
+        r'"t":"2020-01-02T03:04:05.000000Z","z":5,"é":true}',
+        "{}",
+    ]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@example(-0.0)
+@example(1e16)
+@example(1e-7)
+@example(5e-324)
+@example(123456789.125)
+def test_numbers_are_plain_and_read_back(value: float) -> None:
+    (text,) = texts({"n": {"type": "number"}}, [{"n": value}])
+    number = json.loads(text, parse_float=str, parse_int=str)["n"]
+    assert "e" not in number.lower()
+    assert float(number) == value
+    assert number == canonical.number_text(value)
+    digits_of = Decimal(repr(value)).normalize()
+    assert Decimal(number) == digits_of
+
+
+@given(st.lists(st.one_of(st.text(), st.none()), max_size=8))
+def test_strings_are_json(values: list[str | None]) -> None:
+    got = texts({"s": {"type": "string"}}, [{"s": value} for value in values])
+    assert [json.loads(text).get("s") for text in got] == values
+    encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    assert got == ["{}" if v is None else encoder.encode({"s": v}) for v in values]
+
+
+def test_the_published_vector() -> None:
+    (vector,) = re.findall(r"has the fingerprint `([0-9a-f]{32})`", PAGE.read_text("utf-8"))
+    columns = columns_of(
+        SchemaEntry({"properties": {"id": {"type": "integer"}, "name": {"type": "string"}}})
+    )
+    batch = pa.RecordBatch.from_pydict({"id": [1], "name": ["a"]})
+    assert digits(batch_sum(batch, columns)) == vector
+    twice = pa.RecordBatch.from_pydict({"id": [1, 1], "name": ["a", "a"]})
+    assert digits(batch_sum(twice, columns)) == digits(2 * int(vector, 16))
+    plain = sum(
+        int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
+        for text in ['{"id":1,"name":"a"}'] * 2
+    )
+    assert digits(plain) == digits(batch_sum(twice, columns))
+
+
+@pytest.mark.spark
+def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, lake: Lake) -> None:
+    from singerlake.spark import freeze, index
+    from singerlake.spark.frames import shape_of, state
+
+    columns = {"id": {"type": "integer"}, "v": {"type": "number"}, "s": {}}
+    rows: list[Any] = [{"id": n, "v": n / 7, "s": f"é{n}"} for n in range(200)]
+    commit_rows(lake, "tap.a", columns, [], rows, block_rows=20)
+    commit_rows(lake, "tap.b", columns, ["id"], rows[100:], block_rows=17)
+    table_b = lake.find("tap.b")[0]
+    index.ensure(spark, table_b, table_b.snapshot())
+    commit_rows(lake, "tap.b", columns, ["id"], rows[99::-1], block_rows=31)
+    changed = [*rows[:-1], {"id": 199, "v": 199 / 7, "s": "é198"}]
+    commit_rows(lake, "tap.c", columns, [], changed)
+    commit_rows(lake, "tap.d", columns, [], [*rows, rows[0]])
+    table_a, table_c, table_d = (lake.find(f"tap.{letter}")[0] for letter in "acd")
+
+    snapshot = table_a.snapshot()
+    shape = shape_of(snapshot)
+    frame = state(spark, table_a, snapshot)
+    base = content(frame, shape.columns)
+    assert base.rows == 200
+    assert content(frame.repartition(5).orderBy("v"), shape.columns) == base
+    assert freeze.state_content(spark, table_b, table_b.snapshot()) == base
+    built = index.ensure(spark, table_b, table_b.snapshot())
+    assert content(index.read(spark, built), shape.columns) == base
+    assert freeze.state_content(spark, table_c, table_c.snapshot()).fingerprint != base.fingerprint
+    twice = freeze.state_content(spark, table_d, table_d.snapshot())
+    assert (twice.rows, twice.fingerprint != base.fingerprint) == (201, True)
+
+
+@pytest.mark.spark
+def test_duckdb_finds_the_same_fingerprint(spark: SparkSession, lake: Lake) -> None:
+    """Another engine, from the index's files and the page alone."""
+    duckdb = pytest.importorskip("duckdb")
+    from singerlake.spark import freeze, index
+
+    columns = {"name": {"type": "string"}, "id": {"type": "integer"}}
+    rows: list[Any] = [{"id": n, "name": f"é {n}" if n % 3 else None} for n in range(100)]
+    commit_rows(lake, "tap.s", columns, ["id"], rows)
+    table = lake.find("tap.s")[0]
+    version = freeze.freeze(spark, table)
+    built = index.ensure(spark, table, table.snapshot())
+    files = [str(Path(lake.store.uri, key)) for key in built.keys]
+    found = duckdb.sql(
+        f"""
+        SELECT sum(('0x' || sha256('{{"id":' || id ||
+          CASE WHEN name IS NULL THEN '' ELSE ',"name":' || to_json(name) END || '}}')[:32]
+        )::UHUGEINT::VARINT) FROM read_parquet({files!r})
+        """
+    )
+    try:
+        ((total,),) = found.fetchall()
+    except duckdb.Error:
+        pytest.skip("this DuckDB has no numbers of 128 bits and more")
+    assert digits(int(total)) == version.fingerprint

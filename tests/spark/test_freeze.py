@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singerlake.errors import ConflictError, DamagedError, NotFoundError, UsageError
+from singerlake.format.log import Entry
+from singerlake.lake import Lake
+from singerlake.maintenance import freeze as plans
+from singerlake.spark.freeze import freeze, state_content
+from singerlake.transactions.commit import commit
+from singerlake.transactions.derived import write_checkpoint
+from singerlake.transactions.snapshot import Snapshot
+from tests.build import commit_rows
+from tests.spark.test_state import FLAT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def head(lake: Lake) -> Snapshot:
+    return commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}, {"id": 2}])
+
+
+def commit_plan(lake: Lake, head: Snapshot, **wanted: Any) -> Any:
+    return plans.commit_version(
+        lake.store, head, plans.plan(head, **wanted), rows=2, fingerprint="0" * 32
+    )
+
+
+@pytest.mark.spark
+def test_versions_are_numbered_and_stay(spark: SparkSession, lake: Lake, head: Snapshot) -> None:
+    table = lake.find("tap.s")[0]
+    first = freeze(spark, table, label="before the move", comment="by hand")
+    assert (first.number, first.transaction, first.rows) == (1, 1, 2)
+    assert (first.label, first.comment) == ("before the move", "by hand")
+    assert first.time
+    assert first.by
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 2, "_sdc_deleted_at": "x"}])
+    second = freeze(spark, table)
+    assert (second.number, second.transaction, second.rows) == (2, 3, 1)
+    old = freeze(spark, table, at=1)
+    assert (old.number, old.transaction, old.fingerprint) == (3, 1, first.fingerprint)
+    # What the log, the checkpoint and a later reader say is the same.
+    assert table.snapshot().frozen == [first, second, old]
+    write_checkpoint(lake.store, table.snapshot())
+    assert table.snapshot().frozen == [first, second, old]
+    for version in (first, second):
+        found = state_content(spark, table, table.snapshot_at(str(version.number)))
+        assert (found.rows, found.fingerprint) == (version.rows, version.fingerprint)
+    assert table.snapshot_at("before the move").head == 1
+
+
+@pytest.mark.spark
+def test_a_damaged_row_freezes_nothing(spark: SparkSession, lake: Lake) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], ['{"id": "x"}'])
+    table = lake.find("tap.s")[0]
+    with pytest.raises(DamagedError, match="row 0 of block 1 of tap.s"):
+        freeze(spark, table)
+    assert table.snapshot().head == 1
+
+
+def test_labels(lake: Lake, head: Snapshot) -> None:
+    commit_plan(lake, head, label="one")
+    for label in ("", " x", "12", "a\nb", "x" * 101):
+        with pytest.raises(UsageError, match="label"):
+            plans.plan(head, label=label)
+    with pytest.raises(UsageError, match="version 1 of tap.s has the label 'one' already"):
+        plans.plan(head, label="one")
+    assert commit_plan(lake, head, label="1a").number == 2
+
+
+def test_a_transaction_that_is_not_there(head: Snapshot) -> None:
+    with pytest.raises(NotFoundError, match="no transaction 9"):
+        plans.plan(head, at=9)
+
+
+def test_numbers_and_labels_are_settled_by_the_log(lake: Lake, head: Snapshot) -> None:
+    table = lake.find("tap.s")[0]
+    ours = plans.plan(head, label="same")
+    stale, later = table.snapshot(), table.snapshot()
+    commit_plan(lake, table.snapshot())
+    assert commit_plan(lake, stale, label="same").number == 2
+    with pytest.raises(ConflictError, match="label 'same' already"):
+        plans.commit_version(lake.store, later, ours, rows=2, fingerprint="0" * 32)
+    assert [version.number for version in table.snapshot().frozen] == [1, 2]
+
+
+def test_a_vacuum_in_between_is_a_conflict(lake: Lake, head: Snapshot) -> None:
+    table = lake.find("tap.s")[0]
+    wanted, stale = plans.plan(head), table.snapshot()
+
+    def vacuum(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+        return Entry(
+            format=1, number=number, commit=commit_id, operation="vacuum", stream="s", time=time
+        )
+
+    commit(lake.store, table.snapshot(), vacuum)
+    with pytest.raises(ConflictError, match="vacuum"):
+        plans.commit_version(lake.store, stale, wanted, rows=2, fingerprint="0" * 32)
+    assert table.snapshot().frozen == []
+
+
+def test_a_table_without_a_log_is_refused(lake: Lake, head: Snapshot) -> None:
+    lake.store.delete(head.table.manifest)
+    lake.store.delete(head.table.transaction(1))
+    scanned = lake.find("tap.s")[0].snapshot()
+    with pytest.raises(UsageError, match="singerlake rebuild tap.s"):
+        plans.plan(scanned)

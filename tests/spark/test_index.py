@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from singerlake.format import metadata
+from singerlake.lake import Lake, Table
+from singerlake.spark import index
+from singerlake.spark.index import MARKER, Index
+from singerlake.storage.local import LocalStore
+from tests.build import commit_rows
+from tests.spark.stores import FarStore, WatchedStore
+from tests.spark.test_state import FLAT, in_order, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> WatchedStore:
+    return WatchedStore(tmp_path / "a [lake]*{x}" / "k=v", tmp_path / "notes")
+
+
+@pytest.fixture
+def lake(store: WatchedStore) -> Lake:
+    return Lake(store)
+
+
+def build(spark: SparkSession, lake: Lake, at: int | None = None) -> tuple[Table, Index]:
+    table = lake.find("tap.s")[0]
+    snapshot = table.snapshot()
+    return table, index.ensure(spark, table, snapshot if at is None else snapshot.at(at))
+
+
+def read(spark: SparkSession, built: Index) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = index.read(spark, built).toArrow().to_pylist()
+    return rows
+
+
+def files_of(built: Index) -> list[Path]:
+    root = Path(built.table.store.uri)
+    return sorted((root / built.table.name.index(built.marker.transaction)).iterdir())
+
+
+def records(count: int, **more: Any) -> list[Any]:
+    return [{"id": n, "part": "x", "n": n, **more} for n in range(count)]
+
+
+def test_a_later_index_reads_only_the_blocks_since(
+    spark: SparkSession, lake: Lake, store: WatchedStore
+) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], records(50), block_rows=10)
+    _, first = build(spark, lake)
+    assert len(store.taken()) == 5
+    assert len(read(spark, first)) == 50
+    commit_rows(
+        lake, "tap.s", FLAT, ["id"],
+        [{"id": 3, "_sdc_deleted_at": "x"}, {"id": 4, "n": -4}, {"id": 99, "n": 99}],
+    )  # fmt: skip
+    _, second = build(spark, lake)
+    assert len(store.taken()) == 1
+    got = read(spark, second)
+    assert in_order(got) == in_order(rows_of(spark, lake))
+    assert len(got) == 50
+    store.taken()
+    assert build(spark, lake)[1].marker == second.marker
+    assert build(spark, lake, at=1)[1].marker == first.marker
+    assert store.taken() == []
+
+
+def test_activations_and_keyless_tables_build_on_an_index(
+    spark: SparkSession, lake: Lake, store: WatchedStore
+) -> None:
+    first: list[Any] = [({"n": n}, 1) for n in range(10)]
+    commit_rows(lake, "tap.s", FLAT, [], [*first, 1])
+    build(spark, lake)
+    commit_rows(lake, "tap.s", FLAT, [], [({"n": 10}, 1), {"n": 11}, ({"n": 12}, 2)])
+    assert len(read(spark, build(spark, lake)[1])) == 13
+    commit_rows(lake, "tap.s", FLAT, [], [1])
+    assert sorted(r["n"] for r in read(spark, build(spark, lake)[1])) == list(range(11))
+    commit_rows(lake, "tap.s", FLAT, [], [2, ({"n": 13}, 2)])
+    store.taken()
+    assert [r["n"] for r in read(spark, build(spark, lake)[1])] == [13]
+    assert len(store.taken()) == 1
+
+
+def test_another_schema_starts_from_the_blocks(
+    spark: SparkSession, lake: Lake, store: WatchedStore
+) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], records(5))
+    build(spark, lake)
+    commit_rows(lake, "tap.s", {**FLAT, "more": {"type": "string"}}, ["id"], [{"id": 9}])
+    store.taken()
+    assert len(read(spark, build(spark, lake)[1])) == 6
+    assert len(store.taken()) == 2
+
+
+def test_rows_keep_where_they_come_from(spark: SparkSession, lake: Lake) -> None:
+    columns = {"id": {"type": "integer"}, "_block": {"type": "string"}, "_ORDINAL": {}}
+    rows: list[Any] = [({"id": n, "_block": "mine"}, 7) for n in range(4)]
+    commit_rows(lake, "tap.s", columns, ["id"], rows, block_rows=2)
+    _, built = build(spark, lake)
+    table = pq.ParquetFile(files_of(built)[-1]).read()
+    assert table.column_names == [*columns, "__block", "__ordinal", "_singer_version"]
+    assert sorted(table.select(["id", "__block", "__ordinal"]).to_pylist(), key=str) == [
+        {"id": 0, "__block": 1, "__ordinal": 0},
+        {"id": 1, "__block": 1, "__ordinal": 1},
+        {"id": 2, "__block": 2, "__ordinal": 0},
+        {"id": 3, "__block": 2, "__ordinal": 1},
+    ]
+    assert set(table["_singer_version"].to_pylist()) == {7}
+
+
+def _delete_folder(built: Index) -> None:
+    shutil.rmtree(files_of(built)[0].parent)
+
+
+def _cut_marker(built: Index) -> None:
+    path = files_of(built)[0].parent / MARKER
+    path.write_bytes(path.read_bytes()[:20])
+
+
+def _delete_part(built: Index) -> None:
+    files_of(built)[-1].unlink()
+
+
+def _cut_part(built: Index) -> None:
+    path = files_of(built)[-1]
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def _change_marker(**changes: Any) -> Callable[[Index], None]:
+    def change(built: Index) -> None:
+        path = files_of(built)[0].parent / MARKER
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        _delete_folder,
+        _cut_marker,
+        _delete_part,
+        _cut_part,
+        _change_marker(commit="of another log"),
+        _change_marker(transaction=7),
+        _change_marker(schema_hash="another"),
+        _change_marker(format=99),
+        _change_marker(files=[{"path": "../../../../raw/singerlake.json", "rows": 1, "bytes": 1}]),
+        _change_marker(files=[{"path": "/etc/passwd", "rows": 1, "bytes": 1}]),
+    ],
+    ids=["deleted", "marker cut", "part deleted", "part cut", "commit", "transaction", "schema",
+         "newer", "outside", "absolute"],
+)  # fmt: skip
+def test_a_harmed_index_is_made_anew(
+    spark: SparkSession, lake: Lake, harm: Callable[[Index], None]
+) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], records(5))
+    _, built = build(spark, lake)
+    harm(built)
+    _, again = build(spark, lake)
+    assert len(read(spark, again)) == 5
+    assert again.marker.files != built.marker.files
+    assert index.load(again.table, again.snapshot) == again.marker
+
+
+def test_two_builders_at_once_agree(spark: SparkSession, lake: Lake) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], records(20))
+    with ThreadPoolExecutor(2) as pool:
+        one, other = [f.result() for f in [pool.submit(build, spark, lake) for _ in range(2)]]
+    assert one[1].marker == other[1].marker
+    names = {path.name for path in files_of(one[1])}
+    assert names == {MARKER, *(file.path for file in one[1].marker.files)}
+    assert len(read(spark, one[1])) == 20
+
+
+def test_transactions_without_rows_share_an_index(spark: SparkSession, lake: Lake) -> None:
+    from singerlake.spark.freeze import freeze
+
+    commit_rows(lake, "tap.s", FLAT, ["id"], records(5))
+    table, first = build(spark, lake)
+    freeze(spark, table)
+    assert table.snapshot().head == 2
+    assert build(spark, lake)[1].marker == first.marker
+
+
+def test_an_empty_table_has_an_index(spark: SparkSession, lake: Lake) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], [])
+    _, built = build(spark, lake)
+    assert built.marker.files == []
+    assert read(spark, built) == []
+
+
+def test_a_store_that_spark_cannot_reach(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(FarStore(LocalStore(tmp_path / "far")))
+    columns = {"id": {"type": "integer"}, "t": {"type": "string", "format": "date-time"}}
+    rows: list[Any] = [{"id": n, "t": "2020-01-02T03:04:05Z"} for n in range(30)]
+    commit_rows(lake, "tap.s", columns, ["id"], rows, block_rows=7)
+    _, built = build(spark, lake)
+    assert in_order(read(spark, built)) == in_order(rows_of(spark, lake))
+    commit_rows(lake, "tap.s", columns, ["id"], [{"id": 0, "_sdc_deleted_at": "x"}])
+    assert len(read(spark, build(spark, lake)[1])) == 29
+
+
+def test_the_marker_is_that_of_the_format(spark: SparkSession, lake: Lake) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], records(5))
+    table, built = build(spark, lake)
+    key = table.name.index(1) + MARKER
+    assert key == "index/tap/s/1/_index.json"
+    marker = metadata.decode(table.store.get(key).data, metadata.IndexMarker, key)
+    assert marker == built.marker
+    assert (marker.transaction, marker.rows) == (1, 5)
+    assert marker.commit == table.snapshot().commit

@@ -1,0 +1,237 @@
+# ruff: noqa: E501
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singerlake.errors import DamagedError, InvalidQueryError, NotFoundError
+from singerlake.lake import Lake
+from singerlake.spark.freeze import freeze
+from singerlake.spark.query import query
+from tests.build import commit_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+COLUMNS: dict[str, Any] = {
+    "id": {"type": "integer"},
+    "foo": {"type": "string"},
+    "we.ird": {"type": "number"},
+}
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Two versions of ``tap-x.orders``, and other tables beside it."""
+    lake = Lake.open(str(tmp_path_factory.mktemp("query") / "lake"), create=True)
+    rows: list[Any] = [
+        {"id": n, "foo": "bar" if n % 2 else None, "we.ird": n / 2} for n in range(10)
+    ]
+    commit_rows(lake, "tap-x.orders", COLUMNS, ["id"], rows)
+    commit_rows(lake, "tap-x.public.lines", COLUMNS, [], rows[:3])
+    commit_rows(lake, "tap_y.orders", COLUMNS, [], rows[:4])
+    table = lake.find("tap-x.orders")[0]
+    freeze(spark, table, label="first one")
+    commit_rows(lake, "tap-x.orders", COLUMNS, ["id"], [{"id": 100, "foo": "new"}])
+    freeze(spark, table)
+    commit_rows(lake, "tap-x.orders", COLUMNS, ["id"], [{"id": 101}])
+    return lake
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows", "sources"),
+    [
+        ("select count(*) from tap_x.orders", [(12,)], ["tap-x.orders at transaction 5"]),
+        ("select count(*) from `tap-x`.orders;", [(12,)], ["tap-x.orders at transaction 5"]),
+        ("SELECT count(*) FROM tap_x.orders.1", [(10,)], ["tap-x.orders.1 at transaction 1"]),
+        ("select count(*) from tap_x.orders.2 limit 10", [(11,)], ["tap-x.orders.2 at transaction 3"]),
+        ("select max(id) from tap_x.orders.`2`", [(100,)], ["tap-x.orders.2 at transaction 3"]),
+        ("select count(*) from tap_x.orders.`first one`", [(10,)], ["tap-x.orders.1 at transaction 1"]),
+        ("select count(*) from tap_x.orders version as of 2", [(11,)], ["tap-x.orders.2 at transaction 3"]),
+        ("select count(*) from tap_x.orders for version as of 'first one'", [(10,)],
+         ["tap-x.orders.1 at transaction 1"]),
+        ("select count(*) from tap_x.orders timestamp as of '2999-01-01T00:00:00Z' o", [(12,)],
+         ["tap-x.orders at transaction 5"]),
+        ("select foo from tap_x.orders.2 where foo = 'new'", [("new",)], None),
+        ("select orders.id from tap_x.orders where orders.foo = 'new'", [(100,)], None),
+        ("select tap_x.orders.id, tap_x.orders.`we.ird` from tap_x.orders where tap_x.orders.id = 3",
+         [(3, 1.5)], None),
+        ("select TAP_X.orders.* from tap_x.orders where id = 3", [(3, "bar", 1.5)], None),
+        ("select tap_x.orders.id from tap_x.orders.1 where tap_x.orders.id = 3", [(3,)], None),
+        ("select o.id, l.foo from tap_x.orders o join tap_x.public.lines as l using (id) where id = 1",
+         [(1, "bar")], ["tap-x.orders at transaction 5", "tap-x.public.lines at transaction 1"]),
+        ("select orders.id from tap_x.orders join tap_x.public.lines on lines.id = orders.id where lines.id = 2",
+         [(2,)], None),
+        ("select count(*) from tap_x.`public.lines`", [(3,)], None),
+        ("select count(*) from tap_y.orders", [(4,)], None),
+        ("with c as (select * from tap_x.orders.1) select count(*) from c, (select 1 from tap_y.orders)",
+         [(40,)], ["tap-x.orders.1 at transaction 1", "tap_y.orders at transaction 1"]),
+        ("with orders as (select 7 as id) select orders.id, o.id from orders, tap_x.orders.1 o where o.id = 1",
+         [(7, 1)], None),
+        ("select n.id from tap_x.orders.2 n left anti join tap_x.orders.1 v on n.id = v.id", [(100,)], None),
+        ("select id from tap_x.orders where id in (select max(id) from tap_x.orders.1)", [(9,)], None),
+        ("select '🙂', 'tap_x.orders.1', id from tap_x.orders.1 -- tap_x.nope\n where id = 1 /* ` */",
+         [("🙂", "tap_x.orders.1", 1)], None),
+        ("select id from tap_x.orders where id = 1 union all select id from tap_y.orders where id = 2",
+         [(1,), (2,)], None),
+        ("select sum(id) over w from tap_y.orders window w as (order by id) order by 1 limit 2",
+         [(0,), (1,)], None),
+        ("select count(*) from tap_y.orders tablesample (2 rows)", [(2,)], None),
+        ("table tap_y.orders limit 1", [(0, None, 0.0)], None),
+        ("from tap_y.orders select count(*)", [(4,)], None),
+        ("values (1), (2)", [(1,), (2,)], []),
+        ("select explode(array(1, 2)) as x", [(1,), (2,)], []),
+        ("select .5, 1.5e3, 2.", [(Decimal("0.5"), 1500.0, Decimal(2))], []),
+        ("select id from range(3) where id > 1", [(2,)], []),
+    ],
+)  # fmt: skip
+def test_forms(
+    spark: SparkSession, lake: Lake, sql: str, rows: list[Any], sources: list[str] | None
+) -> None:
+    answer = query(spark, lake, sql)
+    assert list(answer.rows()) == rows
+    if sources is not None:
+        assert sorted(map(str, answer.sources)) == sources
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "insert into tap_x.orders select * from tap_x.orders",
+        "create table x as select 1",
+        "create temporary view x as select 1",
+        "create function f as 'a.B'",
+        "drop table tap_x.orders",
+        "set spark.sql.runSQLOnFiles = true",
+        "cache table x",
+        "add jar '/x.jar'",
+        "show tables",
+        "describe tap_x.orders",
+        "explain select 1",
+        "use tap_x",
+        "refresh '/etc'",
+        "select transform(id) using 'cat' as (x) from tap_x.orders",
+        "from tap_x.orders insert overwrite directory '/tmp/x' using parquet select *",
+        "select reflect('java.lang.System', 'exit', '1')",
+        "select 1 from tap_x.orders where java_method('java.lang.System', 'exit', '1') = ''",
+        "select try_reflect('java.lang.System', 'exit', '1')",
+        "select sum(id) over w from tap_x.orders window w as (partition by reflect('a', 'b'))",
+        "select (select max(reflect('a', 'b')) from tap_x.orders)",
+        "select identifier('reflect')('a', 'b')",
+        "select * from identifier('tap_x.orders')",
+        "select input_file_name() from tap_x.orders",
+        "select from_protobuf(foo, 'm', '/etc/passwd') from tap_x.orders",
+        "select system.session.f(1)",
+        "select * from read_files('/etc')",
+        "begin select 1; end",
+        "execute immediate 'select 1'",
+        "select 1; select 2",
+        "selct 1",
+        "select",
+        "",
+        "select * from tap_x.orders.1 version as of 2",
+        "select * from tap_x.orders timestamp as of current_date()",
+        "select 1/0",
+        "select cast('a' as int)",
+        "select id from tap_x.orders, tap_y.orders",
+    ],
+)
+def test_refusals(spark: SparkSession, lake: Lake, sql: str) -> None:
+    with pytest.raises(InvalidQueryError) as caught:
+        list(query(spark, lake, sql).rows())
+    said = str(caught.value)
+    assert "\n" not in said
+    assert "org.apache" not in said
+    assert "singerlake_" not in said
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("select * from tap_x.nope", ["tap_x.nope", "tap-x.orders", "tap_y.orders"]),
+        ("select * from orders", ["orders", "tap.stream"]),
+        ("select * from tap_x.orders.9", ["'9'", "1 (first one)", "2"]),
+        ("select * from tap_x.orders version as of 'x'", ["'x'", "first one"]),
+        ("select * from tap_x.orders timestamp as of '1999-01-01'", ["1999-01-01"]),
+        ("select * from parquet.`/etc`", ["parquet./etc"]),
+        ("select * from (select * from text.`/etc/passwd`)", ["text./etc/passwd"]),
+        ("select sum(1) over w from tap_x.orders window w as (order by (select 1 from csv.`/x`))",
+         ["csv./x"]),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_named(
+    spark: SparkSession, lake: Lake, sql: str, words: list[str]
+) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        query(spark, lake, sql)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_an_unknown_column_is_named_with_those_there_are(spark: SparkSession, lake: Lake) -> None:
+    with pytest.raises(InvalidQueryError) as caught:
+        query(spark, lake, "select nope from tap_x.orders")
+    assert str(caught.value) == ("there is no column `nope`: tap-x.orders has id, foo, we.ird")
+
+
+def test_taps_that_look_alike(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    alike = Lake.open(str(tmp_path / "alike"), create=True)
+    for tap in ("a-b", "a_b", "c-d", "c.d".replace(".", "+")):
+        commit_rows(alike, f"{tap}.s", {"tap": {}}, [], [{"tap": tap}])
+    assert list(query(spark, alike, "select * from a_b.s").rows()) == [("a_b",)]
+    assert list(query(spark, alike, "select * from `c+d`.s").rows()) == [("c+d",)]
+    with pytest.raises(InvalidQueryError, match=r"c\+d.s or c-d.s|c-d.s or c\+d.s"):
+        query(spark, alike, "select * from c_d.s")
+
+
+def test_values_are_plain_python(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "plain"), create=True)
+    columns = {
+        "t": {"type": "string", "format": "date-time"},
+        "o": {"type": "object", "properties": {"t": {"type": "string", "format": "date-time"}}},
+        "l": {"type": "array", "items": {"type": "string", "format": "date-time"}},
+    }
+    stamp = "0001-01-01T00:00:00Z"
+    commit_rows(lake, "tap.s", columns, [], [{"t": stamp, "o": {"t": stamp}, "l": [stamp, None]}])
+    moment = dt.datetime(1, 1, 1, tzinfo=dt.timezone.utc)
+    answer = query(spark, lake, "select t, o, l, t from tap.s")
+    assert answer.columns == ["t", "o", "l", "t"]
+    assert list(answer.rows()) == [(moment, {"t": moment}, [moment, None], moment)]
+    assert answer.first(5) == list(answer.rows())
+    assert answer.first(0) == []
+
+
+def test_a_version_does_not_move(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "still"), create=True)
+    commit_rows(lake, "tap.s", COLUMNS, ["id"], [{"id": 1, "foo": "a"}])
+    table = lake.find("tap.s")[0]
+    freeze(spark, table)
+    before = list(query(spark, lake, "select * from tap.s.1").rows())
+    answer = query(spark, lake, "select * from tap.s")
+    changed = {"id": {"type": "string"}, "other": {"type": "integer"}}
+    commit_rows(lake, "tap.s", changed, ["id"], [{"id": "1", "other": 5}, {"id": "2"}])
+    assert list(query(spark, lake, "select * from tap.s.1").rows()) == before == [(1, "a", None)]
+    assert list(answer.rows()) == before
+    rows = list(query(spark, lake, "select * from tap.s order by id").rows())
+    assert rows == [("1", 5), ("2", None)]
+
+
+def test_a_table_without_a_log_can_be_asked(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "scan"), create=True)
+    name = commit_rows(lake, "tap.s", COLUMNS, ["id"], [{"id": 1}, {"id": 1, "foo": "x"}]).table
+    lake.store.delete(name.manifest)
+    lake.store.delete(name.transaction(1))
+    assert list(query(spark, lake, "select foo from tap.s").rows()) == [("x",)]
+    assert list(lake.store.list("index/")) == []
+
+
+def test_bad_data_is_a_plain_error(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "bad"), create=True)
+    commit_rows(lake, "tap.s", COLUMNS, ["id"], ['{"id": "x"}'])
+    with pytest.raises(DamagedError, match="row 0 of block 1 of tap.s"):
+        query(spark, lake, "select * from tap.s")

@@ -1,0 +1,188 @@
+"""Revert: the difference as one transaction, and everything that must hold around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from singerlake.errors import ConflictError, DamagedError, NotFoundError
+from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.spark import frames
+from singerlake.spark.freeze import freeze
+from singerlake.spark.index import ensure, read
+from singerlake.spark.revert import Reverted, revert
+from tests.build import commit_rows
+
+pytestmark = pytest.mark.spark
+DELETED = "2026-02-01T00:00:00Z"
+OLD = {"id": {"type": "integer"}, "name": {"type": "string"}}
+NEW = {"id": {"type": "integer"}, "name": {"type": "string"}, "vip": {"type": "boolean"}}
+
+
+def table_of(lake: Lake) -> Table:
+    return lake.table(TableName("tap", "people"))
+
+
+def rows(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
+    """The head by two ways, which must agree: from the blocks alone, and by the index."""
+    found = [row.asDict() for row in frames.state(spark, table, table.snapshot()).collect()]
+    indexed = read(spark, ensure(spark, table, table.snapshot())).collect()
+    assert sorted(map(repr, found)) == sorted(repr(row.asDict()) for row in indexed)
+    return sorted(found, key=repr)
+
+
+def people(lake: Lake, properties: dict[str, Any], messages: list[Any]) -> None:
+    commit_rows(lake, "tap.people", properties, ["id"], messages, block_rows=3)
+
+
+@pytest.fixture
+def moved(lake: Lake) -> Lake:
+    """Transaction 1: ids 1 to 5. Since: 2 changed, 3 deleted, 4 the same again, 6 and 7 new."""
+    people(lake, OLD, [f'{{"id": {n}, "name": "n{n}", "kept": 1.10}}' for n in range(1, 6)])
+    people(lake, NEW, [{"id": 2, "name": "other", "vip": True}, {"id": 6, "name": "n6"}])
+    people(
+        lake,
+        NEW,
+        [{"id": 3, "name": "n3", "_sdc_deleted_at": DELETED}, '{"id": 4, "name": "n4"}'],
+    )
+    people(lake, NEW, [{"id": 7, "name": "n7", "vip": False}])
+    return lake
+
+
+def test_the_difference_is_what_is_written(spark: SparkSession, moved: Lake) -> None:
+    table = table_of(moved)
+    version = freeze(spark, table, at=1)
+    before = table.snapshot()
+    assert revert(spark, table, 1, dry_run=True) == Reverted(1, None, 2, 2, 3, version.schema_hash)
+    assert table.snapshot().head == before.head
+    done = revert(spark, table, 1)
+    assert (done.put_back, done.deleted, done.unchanged) == (2, 2, 3)
+    after = table.snapshot()
+    assert done.transaction == after.head == before.head + 1
+    assert after.schema_hash == version.schema_hash
+    assert sum(block.rows for block in after.blocks_after(before.head)) == 4
+    again = freeze(spark, table)
+    assert (again.rows, again.fingerprint) == (version.rows, version.fingerprint)
+    assert [row["name"] for row in rows(spark, table)] == ["n1", "n2", "n3", "n4", "n5"]
+    assert revert(spark, table, 1).transaction is None
+    assert table.snapshot().head == again.transaction + 1
+
+
+def test_rows_come_back_as_the_bytes_they_were(spark: SparkSession, moved: Lake) -> None:
+    table = table_of(moved)
+    first = table.read_block(table.snapshot().blocks[0])
+    before = table.snapshot().head
+    revert(spark, table, 1)
+    written = b"".join(table.read_block(b) for b in table.snapshot().blocks_after(before))
+    (line,) = [line for line in first.splitlines() if b'"id": 2' in line]
+    assert line in written.splitlines()
+    assert b'"kept": 1.10' in line
+
+
+def test_a_revert_can_be_reverted(spark: SparkSession, moved: Lake) -> None:
+    table = table_of(moved)
+    moved_on = freeze(spark, table)
+    revert(spark, table, 1)
+    done = revert(spark, table, moved_on.transaction)
+    again = freeze(spark, table)
+    assert (again.rows, again.fingerprint) == (moved_on.rows, moved_on.fingerprint)
+    assert again.schema_hash == moved_on.schema_hash
+    assert done.deleted == 1
+    people(moved, NEW, [{"id": 2, "name": "later"}])
+    assert {row["name"] for row in rows(spark, table)} == {"n1", "later", "n4", "n5", "n6", "n7"}
+
+
+def test_a_keyless_table_is_written_whole(spark: SparkSession, lake: Lake) -> None:
+    for messages in ([{"a": 1}, {"a": 1}, {"a": 2}], [{"a": 3}, 5, ({"a": 4}, 5)]):
+        commit_rows(lake, "tap.people", {"a": {"type": "integer"}}, [], messages)
+    table = table_of(lake)
+    version = freeze(spark, table, at=1)
+    assert [row["a"] for row in rows(spark, table)] == [4]
+    done = revert(spark, table, 1)
+    assert (done.put_back, done.deleted, done.unchanged) == (3, 0, 0)
+    assert freeze(spark, table).fingerprint == version.fingerprint
+    commit_rows(lake, "tap.people", {"a": {"type": "integer"}}, [], [{"a": 9}])
+    assert [row["a"] for row in rows(spark, table)] == [1, 1, 2, 9]
+    revert(spark, table, 2)
+    assert [row["a"] for row in rows(spark, table)] == [4]
+
+
+def test_back_to_a_narrower_column(spark: SparkSession, lake: Lake) -> None:
+    people(lake, {"id": {"type": "integer"}, "v": {"type": "integer"}}, [{"id": 1, "v": 1}])
+    version = freeze(spark, table_of(lake))
+    people(lake, {"id": {"type": "integer"}, "v": {"type": "string"}}, [{"id": 2, "v": "x"}])
+    done = revert(spark, table_of(lake), version.transaction)
+    assert (done.put_back, done.unchanged) == (1, 0)
+    assert rows(spark, table_of(lake)) == [{"id": 1, "v": 1}]
+    assert freeze(spark, table_of(lake)).fingerprint == version.fingerprint
+
+
+def test_nothing_to_do_commits_nothing(spark: SparkSession, moved: Lake) -> None:
+    head = table_of(moved).snapshot().head
+    assert revert(spark, table_of(moved), head).transaction is None
+    assert table_of(moved).snapshot().head == head
+
+
+def test_only_the_schema_came_between(spark: SparkSession, lake: Lake) -> None:
+    people(lake, OLD, [{"id": 1, "name": "a"}])
+    people(lake, NEW, [])
+    before = table_of(lake).snapshot()
+    assert before.head == 2
+    done = revert(spark, table_of(lake), 1)
+    assert (done.put_back, done.deleted, done.unchanged) == (0, 0, 1)
+    assert table_of(lake).snapshot().schema_hash != before.schema_hash
+
+
+def test_what_is_gone_is_named_and_nothing_changed(spark: SparkSession, moved: Lake) -> None:
+    table = table_of(moved)
+    blocks = table.snapshot().blocks
+    gone = {blocks[0].file, blocks[2].file}
+    for file in gone:
+        Path(moved.store.uri, table.name.data(file)).unlink()
+    with pytest.raises(DamagedError) as caught:
+        revert(spark, table, 2)
+    assert all(file in str(caught.value) for file in gone)
+    assert table.snapshot().head == 4
+    with pytest.raises(NotFoundError, match="no transaction 9"):
+        revert(spark, table, 9)
+
+
+def test_a_commit_meanwhile_is_a_conflict_and_nothing_changes(
+    spark: SparkSession, moved: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(moved)
+    from singerlake.maintenance import revert as plans
+
+    real = plans.commit_revert
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        # Past the lock, as a writer on a store without working locks would come.
+        from singerlake.format.log import Entry
+        from singerlake.transactions.commit import commit
+
+        def entry(snapshot: Any, number: int, commit_id: str, time: str) -> Entry:
+            return Entry(
+                format=1,
+                number=number,
+                commit=commit_id,
+                operation="sync",
+                stream="people",
+                time=time,
+                schema_hash=snapshot.schema_hash,
+            )
+
+        commit(table.store, table.snapshot(), entry)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(plans, "commit_revert", late)
+    files = {item.key for item in table.store.list(table.name.folder) if "singer.gz" in item.key}
+    before = rows(spark, table)
+    with pytest.raises(ConflictError, match="changed tap.people while"):
+        revert(spark, table, 1)
+    after = {item.key for item in table.store.list(table.name.folder) if "singer.gz" in item.key}
+    assert after == files
+    assert rows(spark, table) == before

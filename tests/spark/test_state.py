@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import json
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singerlake.errors import DamagedError
+from singerlake.lake import Lake
+from singerlake.spark.frames import shape_of, state
+from singerlake.transactions.snapshot import Snapshot
+from tests.build import commit_rows
+from tests.spark.model import Message, fold
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+FLAT: dict[str, Any] = {
+    "id": {"type": "integer"},
+    "part": {"type": ["null", "string"]},
+    "n": {"type": "integer"},
+}
+
+
+def rows_of(
+    spark: SparkSession, lake: Lake, name: str = "tap.s", at: Snapshot | None = None
+) -> list[dict[str, Any]]:
+    table = lake.find(name)[0]
+    frame = state(spark, table, at or table.snapshot())
+    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return rows
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in rows)
+
+
+def messages_of(seed: int, keys: list[str], count: int) -> list[Message]:
+    """Many rows over few keys, with deletions and activations in between."""
+    chance = random.Random(seed)
+    messages: list[Message] = []
+    version = 1
+    for n in range(count):
+        if chance.random() < 0.01:
+            if chance.random() < 0.7:
+                version = chance.randint(1, 3)
+            messages.append(version)
+            continue
+        record: dict[str, Any] = {"id": chance.randint(1, 40), "n": n}
+        if "part" in keys or chance.random() < 0.5:
+            record["part"] = chance.choice(["a", "b", None, 'q"`.'])
+        if chance.random() < 0.1:
+            record["_sdc_deleted_at"] = "2020-01-01T00:00:00Z"
+        kind = chance.random()
+        messages.append(
+            record if kind < 0.2 else (record, version if kind < 0.9 else chance.randint(1, 3))
+        )
+    return messages
+
+
+@pytest.mark.parametrize("keys", [["id"], ["id", "part"], []], ids=["keyed", "compound", "keyless"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_state_is_that_of_the_model(
+    spark: SparkSession, lake: Lake, keys: list[str], seed: int
+) -> None:
+    messages = messages_of(seed, keys, 600)
+    half = len(messages) // 2
+    commit_rows(lake, "tap.s", FLAT, keys, messages[:half], block_rows=70)
+    commit_rows(lake, "tap.s", FLAT, keys, messages[half:], block_rows=50)
+    table = lake.find("tap.s")[0]
+    for at, seen in ((1, messages[:half]), (2, messages)):
+        expected = [{name: record.get(name) for name in FLAT} for record in fold(seen, keys)]
+        got = rows_of(spark, lake, at=table.snapshot().at(at))
+        assert in_order(got) == in_order(expected)
+
+
+def test_blocks_before_an_activation_are_not_read(spark: SparkSession, lake: Lake) -> None:
+    for version in (1, 2, 3):
+        rows: list[Any] = [({"id": n, "n": version}, version) for n in range(20)]
+        commit_rows(lake, "tap.s", FLAT, ["id"], [*rows, version])
+    table = lake.find("tap.s")[0]
+    shape = shape_of(table.snapshot())
+    assert shape.survival.first_block == 2
+    data = Path(lake.store.uri, table.name.data(table.snapshot().blocks[0].file))
+    data.unlink()
+    assert {row["n"] for row in rows_of(spark, lake)} == {3}
+
+
+def test_the_schema_may_change(spark: SparkSession, lake: Lake) -> None:
+    old = {"id": {"type": "integer"}, "a": {"type": "integer"}, "gone": {"type": "string"}}
+    new = {"id": {"type": "string"}, "a": {"type": "number"}, "more": {"type": "boolean"}}
+    commit_rows(lake, "tap.s", old, ["id"], [{"id": n, "a": n, "gone": "x"} for n in (1, 2, 3)])
+    commit_rows(
+        lake, "tap.s", new, ["id"],
+        [{"id": "2", "a": 2.5, "more": True}, {"id": "3", "_sdc_deleted_at": "x"}, {"id": "b"}],
+    )  # fmt: skip
+    assert in_order(rows_of(spark, lake)) == in_order(
+        [
+            {"id": "1", "a": 1.0, "more": None},
+            {"id": "2", "a": 2.5, "more": True},
+            {"id": "b", "a": None, "more": None},
+        ]
+    )
+    first = lake.find("tap.s")[0].snapshot().at(1)
+    assert {"id": 3, "a": 3, "gone": "x"} in rows_of(spark, lake, at=first)
+
+
+def test_the_key_may_change(spark: SparkSession, lake: Lake) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1, "part": "a", "n": 1}])
+    commit_rows(
+        lake, "tap.s", FLAT, ["id", "part"], [{"id": 1, "part": "b", "n": 2}, {"id": 1, "n": 3}]
+    )
+    assert sorted(row["n"] for row in rows_of(spark, lake)) == [1, 2, 3]
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 2, "n": 4}])
+    assert sorted(row["n"] for row in rows_of(spark, lake)) == [3, 4]
+
+
+def test_every_type_reaches_spark(spark: SparkSession, lake: Lake) -> None:
+    odd = {
+        'we.ird `name` "x"': {"type": "string"},
+        "ünï 🙂": {"type": "number", "multipleOf": 0.01},
+        "Case": {"type": "boolean"},
+        "case": {"type": "string", "format": "date"},
+        "": {"type": "string", "format": "date-time"},
+        "_block": {"type": "integer"},
+        "p0": {"type": "integer", "maximum": 2**64},
+        "c0": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"a.b": {"type": "number"}}},
+        },
+        "obj": {
+            "type": "object",
+            "properties": {"t": {"type": "string", "format": "date-time"}, "j": {}},
+        },
+        "any": {},
+    }
+    record = {
+        "we.ird `name` \"x\"": "é\0", "ünï 🙂": 1.1, "Case": True, "case": "1582-10-04",
+        "": "0001-01-01T00:00:00+00:00", "_block": -(2**63), "p0": 2**64 - 1,
+        "c0": [{"a.b": 0.1}, None], "obj": {"t": "2020-01-01T01:00:00+01:00", "j": [1]},
+        "any": {"x": 1},
+    }  # fmt: skip
+    commit_rows(lake, "tap.s", odd, ["_block"], [record, {"_block": 1}])
+    rows = rows_of(spark, lake)
+    (row,) = (row for row in rows if row["Case"])
+    assert list(row) == list(odd)
+    assert row == {
+        **record,
+        "ünï 🙂": Decimal("1.10"),
+        "case": dt.date(1582, 10, 4),
+        "": dt.datetime(1, 1, 1, tzinfo=dt.timezone.utc),
+        "p0": Decimal(2**64 - 1),
+        "c0": [{"a.b": 0.1}, None],
+        "obj": {"t": dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), "j": "[1]"},
+        "any": '{"x": 1}',
+    }
+    assert {"_block": 1, **{name: None for name in odd if name != "_block"}} in rows
+
+
+def test_a_table_without_rows_has_no_rows(spark: SparkSession, lake: Lake) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], [])
+    assert rows_of(spark, lake) == []
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1, "_sdc_deleted_at": "x"}])
+    assert rows_of(spark, lake) == []
+
+
+def test_a_bad_value_is_a_plain_error(spark: SparkSession, lake: Lake) -> None:
+    from singerlake.spark.failures import plain_errors
+
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}, {"id": "no number"}])
+    said = "row 1 of block 1 of tap.s.*\"no number\".*'id'"
+    with pytest.raises(DamagedError, match=said), plain_errors():
+        rows_of(spark, lake)
+
+
+def test_duckdb_agrees(spark: SparkSession, lake: Lake) -> None:
+    """An engine that shares no code with us, on the same files."""
+    duckdb = pytest.importorskip("duckdb")
+    records: list[Any] = [
+        copy.copy({"id": n % 97, "part": f"p{n % 5}", "n": n}) for n in range(2000)
+    ]
+    commit_rows(lake, "tap.s", FLAT, ["id"], records, block_rows=300)
+    snapshot = lake.find("tap.s")[0].snapshot()
+    files = sorted(
+        {str(Path(lake.store.uri, snapshot.table.data(b.file))) for b in snapshot.blocks}
+    )
+    theirs = duckdb.sql(
+        f"""
+        SELECT record.id, record.part, record.n
+        FROM (SELECT *, row_number() OVER () AS place FROM read_json({files!r},
+              format = 'newline_delimited', columns = {{'type': 'VARCHAR',
+              'record': 'STRUCT(id BIGINT, part VARCHAR, n BIGINT)'}}))
+        WHERE type = 'RECORD'
+        QUALIFY row_number() OVER (PARTITION BY record.id ORDER BY place DESC) = 1
+        """
+    ).fetchall()
+    ours = [tuple(row.values()) for row in rows_of(spark, lake)]
+    assert sorted(ours) == sorted(theirs)

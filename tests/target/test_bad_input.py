@@ -1,0 +1,231 @@
+"""One error that names line, stream and field; what was committed stays, nothing else shows."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from singer_sdk.exceptions import (
+    InvalidJSONSchema,
+    InvalidRecord,
+    MissingKeyPropertiesError,
+    RecordsWithoutSchemaException,
+)
+from singer_sdk.singerlib.exceptions import InvalidInputLine
+
+from singerlake.errors import InputError, InvalidNameError, UsageError
+from target_singerlake import messages
+from target_singerlake.errors import InvalidLineError
+from target_singerlake.target import TargetSingerlake
+from tests.target.harness import (
+    data_files,
+    leftovers,
+    lines_of,
+    record,
+    run,
+    schema,
+    state,
+    tables,
+)
+
+GOOD = [schema("a", keys=["id"]), schema("b"), record("a", {"id": 1}), record("b", {"id": 1})]
+REC = b'{"type":"RECORD","stream":"a","record":'
+
+CASES: list[tuple[str, bytes, type[Exception], str]] = [
+    ("not json", b"hello", InvalidInputLine, "line 5 is not JSON"),
+    ("cut", b'{"type":"RECORD","stream":"a","rec', InvalidInputLine, "line 5 is not JSON"),
+    ("no object", b"[1]", InvalidInputLine, "line 5"),
+    ("a number", b"17", InvalidInputLine, "line 5"),
+    ("two on a line", record("a", {"id": 2}) * 2, InvalidInputLine, "line 5"),
+    ("no type", b'{"stream":"a"}', InvalidInputLine, "line 5 has no type"),
+    ("unknown", b'{"type":"HELLO"}', InvalidInputLine, "line 5 has an unknown type"),
+    ("type twice", b'{"type":"RECORD","type":"STATE","value":1}', InvalidInputLine, "line 5"),
+    ("no stream", b'{"type":"RECORD","record":{}}', InvalidInputLine, "line 5.*stream"),
+    ("no record", b'{"type":"RECORD","stream":"a"}', InvalidInputLine, "line 5.*record"),
+    ("odd time", REC + b'{"id":2},"time_extracted":5}', InvalidInputLine, "line 5.*time_extracted"),
+    ("odd version", REC + b'{"id":2},"version":"x"}', InvalidInputLine, "line 5.*version"),
+    ("not utf-8", REC + b'{"id":2,"x":"\xff"}}', InvalidInputLine, "line 5 is not UTF-8"),
+    ("surrogate", REC + b'{"id":2,"x":"\\ud800"}}', InvalidInputLine, "line 5"),
+    ("raw control", REC + b'{"id":2,"x":"\x01"}}', InvalidInputLine, "line 5"),
+    ("NaN", REC + b'{"id":NaN}}', InvalidInputLine, "line 5"),
+    ("leading zero", REC + b'{"id":2,"x":01}}', InvalidInputLine, "line 5"),
+    ("too deep", REC + b"[" * 200_000 + b"]" * 200_000 + b"}", InvalidInputLine, "line 5 is nested"),
+    ("before schema", record("c", {}), RecordsWithoutSchemaException, "line 5.*'c'"),
+    (
+        "activation before schema",
+        b'{"type":"ACTIVATE_VERSION","stream":"c","version":1}',
+        RecordsWithoutSchemaException,
+        "line 5.*'c'",
+    ),
+    ("missing key", record("a", {"x": 1}), MissingKeyPropertiesError, "line 5.*'a'.*'id'"),
+    ("invalid", record("b", {"id": "x"}), InvalidRecord, "line 5.*'b'.*field 'id'"),
+    ("no object as record", record("b", [1]), InvalidRecord, "line 5.*'b'.*no object"),
+    ("state without value", b'{"type":"STATE"}', InvalidInputLine, "line 5.*value"),
+    ("no properties", b'{"type":"SCHEMA","stream":"c","schema":{}}', InvalidInputLine, "line 5.*'c'"),
+    ("schema no object", b'{"type":"SCHEMA","stream":"c","schema":[]}', InvalidInputLine, "line 5"),
+    ("no schema", schema("c", {"x": {"type": "no"}}), InvalidJSONSchema, "line 5.*'c'"),
+    (
+        "batch",
+        b'{"type":"BATCH","stream":"a","encoding":{},"manifest":[]}',
+        InvalidInputLine,
+        "line 5 is a BATCH",
+    ),
+    (
+        "deep schema",
+        b'{"type":"SCHEMA","stream":"c","schema":{"properties":{"a":%s%s}}}'
+        % (b'{"items":' * 3000 + b"{}", b"}" * 3000),
+        InputError,
+        "line 5",
+    ),
+    (
+        "endless digits in a schema",
+        b'{"type":"SCHEMA","stream":"c","schema":{"properties":{},"x":%s}}' % (b"1" * 9999),
+        InputError,
+        "line 5",
+    ),
+]
+
+
+@pytest.mark.parametrize("position", ["alone", "among many"])
+@pytest.mark.parametrize(("line", "kind", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_one_error_and_nothing_partial(
+    tmp_path: Path, line: bytes, kind: type[Exception], words: str, position: str
+) -> None:
+    lake = tmp_path / "lake"
+    more = [] if position == "alone" else [record("b", {"id": n}) for n in range(50)]
+    with pytest.raises(kind, match=words) as caught:
+        run(lake, [*GOOD, line, *more, state(1)])
+    assert isinstance(caught.value, InputError)
+    assert caught.value.exit_code == 5
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 800
+    assert run.states == []  # type: ignore[attr-defined]
+    assert tables(lake) == {}
+    assert data_files(lake) == []
+    assert leftovers(lake) == []
+
+
+def test_what_was_committed_before_stays_with_its_state(tmp_path: Path) -> None:
+    lines = [*GOOD, state(1), record("a", {"id": 2}), state(2), record("a", {"no": 1}), state(3)]
+    with pytest.raises(MissingKeyPropertiesError, match="line 8"):
+        run(tmp_path / "lake", lines, commit_minutes=0)
+    assert run.states == [1, 2]  # type: ignore[attr-defined]
+    assert tables(tmp_path / "lake") == {"a": 2, "b": 1}
+    assert len(lines_of(tmp_path / "lake", "a")) == 2
+
+
+@pytest.mark.parametrize("chunk", [64, 1 << 20])
+def test_the_first_bad_line_of_many_is_named(tmp_path: Path, monkeypatch: Any, chunk: int) -> None:
+    monkeypatch.setattr("target_singerlake.reader.CHUNK", chunk)
+    lines = [schema("a"), schema("b")]
+    lines += [record("ab"[n % 2], {"id": n}) for n in range(100)]
+    lines[70], lines[31], lines[90] = record("a", {"id": "x"}), record("b", {"id": "y"}), b"nonsense"
+    # A line that is no JSON is found as its chunk is read, before the records are looked at.
+    with pytest.raises(InputError, match="line 32.*'b'.*field 'id'"):
+        run(tmp_path / "lake", lines)
+
+
+@pytest.mark.parametrize("blank", [b"", b"   ", b"\r"])
+def test_blank_lines_count_but_mean_nothing(tmp_path: Path, blank: bytes) -> None:
+    with pytest.raises(InputError, match="line 5"):
+        run(tmp_path / "lake", [schema("a"), blank, record("a", {"id": 1}), blank, b"x"])
+    run(tmp_path / "lake", [blank, schema("a"), blank, record("a", {"id": 1}), blank])
+    assert len(lines_of(tmp_path / "lake", "a")) == 1
+
+
+@pytest.mark.parametrize(
+    "stream", ["", "x" * 300, "ü" * 61, "\ud800"], ids=["empty", "long", "long encoded", "surrogate"]
+)
+def test_a_stream_name_that_has_no_place(tmp_path: Path, stream: str) -> None:
+    with pytest.raises(InputError, match="line 1"):
+        run(tmp_path / "lake", [schema(stream)])
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize(
+    "stream",
+    ["..", ".", "catalogue.json", "a/../../b", "nul", "NUL\u0000", "a\nb", "transactions"]
+    + ["manifest.json", "a.2", 'quo"te\\', "%2E", "x" * 180, "singerlake.lock", ".staging"],
+)
+def test_a_stream_name_of_any_kind_stays_in_its_folder(tmp_path: Path, stream: str) -> None:
+    lines = [schema(stream), record(stream, {"id": 1}), record(stream, {"id": 2})]
+    run(tmp_path / "lake", lines)
+    assert lines_of(tmp_path / "lake", stream) == lines[1:]
+    assert [p.name for p in tmp_path.iterdir()] == ["lake"]
+    assert {p.name for p in (tmp_path / "lake").iterdir()} == {"raw", ".staging"}
+    [path] = data_files(tmp_path / "lake")
+    assert len(path.relative_to(tmp_path / "lake" / "raw").parts) == 4
+
+
+@pytest.mark.parametrize(
+    ("config", "kind", "words"),
+    [
+        ({"tap_id": "tap.x"}, InvalidNameError, "dot"),
+        ({"tap_id": ""}, UsageError, "tap_id"),
+        ({}, UsageError, "Set tap_id"),
+        ({"tap_id": "x", "lake": "ftp://there"}, UsageError, "ftp"),
+    ],
+)
+def test_settings_that_cannot_be(
+    tmp_path: Path, monkeypatch: Any, config: dict[str, Any], kind: type[Exception], words: str
+) -> None:
+    monkeypatch.delenv("MELTANO_EXTRACTOR_NAME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(kind, match=words):
+        TargetSingerlake(config=config).listen(io.StringIO(schema("a").decode()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_meltano_says_whose_streams_these_are(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("MELTANO_EXTRACTOR_NAME", "tap-shop")
+    monkeypatch.setenv("SINGERLAKE_LAKE", str(tmp_path / "lake"))
+    TargetSingerlake(config={}).listen(io.StringIO(schema("a").decode()))
+    assert lines_of(tmp_path / "lake", "a", tap="tap-shop") == []
+
+
+fragments = st.sampled_from(
+    [b"{", b"}", b"[", b"]", b'"', b":", b",", b"\\", b"\n", b"\r", b" ", b"1", b"-", b"e", b".", b"0"]
+    + [b"null", b"tru", b'"type"', b'"RECORD"', b'"stream"', b'"record"', b'"a"', b"\x00", b"\xc3"]
+    + [b'{"type":"RECORD","stream":"a","record":{"id":1}}', b'{"type":"STATE","value":{"x":"}'],
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(fragments, max_size=12).map(b"".join))
+@example(b'{"type":"STATE","value":{"x":"}\n{"}}')
+@example(b'{"type":"STATE","value":\n{}}{"type":"STATE","value":{}}')
+@example(b'{"type":"STATE","value":\r\n{}}{"type":"STATE","value":{}}\r')
+def test_a_chunk_is_taken_line_by_line_or_not_at_all(data: bytes) -> None:
+    """What is decoded many at a time is what each line alone decodes to, and is JSON."""
+    data += b"\n"
+    lines = messages.split(data)
+    if lines is None:
+        return
+    assert b"\n".join(lines) + b"\n" == data
+    found = messages.decode_lines(data, len(lines), messages.ANY)
+    if found is None:
+        return
+    for line, message in zip(lines, found, strict=True):
+        assert json.loads(line)["type"] == type(message).__struct_config__.tag
+        again = messages.decode_line(line, 1)
+        assert type(again) is type(message)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(fragments, max_size=8).map(b"".join))
+@example(b"1.")
+@example(b'"\\x"')
+@example(b"[1,]")
+@example(b"-")
+def test_what_is_let_through_raw_is_json(value: bytes) -> None:
+    line = b'{"type":"RECORD","stream":"a","record":' + value + b"}"
+    try:
+        messages.decode_line(line, 1)
+    except InvalidLineError:
+        return
+    json.loads(line)
