@@ -55,7 +55,7 @@ class Table:
         return snapshot
 
     def snapshot_at(self, version: str | None) -> Snapshot:
-        """The table at a version's number or label; the head for None.
+        """The table at a version's number or label, or at ``@17``; the head for None.
 
         Raises:
             NotFoundError: There is no such table or version.
@@ -63,7 +63,7 @@ class Table:
         snapshot = self.snapshot()
         if version is None:
             return snapshot
-        return snapshot.at(snapshot.version(version).transaction)
+        return snapshot.named(version)[1]
 
     def entries(self) -> Iterator[Entry]:
         """The log's entries, oldest first."""

@@ -23,6 +23,7 @@ COMMANDS = {
     "freeze": "freeze",
     "versions": "versions",
     "query": "query",
+    "rows": "rows",
     "revert": "revert",
     "rebuild": "rebuild",
 }
@@ -62,10 +63,19 @@ class CommandGroup(click.Group):
             click.secho("error: ", fg="red", bold=True, nl=False, err=True)
             click.echo(str(error), err=True)
             ctx.exit(error.exit_code)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
         except BrokenPipeError:
             # The reader had enough, as `head` has. What is still buffered has nowhere to go.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(128 + signal.SIGPIPE)
+        except Exception as error:
+            if os.environ.get("SINGERLAKE_DEBUG"):
+                raise
+            click.secho("unexpected: ", fg="red", bold=True, nl=False, err=True)
+            click.echo(f"{type(error).__name__}: {error}", err=True)
+            click.echo("run it again with SINGERLAKE_DEBUG=1 for the whole story", err=True)
+            ctx.exit(1)
 
 
 @click.group(

@@ -7,10 +7,13 @@ import csv
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from singerlake.errors import StoreError
 from singerlake.format import times
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ def first_rows(answer: Answer) -> tuple[list[str], list[list[str | None]], bool]
         f"{name}>" if _all_numbers([row[place] for row in rows]) else f"{name}~"
         for place, name in enumerate(answer.columns)
     ]
-    texts = [[_text(value) for value in row] for row in rows[:FIRST_ROWS]]
+    texts = [[text(value) for value in row] for row in rows[:FIRST_ROWS]]
     return headings, texts, len(rows) > FIRST_ROWS
 
 
@@ -37,9 +40,41 @@ def _all_numbers(values: list[Any]) -> bool:
     )
 
 
-def write(answer: Answer, form: str, to: IO[str] | None) -> None:
+@contextmanager
+def _opened(to: Path | None) -> Iterator[IO[str]]:
+    """A file to write text to, or standard output."""
+    if to is None:
+        yield sys.stdout
+        return
+    try:
+        with to.open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise StoreError(f"cannot write {to}: {error.strerror}") from error
+
+
+def write_parquet(answer: Answer, to: Path) -> None:
+    """Stream all rows into one Parquet file."""
+    import pyarrow.parquet as pq
+
+    try:
+        batches = answer.batches()
+        first = next(batches)
+        with pq.ParquetWriter(to, first.schema, compression="zstd") as writer:
+            writer.write_batch(first)
+            for batch in batches:
+                writer.write_batch(batch)
+    except OSError as error:
+        raise StoreError(f"cannot write {to}: {error.strerror}") from error
+
+
+def write(answer: Answer, form: str, to: Path | None) -> None:
     """Stream all rows as csv, tsv or jsonl; null is an empty cell."""
-    out = to or sys.stdout
+    with _opened(to) as out:
+        _write(answer, form, out)
+
+
+def _write(answer: Answer, form: str, out: IO[str]) -> None:
     columns = answer.columns
     if form == "jsonl":
         for row in _rows(answer):
@@ -47,12 +82,16 @@ def write(answer: Answer, form: str, to: IO[str] | None) -> None:
         return
     writer = csv.writer(out, dialect="excel-tab" if form == "tsv" else "excel", lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([_text(value) for value in row] for row in _rows(answer))
+    writer.writerows([text(value) for value in row] for row in _rows(answer))
 
 
-def write_json(answer: Answer, to: IO[str] | None) -> None:
+def write_json(answer: Answer, to: Path | None) -> None:
     """Stream one JSON document: what was read, the columns, the rows as arrays."""
-    out = to or sys.stdout
+    with _opened(to) as out:
+        _write_json(answer, out)
+
+
+def _write_json(answer: Answer, out: IO[str]) -> None:
     read = [
         {"table": str(r.table), "version": r.version, "transaction": r.transaction}
         for r in answer.sources
@@ -94,7 +133,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _text(value: Any) -> str | None:
+def text(value: Any) -> str | None:
+    """A Spark value as one cell: text as it is, all else as JSON, null as None."""
     value = plain(value)
     if value is None or isinstance(value, str):
         return value

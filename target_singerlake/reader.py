@@ -13,8 +13,12 @@ from typing import IO, Any
 
 from singer_sdk.io_base import GenericSingerReader
 
-CHUNK = 1024 * 1024
-"""Bytes read at once. Larger chunks were no faster; smaller ones cost more calls."""
+CHUNK = 256 * 1024
+"""Bytes taken at once. What larger ones decode to falls out of the processor's caches, which
+cost up to a third of the speed; smaller ones cost more calls."""
+
+PIPE = 1024 * 1024
+"""Bytes a pipe is asked to hold, so that the tap can work ahead."""
 
 
 class ChunkReader(GenericSingerReader[str]):
@@ -86,7 +90,7 @@ class ChunkReader(GenericSingerReader[str]):
 
 
 def _widen(descriptor: int) -> None:
-    """Let a pipe hold a whole chunk, where it would hand over 64 KiB at a time."""
+    """Let a pipe hold whole chunks, where it would hold 64 KiB."""
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         with suppress(OSError):  # not a pipe, or more than this system allows
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, CHUNK)
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE)

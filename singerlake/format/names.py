@@ -18,12 +18,17 @@ SUFFIX = ".singer.gz"
 MAX_PART = 180
 """Longest encoded name, in bytes: with two times and a suffix a file name stays below 255."""
 
+INDEX_MARKER = "_index.json"
+"""Names the files of a finished index; without it there is none."""
+
 _PLAIN = re.compile(r"[A-Za-z0-9._-]")
 # Windows opens these as devices in any folder, with any extension, in any case; the last is
 # our own file beside the streams' folders.
 _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?|catalogue\.json", re.IGNORECASE
 )
+_VERSION = re.compile(r"@?[0-9]+")
+_INDEX_PART = re.compile(r"part-[0-9a-f]{32}\.parquet")
 _SCHEMA_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{6}")
 
 
@@ -157,6 +162,16 @@ def is_data_file(name: str) -> bool:
     return name.endswith(SUFFIX) and not name.startswith(".") and "\\" not in name
 
 
+def index_part(unique: str) -> str:
+    """A new index file's name, from 32 hexadecimal digits that nobody else has."""
+    return f"part-{unique}.parquet"
+
+
+def is_index_part(name: str) -> bool:
+    """Whether a name is one of an index's files; what an index may name at all."""
+    return _INDEX_PART.fullmatch(name) is not None
+
+
 def transaction_number(key: str) -> int | None:
     """The number in a log entry's key, or None where it is not one."""
     name = key.rsplit("/", 1)[-1]
@@ -166,7 +181,12 @@ def transaction_number(key: str) -> int | None:
 
 @dataclass(frozen=True)
 class TableRef:
-    """What a person writes to mean a table: ``tap.stream`` or ``tap.stream.2``."""
+    """What a person writes to mean a table: ``tap.stream``, ``tap.stream.2``, ``tap.stream.@17``.
+
+    Attributes:
+        table: The table.
+        version: A version's number, or ``@`` and a transaction's.
+    """
 
     table: TableName
     version: str | None = None
@@ -178,8 +198,8 @@ class TableRef:
 def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
     """Read a table reference.
 
-    The tap id runs to the first dot. A last part of digits is a version, unless a stream
-    of just that name is known and none without it.
+    The tap id runs to the first dot. A last part of digits is a version, and one of ``@`` and
+    digits a transaction, unless a stream of just that name is known and none without it.
 
     Args:
         text: As typed.
@@ -193,7 +213,7 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
         raise InvalidNameError(f"{text!r} is not a table: write it as tap.stream")
     whole = TableName(tap, stream)
     base, dot, last = stream.rpartition(".")
-    if dot and base and last.isascii() and last.isdigit():
+    if dot and base and _VERSION.fullmatch(last):
         shorter = TableName(tap, base)
         if known is None or shorter in known or whole not in known:
             return TableRef(shorter, last)

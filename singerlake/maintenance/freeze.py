@@ -126,8 +126,10 @@ def _check_label(snapshot: Snapshot, label: str | None, taken_error: type[Singer
         return
     if not label.strip() or label != label.strip() or not label.isprintable():
         raise UsageError(f"the label {label!r} is empty, or has blanks around or controls in it")
-    if label.isdecimal():
-        raise UsageError(f"the label {label!r} is all digits, as a version's number is: add a word")
+    if label.isdecimal() or label.startswith("@"):
+        raise UsageError(
+            f"the label {label!r} looks like a version's number or a transaction's: use a word"
+        )
     if len(label) > MAX_LABEL:
         raise UsageError(f"the label {label[:20]!r}… is longer than {MAX_LABEL} characters")
     for version in snapshot.frozen:

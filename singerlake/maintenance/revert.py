@@ -84,6 +84,15 @@ def missing(store: Store, snapshot: Snapshot) -> list[str]:
     return [file for file, end in needed.items() if present.get(folder + file, -1) < end]
 
 
+def last_readable(store: Store, snapshot: Snapshot) -> int:
+    """The last transaction whose state needs no file that is gone; by one listing."""
+    gone = set(missing(store, snapshot))
+    first = next((block.number for block in snapshot.blocks if block.file in gone), None)
+    if first is None:
+        return snapshot.head
+    return snapshot.transaction_of_block(first) - 1
+
+
 def new_singer_version(snapshot: Snapshot) -> int:
     """A Singer version above all that the table has activated, the time of day as taps have it."""
     highest = max((v for block in snapshot.blocks for _, v in block.activations), default=0)

@@ -68,7 +68,7 @@ def read_files(store: Store, table: TableName) -> Snapshot | None:
         table,
     )
     snapshot = Snapshot(table, from_log=False)
-    return snapshot.applied(entry)
+    return snapshot.applied([entry])
 
 
 def adopting_entry(

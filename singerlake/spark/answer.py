@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timezone
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
@@ -65,6 +66,33 @@ class Answer:
     def first(self, count: int) -> list[tuple[Any, ...]]:
         """The first rows, or all where there are fewer, computing no more than they need."""
         return list(plain_rows(self.frame, count))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as Arrow batches, fetched part by part; at least one, which may be empty.
+
+        Raises:
+            SingerlakeError: As the executors raise it.
+        """
+        schema = self.frame.limit(0).toArrow().schema
+        yield _empty(schema)
+        places = self.frame.toDF(*(f"c{place}" for place in range(len(schema))))
+        with plain_errors():
+            for row in places.mapInArrow(_packed, "batch binary").toLocalIterator():
+                for batch in pa.ipc.open_stream(row["batch"]):
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch as bytes in one row, the form in which the driver can take it bit by bit."""
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.RecordBatch.from_pydict({"batch": [sink.getvalue().to_pybytes()]})
 
 
 def plain_rows(frame: DataFrame, count: int | None = None) -> Iterator[tuple[Any, ...]]:

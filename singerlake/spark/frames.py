@@ -96,9 +96,35 @@ def state(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
         table: The table.
         snapshot: The table at the transaction.
     """
+    return renamed(state_inside(spark, table, snapshot), shape_of(snapshot))
+
+
+def state_inside(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
+    """As :func:`state`, with columns by place and where each row lies."""
     shape = shape_of(snapshot)
     read = read_blocks(spark, table, snapshot, snapshot.blocks, shape)
-    return renamed(fold_rows(read, shape, sum(b.bytes for b in snapshot.blocks)), shape)
+    return fold_rows(read, shape, sum(b.bytes for b in snapshot.blocks))
+
+
+def with_provenance(frame: DataFrame, shape: Shape) -> DataFrame:
+    """Columns under their own names, and before them ``_row_id`` and ``_row_version``.
+
+    A row's id is its key, as text, or as a JSON array of texts where the key has several
+    parts; without a key ``block:ordinal``. Its version is its block's number. Where the table
+    has such a column itself, ours get more underscores in front.
+    """
+    keys = [F.col(f"c{place}").cast("string") for place in shape.keys]
+    if not keys:
+        row_id = F.concat_ws(":", BLOCK, ORDINAL)
+    else:
+        row_id = keys[0] if len(keys) == 1 else F.to_json(F.array(*keys))
+    taken = {name.casefold() for name in shape.names}
+    front = "_"
+    while {f"{front}row_id", f"{front}row_version"} & taken:
+        front += "_"
+    names = (f"{front}row_id", f"{front}row_version")
+    placed = frame.select(row_id, F.col(BLOCK), *shape.places)
+    return placed.toDF(*names, *shape.names)
 
 
 def renamed(frame: DataFrame, shape: Shape) -> DataFrame:

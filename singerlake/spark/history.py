@@ -15,7 +15,7 @@ from singerlake.spark import frames
 from singerlake.spark.answer import Answer
 from singerlake.spark.failures import plain_errors
 from singerlake.spark.fold import Survival
-from singerlake.spark.frames import BLOCK, GONE, ORDINAL, Shape, shape_of
+from singerlake.spark.frames import BLOCK, GONE, ORDINAL, VERSION, Shape, shape_of
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -27,8 +27,9 @@ class RowVersion:
         row_version: The block's number.
         transaction: The transaction that added it.
         time: When that was committed.
-        operation: ``insert``, ``update`` or ``delete``, by what was there before it.
-        values: The columns; of a deletion, what the deletion said.
+        operation: ``insert``, ``update`` or ``delete``, by what was there before it; or
+            ``remove`` where an ACTIVATE_VERSION took it away.
+        values: The columns; of a deletion, what the deletion said; of a removal, none.
     """
 
     row_version: int
@@ -87,21 +88,41 @@ def _versions(
     snapshot: Snapshot, shape: Shape, names: list[str], rows: list[tuple[Any, ...]]
 ) -> list[RowVersion]:
     places = {name: place for place, name in enumerate(names)}
-    found = []
+    activations = [
+        (block.number, row, version)
+        for block in snapshot.blocks
+        for row, version in block.activations
+    ]
+    found: list[RowVersion] = []
     there = False
-    for row in rows:
-        block = row[places[BLOCK]]
+    for number, row in enumerate(rows):
+        position = (row[places[BLOCK]], row[places[ORDINAL]])
+        values = dict(zip(shape.names, row, strict=False))
         gone = row[places[GONE]]
         operation = "delete" if gone else "update" if there else "insert"
+        found.append(_version(snapshot, position[0], operation, values))
         there = not gone
-        transaction = snapshot.transaction_of_block(block)
-        found.append(
-            RowVersion(
-                row_version=block,
-                transaction=transaction,
-                time=snapshot.summary(transaction).time,
-                operation=operation,
-                values=dict(zip(shape.names, row, strict=False)),
-            )
+        if number + 1 < len(rows):
+            following = rows[number + 1]
+            until = (following[places[BLOCK]], following[places[ORDINAL]])
+        else:
+            until = (snapshot.last_block + 1, 0)
+        removed = next(
+            (
+                block
+                for block, before, version in activations
+                # ``before`` rows come before it: it lies between row before-1 and row before.
+                if position < (block, before) <= until and version != row[places[VERSION]]
+            ),
+            None,
         )
+        if there and removed is not None:
+            found.append(_version(snapshot, removed, "remove", {}))
+            there = False
     return found
+
+
+def _version(snapshot: Snapshot, block: int, operation: str, values: dict[str, Any]) -> RowVersion:
+    transaction = snapshot.transaction_of_block(block)
+    time = snapshot.summary(transaction).time
+    return RowVersion(block, transaction, time, operation, values)

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.errors import DamagedError
-from singerlake.format import metadata
+from singerlake.format import metadata, names
 from singerlake.format.metadata import IndexFile, IndexMarker
 from singerlake.lake import Table
 from singerlake.spark import frames, rows
@@ -34,8 +34,6 @@ from singerlake.storage.local import LocalStore
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
-MARKER = "_index.json"
-_PART = re.compile(r"part-[0-9a-f]{32}\.parquet")
 ATTEMPTS = 10
 _GLOB = re.compile(r"[*?{}\[\]\\]")
 """Spark takes these in a path for a pattern and finds nothing; told not to, it reads each of
@@ -129,8 +127,8 @@ def load(table: Table, snapshot: Snapshot) -> IndexMarker | None:
     """The marker of a snapshot's index; None where there is none that can be used."""
     folder = table.name.index(snapshot.head)
     try:
-        data = table.store.get(folder + MARKER).data
-        marker = metadata.decode(data, IndexMarker, folder + MARKER)
+        data = table.store.get(folder + names.INDEX_MARKER).data
+        marker = metadata.decode(data, IndexMarker, folder + names.INDEX_MARKER)
     except KeyMissingError:
         return None
     except DamagedError as error:
@@ -140,7 +138,7 @@ def load(table: Table, snapshot: Snapshot) -> IndexMarker | None:
     if (marker.transaction, marker.commit, marker.schema_hash) != expected:
         logger.info("the index %s belongs to another log; making it anew", folder)
         return None
-    if any(_PART.fullmatch(file.path) is None for file in marker.files):
+    if any(not names.is_index_part(file.path) for file in marker.files):
         logger.warning("the index %s names files that are not its own; making it anew", folder)
         return None
     present = {item.key: item.size for item in table.store.list(folder)}
@@ -153,7 +151,7 @@ def load(table: Table, snapshot: Snapshot) -> IndexMarker | None:
 def drop(table: Table, snapshot: Snapshot) -> None:
     """Delete a transaction's index, marker first, so that nobody trusts what is left of it."""
     folder = table.name.index(settled(snapshot).head)
-    table.store.delete(folder + MARKER)
+    table.store.delete(folder + names.INDEX_MARKER)
     for item in list(table.store.list(folder)):
         table.store.delete(item.key)
 
@@ -235,7 +233,7 @@ def _base(table: Table, snapshot: Snapshot, shape: Shape) -> Index | None:
 
 def _publish(table: Table, snapshot: Snapshot, marker: IndexMarker) -> IndexMarker:
     """Write the marker; where another was sooner and theirs is good, take theirs."""
-    key = table.name.index(snapshot.head) + MARKER
+    key = table.name.index(snapshot.head) + names.INDEX_MARKER
     data = metadata.encode(marker)
     for _ in range(ATTEMPTS):
         try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from singerlake.format import names
 from singerlake.storage.base import Staged, Store
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class PartWriter:
         staged = self.store.stage()
         try:
             rows = self._write(staged, first, batches)
-            name = f"part-{uuid.uuid4().hex}.parquet"
+            name = names.index_part(uuid.uuid4().hex)
             staged.publish(self.folder + name)
             size = staged.size
         finally:

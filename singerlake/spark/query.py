@@ -2,43 +2,70 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from singerlake.errors import InvalidQueryError, NotFoundError, SingerlakeError
+from singerlake.errors import (
+    ConflictError,
+    InvalidQueryError,
+    NotFoundError,
+    SingerlakeError,
+    StoreError,
+)
 from singerlake.format.names import TableName
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
 from singerlake.spark import index, sql_plan, sql_text
 from singerlake.spark.answer import Answer, Source
 from singerlake.spark.failures import condition, first_line, plain_errors
-from singerlake.spark.frames import state
+from singerlake.spark.frames import (
+    Shape,
+    renamed,
+    shape_of,
+    state_inside,
+    with_provenance,
+)
 from singerlake.spark.sql_plan import Relation
 from singerlake.transactions.snapshot import Snapshot
 
 __all__ = ["Answer", "Source", "query"]
+logger = logging.getLogger(__name__)
 SHOWN = 20
 _MISSING_COLUMN = ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "FIELD_NOT_FOUND")
 
 
-def query(spark: SparkSession, lake: Lake, sql: str) -> Answer:
+def query(
+    spark: SparkSession,
+    lake: Lake,
+    sql: str,
+    *,
+    provenance: bool = False,
+    etags: Mapping[str, int] | None = None,
+) -> Answer:
     """Ask a lake.
 
     Tables are written ``tap.stream`` or ``tap.stream.2``, a dash as an underscore or the
     part in backticks; a version also as ``VERSION AS OF 2`` or ``'label'``, or the state at
-    a time as ``TIMESTAMP AS OF '2026-11-20T12:00:00Z'``. Nothing is computed until rows are
-    taken from the answer, except indexes that are not there yet.
+    a time as ``TIMESTAMP AS OF '2026-11-20T12:00:00Z'``, or at a transaction as
+    ``VERSION AS OF '@17'``. Nothing is computed until rows are taken from the answer, except
+    indexes that are not there yet.
 
     Args:
         spark: The session. What the query needs is kept in one of its own, so that queries
             do not see each other.
         lake: The lake.
         sql: One SELECT.
+        provenance: Give every table two more columns, ``_row_id`` and ``_row_version``.
+        etags: For tables read at their head, by ``tap.stream``: the transaction they must
+            still be at. The name ``*`` stands for every table.
 
     Raises:
+        ConflictError: A table has moved on from its etag.
         InvalidQueryError: It is no SELECT, does not parse, or names no column of the tables.
         NotFoundError: It names a table or a version that is not there.
         DamagedError: A table's data cannot be read.
@@ -49,7 +76,7 @@ def query(spark: SparkSession, lake: Lake, sql: str) -> Answer:
     own.conf.set("spark.sql.caseSensitive", "true")
     text = sql_text.quote_versions(sql)
     asked = sql_plan.relations(own, text)
-    views = _Views(spark, own, lake)
+    views = _Views(spark, own, lake, provenance=provenance, etags=dict(etags or {}))
     changes = _changes(text, asked, views)
     text = sql_text.edit(text, changes)
     try:
@@ -67,6 +94,8 @@ class _Views:
     spark: SparkSession
     own: SparkSession
     lake: Lake
+    provenance: bool = False
+    etags: dict[str, int] = field(default_factory=dict)
     mark: str = field(default_factory=lambda: f"singerlake_{uuid4().hex[:8]}")
     names: dict[tuple[TableName, int], str] = field(default_factory=dict)
     sources: dict[tuple[TableName, int, int | None], Source] = field(default_factory=dict)
@@ -91,10 +120,11 @@ class _Views:
         if relation.timestamp is not None:
             snapshot = head.at_time(relation.timestamp)
         elif (wanted := version or relation.version) is not None:
-            frozen = head.version(wanted)
-            number, snapshot = frozen.number, head.at(frozen.transaction)
+            frozen, snapshot = head.named(wanted)
+            number = frozen.number if frozen is not None else None
         else:
             snapshot = head
+            self._check_etag(head)
         source = Source(name, number, snapshot.head)
         self.sources[(name, snapshot.head, number)] = source
         key = (name, snapshot.head)
@@ -108,18 +138,34 @@ class _Views:
             self._heads[name] = self.lake.table(name).snapshot()
         return self._heads[name]
 
+    def _check_etag(self, head: Snapshot) -> None:
+        wanted = self.etags.get(str(head.table), self.etags.get("*"))
+        if wanted is not None and wanted != head.head:
+            raise ConflictError(
+                f"{head.table} is at transaction {head.head}, not {wanted} any more: "
+                "ask anew, without the etag"
+            )
+
     def _make(self, name: TableName, snapshot: Snapshot) -> str:
         table = self.lake.table(name)
         with plain_errors():
-            if snapshot.from_log:
-                frame = index.read(self.own, index.ensure(self.spark, table, snapshot))
-            else:
-                # Files found without a log have no commit id that an index could be held to.
-                frame = state(self.own, table, snapshot)
+            frame, shape = self._rows(table, snapshot)
+            named = with_provenance if self.provenance else renamed
+            frame = named(frame, shape)
         self.columns[name] = list(frame.columns)
         view = f"{self.mark}_{len(self.names) + 1}"
         frame.createOrReplaceTempView(view)
         return view
+
+    def _rows(self, table: Table, snapshot: Snapshot) -> tuple[DataFrame, Shape]:
+        # Files found without a log have no commit id that an index could be held to.
+        if snapshot.from_log:
+            try:
+                built = index.ensure(self.spark, table, snapshot)
+                return index.read_inside(self.own, built), built.shape
+            except StoreError as error:
+                logger.warning("asking without an index, for none can be kept: %s", error)
+        return state_inside(self.own, table, snapshot), shape_of(snapshot)
 
 
 def find(parts: tuple[str, ...], known: list[TableName]) -> tuple[TableName, str | None]:
@@ -136,7 +182,7 @@ def find(parts: tuple[str, ...], known: list[TableName]) -> tuple[TableName, str
         tap, rest = parts[0], list(parts[1:])
         shorter = _match(tap, ".".join(rest[:-1]), known) if len(rest) > 1 else None
         whole = _match(tap, ".".join(rest), known)
-        if shorter and (rest[-1].isdecimal() or not whole):
+        if shorter and (rest[-1].isdecimal() or rest[-1].startswith("@") or not whole):
             return shorter, rest[-1]
         if whole:
             return whole, None

@@ -61,7 +61,7 @@ def commit(
     for _ in range(ATTEMPTS):
         entry = build(snapshot, snapshot.head + 1, commit_id, times.iso(times.now()))
         if _try_number(store, snapshot, entry):
-            return snapshot.applied(entry)
+            return snapshot.applied([entry])
         snapshot = refresh(store, snapshot)
     raise ConflictError(f"{snapshot.table} changes faster than this commit can follow: try again")
 

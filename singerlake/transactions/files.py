@@ -12,9 +12,7 @@ from singerlake.storage.base import Listed, Store
 logger = logging.getLogger(__name__)
 
 
-def data_files(
-    store: Store, table: TableName, *, include_locked: bool = False
-) -> Iterator[Listed]:
+def data_files(store: Store, table: TableName, *, include_locked: bool = False) -> Iterator[Listed]:
     """The data files in a table's folder.
 
     Args:

@@ -67,8 +67,7 @@ def read_snapshot(store: Store, table: TableName) -> Snapshot | None:
         DamagedError: The log has a gap, or an entry cannot be read.
     """
     snapshot = read_checkpoint(store, table) or Snapshot(table)
-    for entry in entries(store, table, snapshot.head):
-        snapshot = snapshot.applied(entry)
+    snapshot = snapshot.applied(entries(store, table, snapshot.head))
     if snapshot.head:
         return snapshot
     if later := _first_number(store, table):
@@ -80,10 +79,8 @@ def read_snapshot(store: Store, table: TableName) -> Snapshot | None:
 
 
 def refresh(store: Store, snapshot: Snapshot) -> Snapshot:
-    """Fold in what was committed since a snapshot was read."""
-    for entry in entries(store, snapshot.table, snapshot.head):
-        snapshot = snapshot.applied(entry)
-    return snapshot
+    """The table's head, by what was committed since a snapshot was read."""
+    return snapshot.applied(entries(store, snapshot.table, snapshot.head))
 
 
 def _first_number(store: Store, table: TableName) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from singerlake import FORMAT
@@ -146,6 +147,20 @@ class Snapshot:
             + (f"it has {known}" if known else f"freeze one with: singerlake freeze {self.table}")
         )
 
+    def named(self, name: str) -> tuple[FrozenVersion | None, Snapshot]:
+        """The table as of what a person names: a version's number or label, or ``@17``.
+
+        Returns:
+            The version, if one was named, and the table as of its transaction.
+
+        Raises:
+            NotFoundError: There is no such version or transaction.
+        """
+        if name[:1] == "@" and name[1:].isdecimal():
+            return None, self.at(self.summary(int(name[1:])).number)
+        version = self.version(name)
+        return version, self.at(version.transaction)
+
     def transaction_of_block(self, number: int) -> int:
         """The transaction that added a block."""
         ends = self.transactions
@@ -158,12 +173,26 @@ class Snapshot:
         last = self.summary(transaction).last_block
         return self.blocks[bisect_right(self.blocks, last, key=lambda block: block.number) :]
 
-    def applied(self, entry: Entry) -> Snapshot:
-        """The snapshot after one more transaction. The lists are shared and grow.
+    def applied(self, entries: Iterable[Entry]) -> Snapshot:
+        """The snapshot after some more transactions; this one stays as it is.
 
         Raises:
-            DamagedError: The entry does not continue this log.
+            DamagedError: An entry does not continue this log.
         """
+        after = Snapshot(
+            table=self.table,
+            transactions=self.transactions.copy(),
+            schemas=self.schemas.copy(),
+            blocks=self.blocks.copy(),
+            frozen=self.frozen.copy(),
+            checkpoint=self.checkpoint,
+            from_log=self.from_log,
+        )
+        for entry in entries:
+            after._fold(entry)
+        return after
+
+    def _fold(self, entry: Entry) -> None:
         if entry.number != self.head + 1:
             raise DamagedError(f"the log of {self.table} goes from {self.head} to {entry.number}")
         if entry.stream != self.table.stream:
@@ -186,7 +215,6 @@ class Snapshot:
         if entry.version is not None:
             self.frozen.append(entry.version)
         self.transactions.append(summarize(entry, self.last_block, self.schema_hash))
-        return self
 
 
 def summarize(entry: Entry, last_block: int, schema_hash: str) -> TransactionSummary:

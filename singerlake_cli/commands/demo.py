@@ -76,6 +76,10 @@ def _story() -> None:
     _cli("query", SUMS.format("tap_shop.orders.1"))
     _cli("query", SUMS.format("tap_shop.orders"))
     _cli("query", WITH_COUPON)
+    _cli("rows", "tap-shop.orders", "--key", "41", "--history")
+    _say("Monday was right after all: turn the orders back, as one more transaction")
+    _cli("revert", "tap-shop.orders", "--to", "monday")
+    _cli("query", SUMS.format("tap_shop.orders"))
     _cli("history", "tap-shop.orders")
     _cli("versions", "tap-shop.orders")
     _say("Back out: every record, byte for byte, into any Singer target")
@@ -149,9 +153,12 @@ def _count(path: str) -> None:
 def _compare() -> None:
     """Hold what came out against what went in; the demo fails where they differ."""
     went_in = [line for day in ("monday", "tuesday") for line in _records(f"{day}.jsonl")]
-    if sorted(_records("everything.jsonl")) != sorted(went_in):
+    if Counter(went_in) - Counter(_records("everything.jsonl")):
         raise SingerlakeError("what came out of the lake is not what went in")
-    click.echo(f"  all {len(went_in):,} RECORD lines are the same bytes that went in")
+    click.echo(
+        f"  all {len(went_in):,} RECORD lines that went in are among them, the same bytes; "
+        "the others are the revert's"
+    )
 
 
 def _records(path: str) -> list[bytes]:

@@ -8,6 +8,7 @@ import click
 from msgspec import structs
 
 from singerlake.lake import Table
+from singerlake.maintenance.revert import last_readable
 from singerlake.transactions.log import read_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
@@ -28,8 +29,14 @@ def command(shared: Shared, table: str, limit: int) -> None:
     found, ref = shared.lake().find(table)
     snapshot = found.snapshot_at(ref.version)
     newest = list(reversed(snapshot.transactions))[:limit]
+    readable = last_readable(found.store, snapshot)
     if shared.json:
-        output.print_json([_in_full(found, snapshot, t.number) for t in newest])
+        output.print_json(
+            [
+                {**_in_full(found, snapshot, t.number), "readable": t.number <= readable}
+                for t in newest
+            ]
+        )
         return
     names = {version.transaction: version for version in snapshot.frozen}
     rows = []
@@ -61,7 +68,13 @@ def command(shared: Shared, table: str, limit: int) -> None:
         "version~",
     )
     left = snapshot.head - len(rows)
-    output.print_table(str(ref), columns, rows, f"{left} older: --limit" if left else "")
+    notes = [f"{left} older: --limit"] if left else []
+    if readable < snapshot.head:
+        notes.append(
+            f"from transaction {readable + 1} on the state cannot be read: files are gone; "
+            f"singerlake verify {ref.table} names them"
+        )
+    output.print_table(str(ref), columns, rows, "\n".join(notes))
 
 
 def _in_full(table: Table, snapshot: Snapshot, number: int) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from singerlake.errors import UsageError
 from singerlake_cli import output, results
 from singerlake_cli.shared import Shared, spark_options, start_spark
 
@@ -18,49 +20,87 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["table", "csv", "tsv", "jsonl"]),
+    type=click.Choice(["table", "csv", "tsv", "jsonl", "parquet"]),
     default="table",
     show_default=True,
-    help="How rows are printed; all but table are streamed, whatever their number.",
+    help="How rows are given; all but table are streamed, whatever their number.",
 )
-@click.option("--to", type=click.File("w", encoding="utf-8"), help="A file to write to.")
+@click.option("--to", type=click.Path(path_type=Path), help="A file to write; parquet needs one.")
+@click.option(
+    "--provenance", is_flag=True, help="Give tables two more columns: _row_id and _row_version."
+)
+@click.option(
+    "--etag",
+    "etags",
+    multiple=True,
+    metavar="[TABLE=]NUMBER",
+    help="Fail if a table that is read at its head is at another transaction than this.",
+)
 @spark_options
 @click.pass_obj
 def command(
     shared: Shared,
     sql: str,
     form: str,
-    to: IO[str] | None,
+    to: Path | None,
+    provenance: bool,
+    etags: tuple[str, ...],
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
     """Ask the lake in SQL (a Spark job).
 
-    A table is written tap.stream, a version of it tap.stream.2; dashes as underscores or in
-    backticks. SELECT only. The answer says which transaction of each table was read.
+    A table is written tap.stream, a version of it tap.stream.2, its state at a transaction
+    tap.stream.`@17`; dashes as underscores or in backticks. SELECT only. The answer says which
+    transaction of each table was read; give it back as --etag, and pages agree.
 
     \b
     singerlake query "select * from tap_shop.orders where total > 100"
     singerlake query "select count(*) from tap_shop.orders.1"
     singerlake query "select * from `tap-shop`.orders version as of 'monday'" --format csv
+    singerlake query "select * from tap_shop.orders" --format parquet --to orders.parquet
     """
     lake = shared.lake()
+    if form == "parquet" and to is None:
+        raise UsageError("parquet is not for a terminal: name a file with --to")
+    wanted = _etags(etags)
     from singerlake.spark.query import query
 
     with output.working("asking"):
-        answer = query(start_spark(master, conf), lake, sql)
+        spark = start_spark(master, conf)
+        answer = query(spark, lake, sql, provenance=provenance, etags=wanted)
         if form == "table" and not shared.json and to is None:
-            columns, rows, more = results.first_rows(answer)
-    if shared.json:
+            headings, rows, more = results.first_rows(answer)
+            _print_table(answer, headings, rows, more=more)
+            return
+    if form == "parquet" and to is not None:
+        results.write_parquet(answer, to)
+    elif shared.json:
         results.write_json(answer, to)
-    elif form == "table" and to is None:
-        note = "; ".join(_read(answer))
-        if more:
-            note = f"the first {len(rows):,} rows; --format csv gives all\n{note}"
-        output.print_table(None, columns, rows, note)
     else:
         results.write(answer, "csv" if form == "table" else form, to)
+    if not shared.json:
         click.echo("; ".join(_read(answer)), err=True)
+
+
+def _print_table(
+    answer: Answer, headings: list[str], rows: list[list[str | None]], *, more: bool
+) -> None:
+    note = "; ".join(_read(answer))
+    if more:
+        note = f"the first {len(rows):,} rows; --format csv gives all\n{note}"
+    output.print_table(None, headings, rows, note)
+
+
+def _etags(given: tuple[str, ...]) -> dict[str, int]:
+    """Etags by table; one without a table's name is for every table."""
+    found = {}
+    for text in given:
+        table, _, number = text.rpartition("=")
+        if not number.isdecimal():
+            raise UsageError(f"--etag {text!r} is not a transaction's number, nor TABLE=NUMBER")
+        found[table or "*"] = int(number)
+    return found
 
 
 def _read(answer: Answer) -> list[str]:

@@ -113,6 +113,15 @@ def test_history_without_the_log_comes_from_the_manifest(filled: Lake) -> None:
     assert [e["number"] for e in run_json(filled, "history", "tap-shop.orders")] == [3, 2, 1]
 
 
+def test_history_says_what_can_still_be_read(filled: Lake) -> None:
+    assert all(e["readable"] for e in run_json(filled, "history", "tap-shop.orders"))
+    table = filled.table(TableName("tap-shop", "orders"))
+    Path(filled.store.uri, table.name.data(table.snapshot().blocks[-1].file)).unlink()
+    readable = [e["readable"] for e in run_json(filled, "history", "tap-shop.orders")]
+    assert readable == [False, False, True]
+    assert "from transaction 2 on" in run(filled, "history", "tap-shop.orders").stdout
+
+
 def test_versions(filled: Lake) -> None:
     (version,) = run_json(filled, "versions", "tap-shop.orders")
     assert (version["number"], version["label"], version["transaction"]) == (1, "first", 1)

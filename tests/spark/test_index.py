@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from singerlake.format import metadata
+from singerlake.format.names import INDEX_MARKER as MARKER
 from singerlake.lake import Lake, Table
 from singerlake.spark import index
-from singerlake.spark.index import MARKER, Index
+from singerlake.spark.index import Index
 from singerlake.storage.local import LocalStore
 from tests.build import commit_rows
 from tests.spark.stores import FarStore, WatchedStore

@@ -338,8 +338,8 @@ def test_memory_stays_flat_with_many_streams(tmp_path: Path) -> None:
             for k, s in enumerate(streams)
         )
         process.stdin.write(text(lines))
-    big = b'{"type":"RECORD","stream":"s0","record":{"id":1,"x":"%s"}}' % (b"y" * (20 << 20))
-    process.stdin.write(text([big, state(1)]))
+    big = b'{"type":"RECORD","stream":"s0","record":{"id":1,"x":"%s"}}' % (b"y" * (1 << 20))
+    process.stdin.write(text([*[big] * 5, state(1)]))
     out, err = process.communicate(timeout=120)
     assert out == b"1\n"
     assert process.returncode == 0

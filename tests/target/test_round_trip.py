@@ -229,6 +229,14 @@ def test_large_lines_and_crlf(tmp_path: Path, validate: bool) -> None:
     assert_landed(tmp_path / "lake", crlf)
 
 
+def test_a_line_of_50_mebibytes(tmp_path: Path) -> None:
+    lines = [schema("a"), record("a", {"id": 1})]
+    lines.append(record("a", {"id": 2, "x": "y" * (50 << 20)}))
+    lines.append(record("a", {"id": 3}))
+    run(tmp_path / "lake", lines)
+    assert lines_of(tmp_path / "lake", "a") == lines[1:]
+
+
 def test_blocks_and_files_are_cut_where_the_settings_say(tmp_path: Path) -> None:
     lines = [schema("a")] + [record("a", {"id": n}) for n in range(25)]
     run(tmp_path / "lake", lines, block_rows=10, file_bytes=1)

@@ -1,0 +1,148 @@
+"""Log entries and derived files: any junk ends in one of three errors, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from singerlake import FORMAT
+from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError
+from singerlake.format import log as format_log
+from singerlake.format import metadata
+from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
+from singerlake.format.metadata import Catalogue, LakeFile, Lock, Manifest
+from singerlake.format.names import TableName
+from singerlake.transactions.snapshot import Snapshot, from_manifest, to_manifest
+
+TABLE = TableName("tap-x", "a")
+BLOCKS = [
+    Block(1, "abcdefg/a-1.singer.gz", 0, 100, 5, 500, "2026-01-01T00:00:00.000000Z", "x"),
+    Block(2, "abcdefg/a-1.singer.gz", 100, 50, 0, 60, activations=[(0, 7)]),
+    Block(3, "hijklmn/a-2.singer.gz", 0, 10, 1, 20),
+]
+ENTRY = Entry(
+    format=FORMAT,
+    number=1,
+    commit="c",
+    operation="sync",
+    stream="a",
+    time="2026-01-01T00:00:00.000000Z",
+    schema_hash="hijklmn",
+    schemas={"abcdefg": SchemaEntry({"x": 1.5}, ["id"]), "hijklmn": SchemaEntry({})},
+    blocks=BLOCKS,
+    version=FrozenVersion(1, 1, "hijklmn", 6, "f" * 32),
+    metadata={"run": [1, None]},
+    metrics={"seconds": 1.5},
+)
+
+
+def snapshot() -> Snapshot:
+    return Snapshot(TABLE).applied([ENTRY])
+
+
+def test_an_entry_reads_back() -> None:
+    data = format_log.encode_entry(ENTRY)
+    assert data.endswith(b"}\n")
+    assert format_log.decode_entry(data, 1, "x") == ENTRY
+    assert ENTRY.rows == 6
+    assert ENTRY.bytes == 160
+    assert BLOCKS[2].schema_hash == "hijklmn"
+
+
+def test_a_manifest_reads_back() -> None:
+    data = metadata.encode(to_manifest(snapshot()))
+    again = from_manifest(TABLE, metadata.decode(data, Manifest, "x"))
+    assert (again.blocks, again.schemas, again.head) == (BLOCKS, ENTRY.schemas, 1)
+    assert again.checkpoint == 1
+    assert json.loads(data)["versions"] == {"abcdefg": "v1", "hijklmn": "v2"}
+
+
+def test_an_entry_under_another_number() -> None:
+    with pytest.raises(DamagedError, match="says that it is transaction 1"):
+        format_log.decode_entry(format_log.encode_entry(ENTRY), 2, "x")
+
+
+@pytest.mark.parametrize("kind", [Manifest, LakeFile])
+def test_a_newer_format_is_refused_even_in_another_shape(kind: Any) -> None:
+    data = json.dumps({"format": FORMAT + 1, "anything": []}).encode()
+    with pytest.raises(NewerFormatError, match="upgrade"):
+        metadata.decode(data, kind, "x")
+    with pytest.raises(NewerFormatError, match="upgrade"):
+        format_log.decode_entry(data, 1, "x")
+
+
+def test_the_lock_is_what_the_publication_says() -> None:
+    lock = Lock(writer_id="w", acquired="a", refreshed="r")
+    assert json.loads(metadata.encode(lock)) == {"writer-id": "w", "acquired": "a", "refreshed": "r"}
+
+
+junk_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.sampled_from(["", "a", "../x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@st.composite
+def altered(draw: st.DrawFn, good: bytes) -> bytes:
+    """Bytes cut and changed, or JSON with some value replaced anywhere in it."""
+    if draw(st.booleans()):
+        cut = draw(st.integers(0, len(good)))
+        return good[:cut] + draw(st.binary(max_size=4)) + good[cut + draw(st.integers(0, 5)) :]
+    value = json.loads(good)
+    holder = value
+    while True:
+        keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
+        if not keys:
+            break
+        key = draw(st.sampled_from(keys))
+        if isinstance(holder[key], dict | list) and holder[key] and draw(st.booleans()):
+            holder = holder[key]
+            continue
+        if isinstance(holder, dict) and draw(st.booleans()):
+            del holder[key]
+        else:
+            holder[key] = draw(junk_values)
+        break
+    return json.dumps(value).encode()
+
+
+@settings(max_examples=500, deadline=None)
+@given(altered(format_log.encode_entry(ENTRY)) | st.binary(max_size=30))
+def test_a_log_entry_of_junk(data: bytes) -> None:
+    try:
+        entry = format_log.decode_entry(data, 1, "here")
+        after = Snapshot(TABLE).applied([entry])
+    except (DamagedError, NewerFormatError, InvalidNameError):
+        return
+    assert [b.number for b in after.blocks] == list(range(1, len(after.blocks) + 1))
+    for block in after.blocks:
+        assert TABLE.data(block.file).startswith(TABLE.folder)
+
+
+@settings(max_examples=500, deadline=None)
+@given(altered(metadata.encode(to_manifest(snapshot()))) | st.binary(max_size=30))
+def test_a_manifest_of_junk(data: bytes) -> None:
+    try:
+        found = from_manifest(TABLE, metadata.decode(data, Manifest, "here"))
+    except (DamagedError, NewerFormatError, InvalidNameError):
+        return
+    assert found.head == len(found.transactions)
+    assert found.table == TABLE
+    found.blocks_after(0)
+    found.at(found.head)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([Catalogue, LakeFile, Lock]), st.binary(max_size=30) | junk_values)
+def test_other_files_of_junk(kind: Any, junk: Any) -> None:
+    data = junk if isinstance(junk, bytes) else json.dumps(junk).encode()
+    try:
+        assert isinstance(metadata.decode(data, kind, "here"), msgspec.Struct)
+    except DamagedError as error:
+        assert "here" in str(error)

@@ -1,0 +1,136 @@
+"""Names become one safe part of a path, and come back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from singerlake.errors import InvalidNameError
+from singerlake.format import names
+from singerlake.format.names import TableName, TableRef, parse_ref
+
+DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+anything = st.text(st.characters(), max_size=80) | st.text("ab.%/\\-_ ~\x00", max_size=8)
+
+
+@settings(max_examples=500)
+@given(anything)
+@example("..")
+@example(".")
+@example("")
+@example("NUL")
+@example("com1.txt")
+@example("catalogue.json")
+@example("Catalogue.JSON")
+@example("a/../../b")
+@example("\ud800")
+@example("x" * 181)
+@example("%41")
+def test_any_text_comes_back_or_is_refused(name: str) -> None:
+    try:
+        part = names.encode(name)
+    except InvalidNameError:
+        assert not name or not _encodable(name) or len(name.encode()) > 60
+        return
+    assert names.decode(part) == name
+    assert part.isascii()
+    assert re.fullmatch(r"[A-Za-z0-9._%-]+", part)
+    assert len(part) <= names.MAX_PART
+    assert not part.startswith(".")
+    assert not part.endswith(".")
+    assert not DEVICES.fullmatch(part)
+    assert part.lower() != "catalogue.json"
+
+
+def _encodable(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@given(st.text("aAbB.%é/", min_size=1, max_size=5), st.text("aAbB.%é/", min_size=1, max_size=5))
+def test_two_names_never_share_a_part(one: str, other: str) -> None:
+    assert (names.encode(one) == names.encode(other)) is (one == other)
+
+
+@pytest.mark.parametrize("name", ["orders", "Orders_2", "a.b", "a-b", "x" * 180])
+def test_plain_names_stay_as_they_are(name: str) -> None:
+    assert names.encode(name) == name
+
+
+@given(st.text("ab%2EeF.\x00é", max_size=8))
+@example("%2e")
+@example("%61")
+@example("a%")
+@example("%FF")
+def test_decode_takes_only_what_encode_makes(part: str) -> None:
+    try:
+        name = names.decode(part)
+    except InvalidNameError:
+        return
+    assert names.encode(name) == part
+
+
+def test_a_tap_has_no_dot() -> None:
+    with pytest.raises(InvalidNameError, match="dot"):
+        names.tap_folder("tap.x")
+    assert TableName("tap x", "a.b").folder == "raw/tap%20x/a.b/"
+
+
+KNOWN = {TableName("t", "a"), TableName("t", "b.7"), TableName("t", "c"), TableName("t", "c.1")}
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "expected"),
+    [
+        ("t.a", None, TableRef(TableName("t", "a"))),
+        ("t.a.2", None, TableRef(TableName("t", "a"), "2")),
+        ("t.a.b", None, TableRef(TableName("t", "a.b"))),
+        ("t.a.b.3", None, TableRef(TableName("t", "a.b"), "3")),
+        ("t.2", None, TableRef(TableName("t", "2"))),
+        ("t..2", None, TableRef(TableName("t", ".2"))),
+        ("t.a.²", None, TableRef(TableName("t", "a.²"))),
+        ("t.a.2", KNOWN, TableRef(TableName("t", "a"), "2")),
+        ("t.b.7", KNOWN, TableRef(TableName("t", "b.7"))),
+        ("t.b.7.1", KNOWN, TableRef(TableName("t", "b.7"), "1")),
+        ("t.c.1", KNOWN, TableRef(TableName("t", "c"), "1")),
+        ("t.c.1.1", KNOWN, TableRef(TableName("t", "c.1"), "1")),
+        ("t.new.1", KNOWN, TableRef(TableName("t", "new"), "1")),
+    ],
+)
+def test_references(text: str, known: set[TableName] | None, expected: TableRef) -> None:
+    assert parse_ref(text, known) == expected
+    assert str(expected) == text
+
+
+@pytest.mark.parametrize("text", ["", "t", ".", "t.", ".a"])
+def test_what_is_no_reference(text: str) -> None:
+    with pytest.raises(InvalidNameError):
+        parse_ref(text)
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["../x.singer.gz", "abcdefg/../x.singer.gz", "abcdefg/x", "abcdefg", "short/x.singer.gz"]
+    + ["abcdefg/a/b.singer.gz", "abcdefg/.singer.gz", "/x.singer.gz", "abcdefg/a\\b.singer.gz"],
+)
+def test_a_data_file_stays_in_its_table(file: str) -> None:
+    with pytest.raises(InvalidNameError):
+        TableName("t", "a").data(file)
+
+
+def test_the_keys_of_a_table() -> None:
+    table = TableName("tap-x", "a")
+    assert table.transaction(82) == "raw/tap-x/a/transactions/000000000082.json"
+    assert table.lock("abcdefg") == "raw/tap-x/a/abcdefg/singerlake.lock"
+    assert table.data("abcdefg/a-1.singer.gz") == "raw/tap-x/a/abcdefg/a-1.singer.gz"
+    assert table.index(7) == "index/tap-x/a/7/"
+    assert names.file_name("a-1-2", 1) == "a-1-2.singer.gz"
+    assert names.file_name("a-1-2", 3) == "a-1-2-3.singer.gz"
+    assert names.transaction_number(table.transaction(82)) == 82
+    assert names.transaction_number("x/y.json") is None

@@ -1,0 +1,191 @@
+"""The writers' lock: what it says, who waits, who takes over, who has lost it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from singerlake.errors import ConflictError, LockTimeoutError
+from singerlake.format import times
+from singerlake.lake import Lake
+from singerlake.storage.base import KeyMissingError
+from singerlake.transactions import lock as lock_module
+from singerlake.transactions.lock import WriterLock
+from tests.transactions.broken import NO_ANSWER, BrokenStore, raising
+
+KEY = "raw/tap-x/a/abcdefg/singerlake.lock"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: Any) -> None:
+    monkeypatch.setattr(lock_module, "POLL_SECONDS", 0.01)
+
+
+def foreign(writer: str = "other", refreshed: str = "x") -> bytes:
+    return json.dumps({"writer-id": writer, "acquired": "x", "refreshed": refreshed}).encode()
+
+
+def there(lake: Lake) -> bool:
+    return lake.store.exists(KEY)
+
+
+def until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_the_file_holds_exactly_what_was_published(lake: Lake) -> None:
+    with WriterLock(lake.store, KEY, "w1") as lock:
+        content = json.loads(lake.store.get(KEY).data)
+        assert set(content) == {"writer-id", "acquired", "refreshed"}
+        assert content["writer-id"] == "w1"
+        assert times.parse(content["acquired"]) is not None
+        assert content["acquired"] <= content["refreshed"]
+        lock.check()
+    assert not there(lake)
+
+
+def test_it_is_refreshed_in_the_background(lake: Lake) -> None:
+    with WriterLock(lake.store, KEY, "w1", stale_seconds=0.04):
+        first = json.loads(lake.store.get(KEY).data)
+        until(lambda: json.loads(lake.store.get(KEY).data)["refreshed"] > first["refreshed"])
+        later = json.loads(lake.store.get(KEY).data)
+        assert later["acquired"] == first["acquired"]
+
+
+def test_a_second_writer_waits_and_then_gives_up(lake: Lake) -> None:
+    with WriterLock(lake.store, KEY, "w1"):
+        second = WriterLock(lake.store, KEY, "w2", wait_seconds=0.05)
+        with pytest.raises(LockTimeoutError, match="held by w1") as caught:
+            second.acquire()
+        assert caught.value.exit_code == 4
+        second.release()  # gives up nothing of the first one's
+        assert there(lake)
+
+
+def test_a_second_writer_goes_on_once_the_first_is_done(lake: Lake) -> None:
+    first = WriterLock(lake.store, KEY, "w1")
+    first.acquire()
+    order: list[str] = []
+
+    def second() -> None:
+        with WriterLock(lake.store, KEY, "w2"):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    time.sleep(0.05)
+    order.append("first")
+    first.release()
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_a_lock_that_stands_still_is_taken_over(lake: Lake) -> None:
+    lake.store.put_if_absent(KEY, foreign())
+    with WriterLock(lake.store, KEY, "w1", stale_seconds=0.05, wait_seconds=20) as lock:
+        lock.check()
+    assert not there(lake)
+
+
+def test_the_clock_in_the_file_does_not_matter(lake: Lake) -> None:
+    """A lock that lives is not broken however old it says it is."""
+    lake.store.put_if_absent(KEY, foreign(refreshed="1970-01-01T00:00:00.000000Z"))
+    clock = iter(range(10_000))
+
+    def refresh() -> None:
+        lake.store.replace(KEY, foreign(refreshed=f"1970-01-01 {next(clock)}"), None)
+
+    now = [0.0]
+
+    def monotonic() -> float:
+        now[0] += 1  # a second passes at each look, and the other refreshes in it
+        return now[0]
+
+    with pytest.raises(LockTimeoutError):
+        WriterLock(
+            lake.store,
+            KEY,
+            "w1",
+            wait_seconds=50,
+            stale_seconds=2,
+            monotonic=monotonic,
+            while_waiting=refresh,
+        ).acquire()
+
+
+def test_a_lock_lost_is_noticed(lake: Lake) -> None:
+    with WriterLock(lake.store, KEY, "w1") as lock:
+        lake.store.replace(KEY, foreign(), None)
+        with pytest.raises(ConflictError, match="lost"):
+            lock.check()
+    assert lake.store.get(KEY).data == foreign()  # not ours to delete
+    lake.store.delete(KEY)
+    with WriterLock(lake.store, KEY, "w1") as lock:
+        lake.store.delete(KEY)
+        with pytest.raises(ConflictError):
+            lock.check()
+
+
+def test_a_lock_lost_is_not_refreshed_back(lake: Lake) -> None:
+    with WriterLock(lake.store, KEY, "w1", stale_seconds=0.02):
+        lake.store.replace(KEY, foreign(), None)
+        time.sleep(0.1)
+        assert lake.store.get(KEY).data == foreign()
+
+
+def test_a_damaged_lock_goes_stale_as_any_other(lake: Lake) -> None:
+    lake.store.put_if_absent(KEY, b"junk")
+    with pytest.raises(LockTimeoutError):
+        WriterLock(lake.store, KEY, "w1", wait_seconds=0.02).acquire()
+    with WriterLock(lake.store, KEY, "w1", stale_seconds=0.05) as lock:
+        lock.check()
+
+
+def test_the_wait_may_be_ended_from_outside(lake: Lake) -> None:
+    lake.store.put_if_absent(KEY, foreign())
+
+    def stop() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        WriterLock(lake.store, KEY, "w1", while_waiting=stop).acquire()
+    assert lake.store.get(KEY).data == foreign()
+
+
+def test_one_reply_lost_does_not_stop_the_refreshing(lake: Lake) -> None:
+    """The refresh happened and its answer did not come: the lock is still ours."""
+    store = BrokenStore(lake.store)
+    with WriterLock(store, KEY, "w1", stale_seconds=0.04) as lock:
+        store.after = raising(KEY, NO_ANSWER, times=1)
+        until(lambda: sum(key == KEY for _, key in store.writes) >= 3)
+        lock.check()
+        seen = store.store.get(KEY).data
+        until(lambda: store.store.get(KEY).data != seen)
+
+
+def test_only_one_of_many_has_it(lake: Lake) -> None:
+    inside, most = [0], [0]
+
+    def one(n: int) -> None:
+        with WriterLock(lake.store, KEY, f"w{n}"):
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            time.sleep(0.005)
+            inside[0] -= 1
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+    with pytest.raises(KeyMissingError):
+        lake.store.get(KEY)

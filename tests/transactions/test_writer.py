@@ -1,0 +1,327 @@
+"""The commit: what happens on the way to it, at it and after it when something fails."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from singerlake.errors import ConflictError, DamagedError, OutcomeUnknownError, StoreError
+from singerlake.format import names
+from singerlake.format.log import SchemaEntry
+from singerlake.format.schema_hash import schema_hash
+from singerlake.lake import Lake
+from singerlake.storage.base import KeyExistsError, Store
+from singerlake.storage.local import LocalStore
+from singerlake.transactions import derived
+from singerlake.transactions.log import entries, read_snapshot
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import TableWriter
+from tests.transactions.broken import (
+    HASH,
+    NO_ANSWER,
+    PROPERTIES,
+    TABLE,
+    BrokenStore,
+    ids_in,
+    raising,
+    staged_rows,
+)
+
+OTHER = SchemaEntry({"type": "object", "properties": {**PROPERTIES, "x": {}}}, [])
+LOG = "/transactions/"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BrokenStore:
+    return BrokenStore(LocalStore(tmp_path / "lake"))
+
+
+def head(store: Store) -> int:
+    snapshot = read_snapshot(store, TABLE)
+    return snapshot.head if snapshot else 0
+
+
+def files(store: Store) -> list[str]:
+    return [item.key for item in store.list(TABLE.folder) if item.key.endswith(names.SUFFIX)]
+
+
+def commit(store: Store, *ids: int) -> Snapshot:
+    snapshot = TableWriter(store, TABLE).commit(staged_rows(store, *ids))
+    assert snapshot is not None
+    return snapshot
+
+
+def test_two_writers_take_turns_at_one_log(store: BrokenStore) -> None:
+    one, other = TableWriter(store, TABLE), TableWriter(store, TABLE)
+    for n in range(5):
+        one.commit(staged_rows(store, 2 * n))
+        other.commit(staged_rows(store, 2 * n + 1))
+    assert head(store) == 10
+    assert ids_in(store) == list(range(10))
+
+
+def test_a_number_taken_meanwhile_means_a_later_one(store: BrokenStore) -> None:
+    """Another schema's writer holds another lock, and gets in between reading and writing."""
+    commit(store, 1)
+    rival = [True]
+
+    def before(method: str, key: str) -> None:
+        if method == "put" and LOG in key and rival[0]:
+            rival[0] = False
+            inner = store.store
+            TableWriter(inner, TABLE).commit(staged_rows(inner, 2, 3, rows=1, schema=OTHER))
+
+    store.before = before
+    snapshot = TableWriter(store, TABLE).commit(staged_rows(store, 4))
+    assert snapshot is not None
+    assert snapshot.head == head(store) == 3
+    assert ids_in(store) == [1, 2, 3, 4]
+    assert [b.number for b in snapshot.blocks] == [1, 2, 3, 4]
+
+
+def test_many_threads_lose_no_row_and_leave_no_gap(store: BrokenStore) -> None:
+    threads, commits = 4, 6
+
+    def work(thread: int) -> None:
+        schema = SchemaEntry({"type": "object", "properties": {**PROPERTIES, f"x{thread}": {}}}, [])
+        writer = TableWriter(store, TABLE)
+        for n in range(commits):
+            writer.commit(staged_rows(store, thread * 100 + n, schema=schema))
+
+    running = [threading.Thread(target=work, args=(n,)) for n in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    found = list(entries(store, TABLE))
+    assert [entry.number for entry in found] == list(range(1, threads * commits + 1))
+    assert len({entry.commit for entry in found}) == threads * commits
+    ids = ids_in(store)
+    assert sorted(ids) == sorted(t * 100 + n for t in range(threads) for n in range(commits))
+    catalogue = json.loads(store.get(names.catalogue("tap-x")).data)
+    assert len(catalogue["streams"]) == 1
+
+
+def test_a_reply_lost_after_the_effect_is_a_commit(store: BrokenStore) -> None:
+    store.after = raising(LOG, NO_ANSWER, times=1)
+    assert commit(store, 1).head == 1
+    assert ids_in(store) == [1]
+    assert [item.key for item in store.list(".staging/")] in ([], [".staging/replace.lock"])
+
+
+def test_a_retry_that_finds_its_own_entry_is_a_commit(store: BrokenStore) -> None:
+    store.after = raising(LOG, KeyExistsError("412"), times=1)
+    assert commit(store, 1).head == 1
+    assert ids_in(store) == [1]
+    assert head(store) == 1
+
+
+def test_a_reply_lost_before_the_effect_is_unknown_and_deletes_nothing(store: BrokenStore) -> None:
+    store.before = raising(LOG, NO_ANSWER)
+    staged = staged_rows(store, 1)
+    with pytest.raises(OutcomeUnknownError):
+        TableWriter(store, TABLE).commit(staged)
+    assert len(files(store)) == 1
+    staged.discard()
+    assert len(files(store)) == 1
+    assert head(store) == 0
+
+
+def test_a_reply_lost_while_another_took_the_number_goes_on(store: BrokenStore) -> None:
+    rival = [True]
+
+    def before(method: str, key: str) -> None:
+        if method == "put" and LOG in key and rival[0]:
+            rival[0] = False
+            inner = store.store
+            TableWriter(inner, TABLE).commit(staged_rows(inner, 1, schema=OTHER))
+            raise NO_ANSWER
+
+    store.before = before
+    assert commit(store, 2).head == 2
+    assert ids_in(store) == [1, 2]
+
+
+def test_a_failure_before_the_entry_takes_the_files_back(store: BrokenStore) -> None:
+    commit(store, 1)
+    store.before = raising(LOG, StoreError("full"))
+    staged = staged_rows(store, 2)
+    with pytest.raises(StoreError, match="full"):
+        TableWriter(store, TABLE).commit(staged)
+    assert len(files(store)) == 1
+    assert ids_in(store) == [1]
+    store.before = lambda _method, _key: None
+    # What was staged is still there, and may be tried again.
+    TableWriter(store, TABLE).commit(staged)
+    assert ids_in(store) == [1, 2]
+
+
+def test_a_failure_among_the_files_takes_those_back_that_are_there(store: BrokenStore) -> None:
+    staged = staged_rows(store, 1)
+    second = staged_rows(store, 2, schema=OTHER)
+    staged.set_schema(second.schema_hash, OTHER)
+    [block] = second.numbered(0)
+    staged.add(second.schema_hash, b"x" * block.length, block)
+    store.before = raising(f"/{second.schema_hash}/a-", StoreError("full"))
+    with pytest.raises(StoreError, match="full"):
+        TableWriter(store, TABLE).commit(staged)
+    assert files(store) == []
+    assert not [item.key for item in store.list(TABLE.folder)]  # and no lock is left
+
+
+def test_a_lock_lost_commits_nothing(store: BrokenStore) -> None:
+    def after(method: str, key: str) -> None:
+        if method == "publish":
+            store.store.delete(TABLE.lock(HASH))
+
+    store.after = after
+    with pytest.raises(ConflictError):
+        commit(store, 1)
+    assert (head(store), files(store)) == (0, [])
+
+
+def test_the_order_of_writing(store: BrokenStore) -> None:
+    commit(store, *range(30))
+    assert [
+        ("lock" if "lock" in key else "data" if names.SUFFIX in key else key.rsplit("/")[-1])
+        for _, key in store.writes
+    ] == [
+        "lock",
+        "data",
+        "000000000001.json",
+        *[k for k in ("lock",) if store.writes[3][0] == "delete"],
+        "manifest.json",
+        "catalogue.json",
+        "singerlake.json",
+    ]
+
+
+@pytest.mark.parametrize("part", ["manifest.json", "catalogue.json", "raw/singerlake.json"])
+@pytest.mark.parametrize("error", [StoreError("full"), NO_ANSWER])
+def test_what_is_derived_may_fail_after_a_commit(
+    store: BrokenStore, part: str, error: StoreError
+) -> None:
+    store.before = raising(part, error)
+    assert commit(store, 1).head == 1
+    assert ids_in(store) == [1]
+    store.before = lambda _method, _key: None
+    commit(store, 2)
+    assert any(item.key.endswith(part) for item in store.list("raw/"))
+
+
+@pytest.mark.parametrize("junk", [b"", b"junk", b"{}", b'{"format": 1}', b'{"format":1,"streams":5}'])
+def test_what_is_derived_is_healed(store: BrokenStore, junk: bytes) -> None:
+    commit(store, 1)
+    keys = [TABLE.manifest, names.catalogue("tap-x"), names.LAKE]
+    good = {key: store.get(key).data for key in keys[1:]}
+    for key in keys:
+        store.store.replace(key, junk, None)
+    assert ids_in(store) == [1]
+    commit(store, 2)
+    for key, data in good.items():
+        assert json.loads(store.get(key).data) == json.loads(data)
+    assert json.loads(store.get(TABLE.manifest).data)["transaction"] == 2
+    assert ids_in(store) == [1, 2]
+
+
+def test_a_manifest_that_is_behind_or_gone_is_no_matter(store: BrokenStore) -> None:
+    commit(store, 1)
+    old = store.get(TABLE.manifest).data
+    commit(store, 2)
+    store.store.replace(TABLE.manifest, old, None)
+    assert ids_in(store) == [1, 2]
+    store.store.delete(TABLE.manifest)
+    assert ids_in(store) == [1, 2]
+    commit(store, 3)
+    assert ids_in(store) == [1, 2, 3]
+
+
+def test_a_later_manifest_is_not_written_over(store: BrokenStore) -> None:
+    commit(store, 1)
+    early = read_snapshot(store, TABLE)
+    assert early is not None
+    commit(store, 2)
+    derived.write_checkpoint(store, early)
+    assert json.loads(store.get(TABLE.manifest).data)["transaction"] == 2
+
+
+def test_a_damaged_log_is_not_written_on(store: BrokenStore) -> None:
+    commit(store, 1)
+    store.store.delete(TABLE.manifest)
+    store.store.replace(TABLE.transaction(1), b"junk", None)
+    with pytest.raises(DamagedError):
+        commit(store, 2)
+    assert len(files(store)) == 1
+
+
+def test_a_gap_in_the_log_is_not_filled(store: BrokenStore) -> None:
+    for n in range(3):
+        commit(store, n)
+    store.store.delete(TABLE.manifest)
+    store.store.delete(TABLE.transaction(1))
+    with pytest.raises(DamagedError, match="rebuild"):
+        commit(store, 3)
+
+
+def test_nothing_new_is_no_transaction(store: BrokenStore) -> None:
+    writer = TableWriter(store, TABLE)
+    assert writer.commit(staged_rows(store)) is not None  # the schema is new
+    count = len(store.writes)
+    assert writer.commit(staged_rows(store)) is None
+    assert len(store.writes) == count
+    assert writer.commit(staged_rows(store, schema=OTHER)) is not None
+    assert head(store) == 2
+
+
+def test_equal_names_get_numbers(store: BrokenStore) -> None:
+    for n in range(3):
+        commit(store, n)
+    endings = sorted(key.rsplit("Z", 1)[1] for key in files(store))
+    assert endings == ["-2.singer.gz", "-3.singer.gz", ".singer.gz"]
+
+
+def test_the_checkpoint_is_written_ever_more_rarely() -> None:
+    snapshot = Snapshot(TABLE)
+    written = 0
+    from singerlake.format.metadata import TransactionSummary
+
+    for number in range(1, 2001):
+        snapshot.transactions.append(
+            TransactionSummary(number=number, commit="c", operation="sync", time="t")
+        )
+        if derived.checkpoint_due(snapshot):
+            snapshot.checkpoint = number
+            written += 1
+        assert snapshot.head - snapshot.checkpoint <= 21
+        if number <= 100:
+            assert snapshot.checkpoint == number
+    assert written < 500
+
+
+def test_the_tail_after_a_checkpoint_is_bounded() -> None:
+    from singerlake.format.metadata import TransactionSummary
+
+    snapshot = Snapshot(TABLE, checkpoint=10**6)
+    for ahead, due in ((derived.MAX_TAIL - 1, False), (derived.MAX_TAIL, True)):
+        last = TransactionSummary(number=10**6 + ahead, commit="c", operation="sync", time="t")
+        snapshot.transactions = [last]
+        assert derived.checkpoint_due(snapshot) is due
+
+
+def test_a_table_of_another_stream_is_not_mixed_in(tmp_path: Path) -> None:
+    """As on a file system that ignores case."""
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
+    commit(lake.store, 1)
+    entry = json.loads(lake.store.get(TABLE.transaction(1)).data)
+    entry["stream"] = "A"
+    lake.store.replace(TABLE.transaction(1), json.dumps(entry).encode(), None)
+    lake.store.delete(TABLE.manifest)
+    with pytest.raises(DamagedError, match="only in case"):
+        commit(lake.store, 2)
+
+
+def test_the_hash_is_the_one_of_the_folder() -> None:
+    assert schema_hash(OTHER.schema, []) != HASH
