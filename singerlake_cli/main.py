@@ -24,7 +24,9 @@ COMMANDS = {
     "versions": "versions",
     "query": "query",
     "rows": "rows",
+    "create-table": "create_table",
     "revert": "revert",
+    "verify": "verify",
     "rebuild": "rebuild",
 }
 """Commands in the order of ``--help``, and the module of ``singerlake_cli.commands`` of each."""

@@ -125,6 +125,9 @@ class _FormatOnly(msgspec.Struct):
     format: int
 
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no JSON, of another shape, or no UTF-8."""
+
 _ENTRY = msgspec.json.Decoder(Entry)
 _FORMAT = msgspec.json.Decoder(_FormatOnly)
 
@@ -138,7 +141,7 @@ def check_format(data: bytes, where: str) -> None:
     """
     try:
         number = _FORMAT.decode(data).format
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DamagedError(f"{where} cannot be read: {error}") from error
     if number > FORMAT:
         raise NewerFormatError(
@@ -162,7 +165,7 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
     check_format(data, where)
     try:
         entry = _ENTRY.decode(data)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DamagedError(f"{where} cannot be read: {error}") from error
     if entry.number != number:
         raise DamagedError(f"{where} says that it is transaction {entry.number}")

@@ -8,7 +8,7 @@ import msgspec
 
 from singerlake import FORMAT
 from singerlake.errors import DamagedError
-from singerlake.format.log import Block, FrozenVersion, SchemaEntry, check_format
+from singerlake.format.log import UNREADABLE, Block, FrozenVersion, SchemaEntry, check_format
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -142,7 +142,7 @@ def decode(data: bytes, kind: type[T], where: str) -> T:
         check_format(data, where)
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DamagedError(f"{where} cannot be read: {error}") from error
 
 

@@ -11,7 +11,7 @@ from singerlake import FORMAT
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format import times
-from singerlake.format.log import Block, Entry, SchemaEntry
+from singerlake.format.log import UNREADABLE, Block, Entry, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.storage.base import Listed, Store
@@ -141,7 +141,7 @@ def _describe(
     try:
         schema = _LINES.decode(schema_line)
         lines = _LINES.decode_lines(rest)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DamagedError(f"{where} holds a line that is no Singer message: {error}") from error
     if not isinstance(schema, _SchemaLine):
         raise DamagedError(f"{where} does not begin with a SCHEMA line")

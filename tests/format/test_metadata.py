@@ -35,7 +35,9 @@ ENTRY = Entry(
     schema_hash="hijklmn",
     schemas={"abcdefg": SchemaEntry({"x": 1.5}, ["id"]), "hijklmn": SchemaEntry({})},
     blocks=BLOCKS,
-    version=FrozenVersion(1, 1, "hijklmn", 6, "f" * 32),
+    version=FrozenVersion(
+        number=1, transaction=1, schema_hash="hijklmn", rows=6, fingerprint="f" * 32
+    ),
     metadata={"run": [1, None]},
     metrics={"seconds": 1.5},
 )
@@ -78,12 +80,22 @@ def test_a_newer_format_is_refused_even_in_another_shape(kind: Any) -> None:
 
 def test_the_lock_is_what_the_publication_says() -> None:
     lock = Lock(writer_id="w", acquired="a", refreshed="r")
-    assert json.loads(metadata.encode(lock)) == {"writer-id": "w", "acquired": "a", "refreshed": "r"}
+    assert json.loads(metadata.encode(lock)) == {
+        "writer-id": "w",
+        "acquired": "a",
+        "refreshed": "r",
+    }
 
 
 junk_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.sampled_from(["", "a", "../x"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats()
+    | st.sampled_from(["", "a", "../x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=4,
 )
 

@@ -116,8 +116,17 @@ def test_what_is_no_reference(text: str) -> None:
 
 @pytest.mark.parametrize(
     "file",
-    ["../x.singer.gz", "abcdefg/../x.singer.gz", "abcdefg/x", "abcdefg", "short/x.singer.gz"]
-    + ["abcdefg/a/b.singer.gz", "abcdefg/.singer.gz", "/x.singer.gz", "abcdefg/a\\b.singer.gz"],
+    [
+        "../x.singer.gz",
+        "abcdefg/../x.singer.gz",
+        "abcdefg/x",
+        "abcdefg",
+        "short/x.singer.gz",
+        "abcdefg/a/b.singer.gz",
+        "abcdefg/.singer.gz",
+        "/x.singer.gz",
+        "abcdefg/a\\b.singer.gz",
+    ],
 )
 def test_a_data_file_stays_in_its_table(file: str) -> None:
     with pytest.raises(InvalidNameError):

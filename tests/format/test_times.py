@@ -21,7 +21,9 @@ def test_parse_agrees_with_the_standard_library(
 ) -> None:
     instant = instant.replace(tzinfo=offset, microsecond=0 if short else instant.microsecond)
     text = instant.isoformat().replace("T", separator)
-    expected = (instant if offset else instant.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+    expected = (instant if offset else instant.replace(tzinfo=timezone.utc)).astimezone(
+        timezone.utc
+    )
     assert times.parse(text) == expected
     assert times.parse(f"  {text} ") == expected
     if offset is None:
@@ -32,7 +34,9 @@ def test_parse_agrees_with_the_standard_library(
 def test_what_is_spelled_reads_the_same(instant: datetime) -> None:
     instant = instant.replace(tzinfo=timezone.utc)
     assert times.parse(times.iso(instant)) == instant
-    assert datetime.strptime(times.compact(instant), "%Y%m%dT%H%M%S%fZ") == instant.replace(tzinfo=None)
+    assert datetime.strptime(times.compact(instant), "%Y%m%dT%H%M%S%fZ") == instant.replace(
+        tzinfo=None
+    )
     assert times.from_micros(times.micros(instant)) == instant
 
 

@@ -22,7 +22,10 @@ DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
 
 def schema(
-    stream: str, properties: dict[str, Any] | None = None, keys: list[str] | None = None, **more: Any
+    stream: str,
+    properties: dict[str, Any] | None = None,
+    keys: list[str] | None = None,
+    **more: Any,
 ) -> bytes:
     """A SCHEMA line without its newline."""
     body = {"type": "object", "properties": properties or {"id": {"type": "integer"}}, **more}

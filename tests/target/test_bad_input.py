@@ -54,7 +54,12 @@ CASES: list[tuple[str, bytes, type[Exception], str]] = [
     ("raw control", REC + b'{"id":2,"x":"\x01"}}', InvalidInputLine, "line 5"),
     ("NaN", REC + b'{"id":NaN}}', InvalidInputLine, "line 5"),
     ("leading zero", REC + b'{"id":2,"x":01}}', InvalidInputLine, "line 5"),
-    ("too deep", REC + b"[" * 200_000 + b"]" * 200_000 + b"}", InvalidInputLine, "line 5 is nested"),
+    (
+        "too deep",
+        REC + b"[" * 200_000 + b"]" * 200_000 + b"}",
+        InvalidInputLine,
+        "line 5 is nested",
+    ),
     ("before schema", record("c", {}), RecordsWithoutSchemaException, "line 5.*'c'"),
     (
         "activation before schema",
@@ -66,7 +71,12 @@ CASES: list[tuple[str, bytes, type[Exception], str]] = [
     ("invalid", record("b", {"id": "x"}), InvalidRecord, "line 5.*'b'.*field 'id'"),
     ("no object as record", record("b", [1]), InvalidRecord, "line 5.*'b'.*no object"),
     ("state without value", b'{"type":"STATE"}', InvalidInputLine, "line 5.*value"),
-    ("no properties", b'{"type":"SCHEMA","stream":"c","schema":{}}', InvalidInputLine, "line 5.*'c'"),
+    (
+        "no properties",
+        b'{"type":"SCHEMA","stream":"c","schema":{}}',
+        InvalidInputLine,
+        "line 5.*'c'",
+    ),
     ("schema no object", b'{"type":"SCHEMA","stream":"c","schema":[]}', InvalidInputLine, "line 5"),
     ("no schema", schema("c", {"x": {"type": "no"}}), InvalidJSONSchema, "line 5.*'c'"),
     (
@@ -92,7 +102,9 @@ CASES: list[tuple[str, bytes, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize("position", ["alone", "among many"])
-@pytest.mark.parametrize(("line", "kind", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(
+    ("line", "kind", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
 def test_one_error_and_nothing_partial(
     tmp_path: Path, line: bytes, kind: type[Exception], words: str, position: str
 ) -> None:
@@ -124,7 +136,11 @@ def test_the_first_bad_line_of_many_is_named(tmp_path: Path, monkeypatch: Any, c
     monkeypatch.setattr("target_singerlake.reader.CHUNK", chunk)
     lines = [schema("a"), schema("b")]
     lines += [record("ab"[n % 2], {"id": n}) for n in range(100)]
-    lines[70], lines[31], lines[90] = record("a", {"id": "x"}), record("b", {"id": "y"}), b"nonsense"
+    lines[70], lines[31], lines[90] = (
+        record("a", {"id": "x"}),
+        record("b", {"id": "y"}),
+        b"nonsense",
+    )
     # A line that is no JSON is found as its chunk is read, before the records are looked at.
     with pytest.raises(InputError, match="line 32.*'b'.*field 'id'"):
         run(tmp_path / "lake", lines)
@@ -139,7 +155,9 @@ def test_blank_lines_count_but_mean_nothing(tmp_path: Path, blank: bytes) -> Non
 
 
 @pytest.mark.parametrize(
-    "stream", ["", "x" * 300, "ü" * 61, "\ud800"], ids=["empty", "long", "long encoded", "surrogate"]
+    "stream",
+    ["", "x" * 300, "ü" * 61, "\ud800"],
+    ids=["empty", "long", "long encoded", "surrogate"],
 )
 def test_a_stream_name_that_has_no_place(tmp_path: Path, stream: str) -> None:
     with pytest.raises(InputError, match="line 1"):
@@ -149,8 +167,23 @@ def test_a_stream_name_that_has_no_place(tmp_path: Path, stream: str) -> None:
 
 @pytest.mark.parametrize(
     "stream",
-    ["..", ".", "catalogue.json", "a/../../b", "nul", "NUL\u0000", "a\nb", "transactions"]
-    + ["manifest.json", "a.2", 'quo"te\\', "%2E", "x" * 180, "singerlake.lock", ".staging"],
+    [
+        "..",
+        ".",
+        "catalogue.json",
+        "a/../../b",
+        "nul",
+        "NUL\x00",
+        "a\nb",
+        "transactions",
+        "manifest.json",
+        "a.2",
+        'quo"te\\',
+        "%2E",
+        "x" * 180,
+        "singerlake.lock",
+        ".staging",
+    ],
 )
 def test_a_stream_name_of_any_kind_stays_in_its_folder(tmp_path: Path, stream: str) -> None:
     lines = [schema(stream), record(stream, {"id": 1}), record(stream, {"id": 2})]
@@ -189,9 +222,35 @@ def test_meltano_says_whose_streams_these_are(tmp_path: Path, monkeypatch: Any) 
 
 
 fragments = st.sampled_from(
-    [b"{", b"}", b"[", b"]", b'"', b":", b",", b"\\", b"\n", b"\r", b" ", b"1", b"-", b"e", b".", b"0"]
-    + [b"null", b"tru", b'"type"', b'"RECORD"', b'"stream"', b'"record"', b'"a"', b"\x00", b"\xc3"]
-    + [b'{"type":"RECORD","stream":"a","record":{"id":1}}', b'{"type":"STATE","value":{"x":"}'],
+    [
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b'"',
+        b":",
+        b",",
+        b"\\",
+        b"\n",
+        b"\r",
+        b" ",
+        b"1",
+        b"-",
+        b"e",
+        b".",
+        b"0",
+        b"null",
+        b"tru",
+        b'"type"',
+        b'"RECORD"',
+        b'"stream"',
+        b'"record"',
+        b'"a"',
+        b"\x00",
+        b"\xc3",
+        b'{"type":"RECORD","stream":"a","record":{"id":1}}',
+        b'{"type":"STATE","value":{"x":"}',
+    ],
 )
 
 

@@ -203,8 +203,13 @@ def test_order_of_writing(tmp_path: Path, monkeypatch: Any) -> None:
     for stream in streams:
         own = [s for s in steps if f"/{stream}/" in s]
         kinds = [
-            "lock" if s.endswith(".lock") else "data" if s.endswith(".gz") else "log"
-            if "/transactions/" in s else "manifest"
+            "lock"
+            if s.endswith(".lock")
+            else "data"
+            if s.endswith(".gz")
+            else "log"
+            if "/transactions/" in s
+            else "manifest"
             for s in own
         ]
         assert kinds == ["lock", "data", "data", "log", "manifest"]

@@ -126,7 +126,7 @@ def test_sudden_death_at_random_moments(tmp_path: Path) -> None:
             sent += 20
             if moment == float("inf"):
                 acknowledged = live.state()  # it is up, and past the lock of the one before
-                moment = time.monotonic() + random.random() * 0.3  # noqa: S311
+                moment = time.monotonic() + random.random() * 0.3
             time.sleep(0.002)
         out, _, code = live.end(signal.SIGKILL)
         assert code == -signal.SIGKILL
@@ -226,10 +226,10 @@ def test_a_disk_that_refuses(tmp_path: Path, number: str, words: str) -> None:
     site.mkdir()
     (site / "refuse.py").write_text(
         "import errno, os, sys\n"
-        "def fsync(handle): raise OSError(errno.%s, 'refused')\n"
+        f"def fsync(handle): raise OSError(errno.{number}, 'refused')\n"
         "os.fsync = fsync\n"
         "from target_singerlake.target import main\n"
-        "main()\n" % number
+        "main()\n"
     )
     args, env = command(tmp_path / "lake")
     args = [sys.executable, str(site / "refuse.py"), *args[3:]]
@@ -269,7 +269,12 @@ def test_progress_level_and_structure_are_the_sdks(tmp_path: Path) -> None:
 
     def stderr(**more: str) -> str:
         done = subprocess.run(
-            args, input=text(PLAIN), capture_output=True, env={**env, **more}, check=True, timeout=60
+            args,
+            input=text(PLAIN),
+            capture_output=True,
+            env={**env, **more},
+            check=True,
+            timeout=60,
         )
         assert done.stdout == b'{"n": 1}\n'
         return done.stderr.decode()
@@ -283,7 +288,9 @@ def test_progress_level_and_structure_are_the_sdks(tmp_path: Path) -> None:
         "handlers: {h: {class: logging.StreamHandler, formatter: s, stream: ext://sys.stderr}}\n"
         "root: {level: INFO, handlers: [h]}\n"
     )
-    structured = [json.loads(line) for line in stderr(SINGER_SDK_LOG_CONFIG=str(config)).splitlines()]
+    structured = [
+        json.loads(line) for line in stderr(SINGER_SDK_LOG_CONFIG=str(config)).splitlines()
+    ]
     assert any("committed 1 records" in line["message"] for line in structured)
 
 
@@ -301,10 +308,16 @@ def test_progress_is_said_now_and_then(tmp_path: Path, monkeypatch: Any, caplog:
 def test_about_names_the_settings_and_no_one_elses(tmp_path: Path) -> None:
     args, env = command(tmp_path / "lake")
     done = subprocess.run(
-        [*args[:3], "--about", "--format=json"], capture_output=True, env=env, check=True, timeout=60
+        [*args[:3], "--about", "--format=json"],
+        capture_output=True,
+        env=env,
+        check=True,
+        timeout=60,
     )
     settings = json.loads(done.stdout)["settings"]["properties"]
-    assert {"lake", "tap_id", "validate_records", "block_rows", "atomic", "stream_maps"} <= set(settings)
+    assert {"lake", "tap_id", "validate_records", "block_rows", "atomic", "stream_maps"} <= set(
+        settings
+    )
     assert not {"load_method", "batch_size_rows"} & set(settings)
 
 

@@ -36,7 +36,7 @@ from tests.target.harness import (
 )
 
 STREAMS = ["a", "b", "ü/…", "c d"]
-FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
 MODEST = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -74,7 +74,9 @@ def record_lines(draw: st.DrawFn, stream: str) -> bytes:
     """A RECORD line in any spelling, for a schema that asks for an integer id."""
     gap = draw(spaces)
     fields = [f'"id":{gap}{draw(st.integers(-(2**70), 2**70))}']
-    fields += draw(st.lists(st.tuples(strings, values).map(lambda p: f"{p[0]}: {p[1]}"), max_size=3))
+    fields += draw(
+        st.lists(st.tuples(strings, values).map(lambda p: f"{p[0]}: {p[1]}"), max_size=3)
+    )
     fields = [f for f in fields if not f.startswith('"id": ')] or fields
     parts = [
         '"type":' + gap + '"RECORD"',
@@ -342,4 +344,3 @@ def test_all_captured_streams_in_one_run(tmp_path: Path) -> None:
     lines = [lines[n] for n in range(longest) for lines in files if n < len(lines)]
     run(tmp_path / "lake", lines, block_rows=500)
     assert_landed(tmp_path / "lake", lines)
-

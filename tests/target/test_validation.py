@@ -29,8 +29,9 @@ bound = st.sampled_from([*NUMBERS, 0.5, -0.5, 2.0, 1e300])
 length = st.integers(0, 4)
 json_values = st.recursive(
     st.sampled_from([None, True, False, 0, 1, 1.0, -1, 2, 0.5, 1 << 53, 1 << 70, *TEXTS]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 
@@ -105,9 +106,27 @@ record_schemas = st.builds(
 )
 
 number_texts = st.sampled_from(
-    ["0", "-0", "1", "1.0", "2.50", "1e0", "10e-1", "1e400", "-1e400", "9007199254740993"]
-    + ["9007199254740992", "18446744073709551616", "-9223372036854775809", "1" + "0" * 40]
-    + ["0.5", "3", "5.000", "1E2", "123456789012345678901234567890.0"]
+    [
+        "0",
+        "-0",
+        "1",
+        "1.0",
+        "2.50",
+        "1e0",
+        "10e-1",
+        "1e400",
+        "-1e400",
+        "9007199254740993",
+        "9007199254740992",
+        "18446744073709551616",
+        "-9223372036854775809",
+        "1" + "0" * 40,
+        "0.5",
+        "3",
+        "5.000",
+        "1E2",
+        "123456789012345678901234567890.0",
+    ]
 )
 string_texts = st.sampled_from(TEXTS).flatmap(
     lambda s: st.sampled_from([json.dumps(s), json.dumps(s, ensure_ascii=False)])
@@ -122,7 +141,9 @@ def object_texts(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 value_texts = st.recursive(
     number_texts | string_texts | st.sampled_from(["null", "true", "false"]),
-    lambda inner: object_texts(inner) | st.lists(inner, max_size=4).map(lambda v: f"[{','.join(v)}]"),
+    lambda inner: (
+        object_texts(inner) | st.lists(inner, max_size=4).map(lambda v: f"[{','.join(v)}]")
+    ),
     max_leaves=6,
 )
 record_texts = object_texts(value_texts) | value_texts
@@ -148,7 +169,9 @@ def beyond(schema: Any) -> bool:
 @given(record_schemas, st.lists(st.sampled_from(NAMES), max_size=2, unique=True), record_texts)
 @example({"properties": {"a": {"additionalProperties": False}}}, [], '{"a": {"x": 1}}')
 @example({"properties": {"a": {"additionalProperties": {"type": "null"}}}}, [], '{"a":{"x":1}}')
-@example({"properties": {"a": {"type": "number", "maximum": 1 << 53}}}, [], '{"a":9007199254740993}')
+@example(
+    {"properties": {"a": {"type": "number", "maximum": 1 << 53}}}, [], '{"a":9007199254740993}'
+)
 @example({"properties": {"a": {"type": "number"}}}, [], '{"a": 1e400}')
 @example({"properties": {"a": {"type": "integer"}}}, ["a"], '{"\\u0061": 1.0}')
 @example({"properties": {"a": {"type": "integer"}}}, [], '{"a": "x", "a": 1}')
@@ -247,7 +270,9 @@ def test_formats_hold_by_choice() -> None:
 
 
 def test_the_error_names_the_field_and_stays_short() -> None:
-    schema = {"properties": {"a": {"properties": {"b": {"type": "array", "items": {"type": "null"}}}}}}
+    schema = {
+        "properties": {"a": {"properties": {"b": {"type": "array", "items": {"type": "null"}}}}}
+    }
     validator = Validator("s", schema, [])
     with pytest.raises(InvalidRecordError, match="line 3.*'s', field 'a.b.1': ") as caught:
         validator.check(Raw(b'{"a": {"b": [null, "%s"]}}' % (b"x" * 10_000)), 3)

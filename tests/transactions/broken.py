@@ -103,7 +103,9 @@ def raising(part: str, error: Exception, times: int = 10**9) -> Callable[[str, s
 NO_ANSWER = OutcomeUnknownError("no answer came")
 
 
-def staged_rows(store: Store, *ids: int, rows: int = 10, schema: SchemaEntry = SCHEMA) -> StagedTable:
+def staged_rows(
+    store: Store, *ids: int, rows: int = 10, schema: SchemaEntry = SCHEMA
+) -> StagedTable:
     """Rows of these ids, ready to be committed, a block for each ``rows`` of them."""
     staged = StagedTable(store, TABLE)
     name = schema_hash(schema.schema, schema.key_properties)

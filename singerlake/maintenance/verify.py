@@ -1,0 +1,406 @@
+"""Verifying: what of a table is not as its log says. Plain data, without Spark.
+
+Each check gives back a list of problems and goes on after the first, for who repairs a table
+wants to know all of it. What Spark must find out (all blocks, the versions' content) is in
+``singerlake.spark.verify``, which calls :func:`check_block` on the executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from singerlake.errors import DamagedError, NewerFormatError, SingerlakeError
+from singerlake.format import block as format_block
+from singerlake.format import metadata, names
+from singerlake.format.log import Block, Entry
+from singerlake.format.metadata import IndexMarker, Manifest
+from singerlake.format.names import TableName
+from singerlake.format.schema_hash import schema_hash
+from singerlake.maintenance.rebuild import entries_of
+from singerlake.storage.base import KeyMissingError, Store
+from singerlake.transactions import files, log
+from singerlake.transactions.snapshot import Snapshot, from_manifest
+
+MAX_PROBLEMS = 1000
+"""Problems that are told of one table; the rest is counted."""
+_SHOWN = 160
+_CACHE = "an index is only a cache: delete the folder"
+_BACKUP = "bring it back from a backup"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is not as it should be.
+
+    Attributes:
+        what: ``log``, ``manifest``, ``file``, ``block``, ``version`` or ``index``.
+        where: The key on the store, and the place in it.
+        expected: What should be there.
+        found: What is.
+        hint: What may be done about it.
+    """
+
+    what: str
+    where: str
+    expected: str
+    found: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        said = f"{self.what}: {self.where}: expected {self.expected}, found {self.found}"
+        return f"{said} ({self.hint})" if self.hint else said
+
+
+@dataclass
+class Report:
+    """What was looked at in a table, and what was found.
+
+    Attributes:
+        table: Which.
+        transactions: Entries of its log.
+        blocks: Blocks that the log names.
+        files: Files that they lie in.
+        bytes: Compressed bytes of the blocks.
+        versions: Frozen versions whose content was computed again.
+        problems: What is wrong, at most ``MAX_PROBLEMS``.
+        more: How many more problems there are.
+        notes: What is worth knowing and no damage.
+    """
+
+    table: TableName
+    transactions: int = 0
+    blocks: int = 0
+    files: int = 0
+    bytes: int = 0
+    versions: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    more: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, problems: Sequence[Problem], more: int = 0) -> None:
+        """Tell of problems, as far as there is room."""
+        room = max(0, MAX_PROBLEMS - len(self.problems))
+        self.problems += problems[:room]
+        self.more += len(problems[room:]) + more
+
+
+@dataclass(frozen=True)
+class LogFound:
+    """A log, folded as far as it goes.
+
+    Attributes:
+        snapshot: The table by its log; an entry that is lost is taken from the manifest.
+        problems: What is wrong with log and manifest.
+        notes: What is no damage.
+    """
+
+    snapshot: Snapshot
+    problems: list[Problem]
+    notes: list[str]
+
+
+def check_log(store: Store, table: TableName) -> LogFound:
+    """Read all of a log and hold the manifest against it.
+
+    The manifest is read first: what it holds was committed before it was written.
+    """
+    problems: list[Problem] = []
+    notes: list[str] = []
+    manifest = _read_manifest(store, table, problems, notes)
+    entries = _read_entries(store, table, manifest, problems)
+    if not entries and not problems:
+        notes.clear()
+        if next(files.data_files(store, table), None) is None:
+            notes.append("there is nothing of it: no log, no manifest and no files")
+        else:
+            hint = f"make it again with: singerlake rebuild {table}"
+            problems.append(Problem("log", table.log, "a log", "neither log nor manifest", hint))
+    snapshot = _fold(table, entries, problems)
+    problems += _check_entries(snapshot, entries[: snapshot.head])
+    if manifest is not None and snapshot.head >= manifest.head:
+        then = Snapshot(table).applied(entries[: manifest.head])
+        problems += _check_manifest(then, manifest)
+    return LogFound(snapshot, problems, notes)
+
+
+def _read_manifest(
+    store: Store, table: TableName, problems: list[Problem], notes: list[str]
+) -> Snapshot | None:
+    try:
+        data = store.get(table.manifest).data
+        return from_manifest(table, metadata.decode(data, Manifest, table.manifest))
+    except KeyMissingError:
+        notes.append(
+            f"the manifest is not there, and is only derived: singerlake rebuild {table} "
+            "writes it again"
+        )
+    except SingerlakeError as error:
+        hint = "" if isinstance(error, NewerFormatError) else _derived(table)
+        wanted = "a manifest that can be read"
+        problems.append(Problem("manifest", table.manifest, wanted, str(error), hint))
+    return None
+
+
+def _derived(table: TableName) -> str:
+    return f"it is only derived: delete it, then run: singerlake rebuild {table}"
+
+
+def _read_entries(
+    store: Store, table: TableName, manifest: Snapshot | None, problems: list[Problem]
+) -> list[Entry]:
+    """The entries from 1 on, without a gap; those behind a gap are only looked at."""
+    numbers = [names.transaction_number(item.key) or 0 for item in store.list(table.log)]
+    stand_ins = entries_of(manifest) if manifest is not None else []
+    last = max([*numbers, len(stand_ins)], default=0)
+    entries: list[Entry] = []
+    lost: list[int] = []
+    for number in range(1, last + 1):
+        try:
+            entry = log.read_entry(store, table, number)
+            if entry is None:
+                lost.append(number)
+        except SingerlakeError as error:
+            entry = None
+            wanted = f"transaction {number}"
+            hint = _BACKUP
+            if number <= len(stand_ins) and not isinstance(error, NewerFormatError):
+                hint = f"move it away, then run: singerlake rebuild {table}"
+            key = table.transaction(number)
+            problems.append(Problem("log", key, wanted, str(error), hint))
+        if entry is None and number <= len(stand_ins):
+            entry = stand_ins[number - 1]
+        if entry is not None and number == len(entries) + 1:
+            entries.append(entry)
+    first = min((n for n in numbers if n), default=0)
+    for start, end in _runs(lost):
+        held = end <= len(stand_ins) or (manifest is None and end < first)
+        hint = f"bring it back with: singerlake rebuild {table}" if held else _BACKUP
+        wanted = f"transaction {start}" if start == end else f"transactions {start} to {end}"
+        problems.append(Problem("log", table.transaction(start), wanted, "nothing", hint))
+    return entries
+
+
+def _runs(numbers: list[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+def _fold(table: TableName, entries: list[Entry], problems: list[Problem]) -> Snapshot:
+    """The log folded, up to the first entry that does not continue it."""
+    taken = 0
+
+    def counted() -> Iterator[Entry]:
+        nonlocal taken
+        for entry in entries:
+            yield entry
+            taken += 1
+
+    try:
+        return Snapshot(table).applied(counted())
+    except SingerlakeError as error:
+        key = table.transaction(entries[taken].number)
+        wanted = "an entry that continues the log"
+        problems.append(Problem("log", key, wanted, str(error), _BACKUP))
+        return Snapshot(table).applied(entries[:taken])
+
+
+def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem]:
+    table = snapshot.table
+    commits: dict[str, int] = {}
+    for entry in entries:
+        key = table.transaction(entry.number)
+        if (first := commits.setdefault(entry.commit, entry.number)) != entry.number:
+            found = f"that of transaction {first}, {entry.commit!r}"
+            yield Problem("log", key, "a commit id of its own", found)
+        used = {b.schema_hash for b in entry.blocks} | {entry.schema_hash} - {""}
+        for name in sorted(used - set(snapshot.schemas)):
+            yield Problem("log", key, f"the schema {name!r} in the log", "no such schema")
+        version = entry.version
+        if version is None:
+            continue
+        if not 1 <= version.transaction < entry.number:
+            wanted = f"version {version.number} of an earlier transaction"
+            yield Problem("log", key, wanted, f"transaction {version.transaction}")
+        elif (known := snapshot.summary(version.transaction).schema_hash) != version.schema_hash:
+            wanted = f"version {version.number} under the schema {known!r}"
+            yield Problem("log", key, wanted, f"{version.schema_hash!r}")
+    for name, schema in snapshot.schemas.items():
+        if (found := schema_hash(schema.schema, schema.key_properties)) != name:
+            yield Problem("log", table.log, f"a schema whose hash is {name!r}", f"{found!r}")
+
+
+def _check_manifest(ours: Snapshot, manifest: Snapshot) -> Iterator[Problem]:
+    pairs: dict[str, tuple[list[object], list[object]]] = {
+        "transactions": ([*ours.transactions], [*manifest.transactions]),
+        "schemas": ([*sorted(ours.schemas.items())], [*sorted(manifest.schemas.items())]),
+        "blocks": ([*ours.blocks], [*manifest.blocks]),
+        "versions": ([*ours.frozen], [*manifest.frozen]),
+    }
+    table = ours.table
+    for what, (mine, theirs) in pairs.items():
+        if mine == theirs:
+            continue
+        both = zip(mine, theirs, strict=False)
+        at = next((place for place, (a, b) in enumerate(both) if a != b), None)
+        if at is None:
+            wanted, found = f"{len(mine)} {what} as in the log", str(len(theirs))
+        else:
+            wanted, found = _shown(mine[at]), _shown(theirs[at])
+        yield Problem("manifest", f"{table.manifest}, {what}", wanted, found, _derived(table))
+
+
+def _shown(item: object) -> str:
+    text = msgspec.json.encode(item).decode()
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def check_files(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list[Block]]:
+    """Hold a listing against what blocks say of their files.
+
+    Returns:
+        Problems, and the blocks that a file is there for.
+    """
+    table = snapshot.table
+    ends: dict[str, int] = {}
+    places: set[tuple[str, int]] = set()
+    problems = []
+    for block in snapshot.blocks:
+        ends[block.file] = max(block.offset + block.length, ends.get(block.file, 0))
+        if (place := (block.file, block.offset)) in places:
+            where = f"block {block.number}, {table.data(block.file)} at byte {block.offset}"
+            problems.append(Problem("block", where, "a place of its own", "an earlier block's"))
+        places.add(place)
+    sizes = {item.key: item.size for item in store.list(table.folder)}
+    for file, end in ends.items():
+        size = sizes.get(table.data(file))
+        if size is None or size < end:
+            found = "nothing" if size is None else f"{size} bytes"
+            problems.append(Problem("file", table.data(file), f"{end} bytes", found, _BACKUP))
+    readable = [
+        block
+        for block in snapshot.blocks
+        if sizes.get(table.data(block.file), -1) >= block.offset + block.length
+    ]
+    return problems, readable
+
+
+class _Line(msgspec.Struct, tag_field="type"):
+    pass
+
+
+class _SchemaLine(_Line, tag="SCHEMA"):
+    schema: dict[str, object]
+    key_properties: list[str] | None = None
+
+
+class _RecordLine(_Line, tag="RECORD"):
+    record: msgspec.Raw
+
+
+class _ActivateLine(_Line, tag="ACTIVATE_VERSION"):
+    version: int
+
+
+_SCHEMA = msgspec.json.Decoder(_SchemaLine)
+_LINES = msgspec.json.Decoder(_RecordLine | _ActivateLine)
+
+
+def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
+    """Read a block and hold every byte of it against the log and its own checksums."""
+    where = f"block {block.number}, {table.data(block.file)} at byte {block.offset}"
+
+    def problem(expected: str, found: str) -> Problem:
+        return Problem("block", where, expected, found)
+
+    try:
+        data = store.get_range(table.data(block.file), block.offset, block.length)
+    except SingerlakeError as error:
+        return [problem(f"{block.length} bytes", str(error))]
+    if len(data) != block.length:
+        return [problem(f"{block.length} bytes", f"{len(data)}")]
+    try:
+        header = format_block.header(data, "it")
+        text = format_block.decode(data, block.bytes, "it")
+    except DamagedError as error:
+        return [problem(f"a whole block that inflates to {block.bytes} bytes", str(error))]
+    problems = [
+        problem(f"{expected} {what} in its header", str(found))
+        for what, expected, found in (
+            ("bytes", block.length, header.length),
+            ("rows", block.rows, header.rows),
+        )
+        if expected != found
+    ]
+    return problems + [problem(*difference) for difference in _check_lines(text, block)]
+
+
+def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
+    schema_line, rest = format_block.lines(text)
+    try:
+        schema = _SCHEMA.decode(schema_line)
+        found = schema_hash(dict(schema.schema), list(schema.key_properties or []))
+        if found != block.schema_hash:
+            yield f"a schema of the hash {block.schema_hash!r}", f"{found!r}"
+        lines = _LINES.decode_lines(rest)
+    except (msgspec.DecodeError, SingerlakeError) as error:
+        yield "a SCHEMA line, then RECORD and ACTIVATE_VERSION lines", str(error)
+        return
+    rows = 0
+    activations: list[tuple[int, int]] = []
+    for line in lines:
+        if isinstance(line, _RecordLine):
+            rows += 1
+        else:
+            activations.append((rows, line.version))
+    if rows != block.rows:
+        yield f"{block.rows} RECORD lines", f"{rows}"
+    if activations != block.activations:
+        yield f"the activations {block.activations}", f"{activations}"
+
+
+def check_indexes(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list[str]]:
+    """Hold the markers of a table's indexes against the files there are.
+
+    Returns:
+        Problems, and notes on indexes that nobody reads.
+    """
+    table = snapshot.table
+    problems: list[Problem] = []
+    notes: list[str] = []
+    root = table.index(0).removesuffix("0/")
+    for number in sorted(int(n) for n in store.folders(root) if n.isdecimal()):
+        folder = table.index(number)
+        key = folder + names.INDEX_MARKER
+        try:
+            marker = metadata.decode(store.get(key).data, IndexMarker, key)
+        except KeyMissingError:
+            continue  # unfinished, or being made
+        except SingerlakeError as error:
+            wanted = "a marker that can be read"
+            problems.append(Problem("index", key, wanted, str(error), f"{_CACHE} {folder}"))
+            continue
+        known = snapshot.transactions[number - 1 : number]
+        if [(t.number, t.commit, t.schema_hash) for t in known] != [
+            (marker.transaction, marker.commit, marker.schema_hash)
+        ]:
+            notes.append(f"the index {folder} belongs to another log, and nobody reads it")
+            continue
+        sizes = {item.key: item.size for item in store.list(folder)}
+        for file in marker.files:
+            size = sizes.get(folder + file.path)
+            if size != file.bytes:
+                found = "nothing" if size is None else f"{size}"
+                wanted, hint = f"{file.bytes} bytes", f"{_CACHE} {folder}"
+                problems.append(Problem("index", folder + file.path, wanted, found, hint))
+        if (rows := sum(file.rows for file in marker.files)) != marker.rows:
+            wanted = f"{marker.rows} rows in its files"
+            problems.append(Problem("index", key, wanted, f"{rows}", f"{_CACHE} {folder}"))
+    return problems, notes

@@ -1,0 +1,219 @@
+"""The verify job: every block on the executors, then every frozen version from its blocks."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from singerlake.errors import SingerlakeError
+from singerlake.format.log import Block, FrozenVersion
+from singerlake.format.names import TableName
+from singerlake.lake import Table
+from singerlake.maintenance import verify as checks
+from singerlake.maintenance.verify import MAX_PROBLEMS, Problem, Report
+from singerlake.spark import fold, index
+from singerlake.spark.failures import plain_errors
+from singerlake.spark.fingerprint import Content, content
+from singerlake.spark.frames import TASK_BYTES, shape_of
+from singerlake.spark.freeze import state_content
+from singerlake.spark.index import Index
+from singerlake.spark.session import cores
+from singerlake.storage.base import Store
+from singerlake.transactions.snapshot import Snapshot
+
+_FOUND = "number long, problem binary, more long"
+_NO_BLOCK = (1 << 63) - 1
+"""Stands where a row only counts problems."""
+
+
+def verify(spark: SparkSession, table: Table, version: str | None = None) -> Report:
+    """Hold all of a table against its log.
+
+    Args:
+        spark: The session.
+        table: The table.
+        version: A frozen version's number or label; by default all are computed again.
+
+    Returns:
+        What was looked at, and what is not as it should be.
+
+    Raises:
+        NotFoundError: There is no such version.
+        StoreError: The store refused a listing, or the log.
+    """
+    found = checks.check_log(table.store, table.name)
+    head = found.snapshot
+    wanted = head.frozen if version is None else [head.version(version)]
+    # Listed after the log was read, so that all it names has been made durable before.
+    problems, readable = checks.check_files(table.store, head)
+    report = Report(
+        table.name,
+        transactions=head.head,
+        blocks=len(head.blocks),
+        files=len({block.file for block in head.blocks}),
+        bytes=sum(block.length for block in head.blocks),
+        versions=len(wanted),
+        notes=found.notes,
+    )
+    report.add(found.problems)
+    report.add(problems)
+    report.add(*_check_blocks(spark, table, readable))
+    report.add(_Versions(spark, table, head).check(wanted))
+    problems, notes = checks.check_indexes(table.store, head)
+    report.add(problems)
+    report.notes += notes
+    return report
+
+
+def _check_blocks(
+    spark: SparkSession, table: Table, blocks: list[Block]
+) -> tuple[list[Problem], int]:
+    """Check blocks on the executors.
+
+    Returns:
+        Problems of the first blocks that have any, and the number of the others.
+    """
+    if not blocks:
+        return [], 0
+    tasks = fold.tasks(blocks, 2 * cores(spark), TASK_BYTES)
+    checker = BlockChecker(table.store, table.name, tasks)
+    with plain_errors():
+        found = spark.range(len(tasks), numPartitions=len(tasks)).mapInArrow(checker, _FOUND)
+        # One executor cuts what all have found, so that the driver gets no more than it tells.
+        rows = found.repartition(1).mapInArrow(_first_problems, _FOUND).collect()
+    problems = [
+        msgspec.json.decode(row["problem"], type=Problem)
+        for row in sorted(rows, key=lambda row: int(row["number"]))
+        if row["problem"] is not None
+    ]
+    return problems, sum(row["more"] for row in rows)
+
+
+@dataclass
+class BlockChecker:
+    """Checks blocks on an executor. Sent there by value: the store goes with it.
+
+    Attributes:
+        store: The lake's store.
+        table: Whose blocks.
+        tasks: The blocks of each task.
+    """
+
+    store: Store
+    table: TableName
+    tasks: list[list[Block]]
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Check the tasks whose numbers come in; yields one row a problem."""
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield self._checked(self.tasks[number])
+
+    def _checked(self, blocks: list[Block]) -> pa.RecordBatch:
+        rows: list[tuple[int, bytes]] = []
+        more = 0
+        for block in blocks:
+            for problem in checks.check_block(self.store, self.table, block):
+                if len(rows) < MAX_PROBLEMS:
+                    rows.append((block.number, msgspec.json.encode(problem)))
+                else:
+                    more += 1
+        return _rows(rows, more)
+
+
+def _first_problems(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    more = total = 0
+
+    def rows() -> Iterator[tuple[int, bytes]]:
+        nonlocal more, total
+        for batch in batches:
+            for number, problem, others in zip(
+                *(column.to_pylist() for column in batch.columns), strict=True
+            ):
+                more += others
+                if problem is not None:
+                    total += 1
+                    yield number, problem
+
+    kept = heapq.nsmallest(MAX_PROBLEMS, rows())
+    yield _rows(kept, more + total - len(kept))
+
+
+def _rows(rows: list[tuple[int, bytes]], more: int) -> pa.RecordBatch:
+    """Problems with their blocks' numbers, and a row that counts the ones left out."""
+    return pa.RecordBatch.from_pydict(
+        {
+            "number": pa.array([*(number for number, _ in rows), _NO_BLOCK], pa.int64()),
+            "problem": pa.array([*(problem for _, problem in rows), None], pa.binary()),
+            "more": pa.array([*(0 for _ in rows), more], pa.int64()),
+        }
+    )
+
+
+@dataclass
+class _Versions:
+    """Computes versions again; those of the same state only once."""
+
+    spark: SparkSession
+    table: Table
+    head: Snapshot
+    _contents: dict[int, Content | SingerlakeError] = field(default_factory=dict)
+    _indexes: dict[int, list[Problem]] = field(default_factory=dict)
+
+    def check(self, versions: list[FrozenVersion]) -> list[Problem]:
+        problems = []
+        for version in versions:
+            at = index.settled(self.head.at(version.transaction))
+            found = self._content(at)
+            where = f"version {version.number}, transaction {version.transaction}"
+            if isinstance(found, SingerlakeError):
+                wanted = "a state that can be read"
+                problems.append(Problem("version", where, wanted, str(found)))
+                continue
+            known = Content(version.rows, version.fingerprint)
+            problems += _differences("version", where, known, found, "")
+            if at.head not in self._indexes:
+                self._indexes[at.head] = self._check_index(at, found)
+                problems += self._indexes[at.head]
+        return problems
+
+    def _content(self, at: Snapshot) -> Content | SingerlakeError:
+        """From the blocks alone: an index may be what is wrong."""
+        if at.head not in self._contents:
+            try:
+                self._contents[at.head] = state_content(self.spark, self.table, at)
+            except SingerlakeError as error:
+                self._contents[at.head] = error
+        return self._contents[at.head]
+
+    def _check_index(self, at: Snapshot, known: Content) -> list[Problem]:
+        """Queries read the index of a version if there is one, so it must hold the same."""
+        marker = index.load(self.table, at)
+        if marker is None:
+            return []
+        folder = self.table.name.index(at.head)
+        hint = f"an index is only a cache: delete the folder {folder}"
+        built = Index(self.table, at, shape_of(at), marker)
+        try:
+            with plain_errors():
+                found = content(index.read_inside(self.spark, built), built.shape.columns)
+        except SingerlakeError as error:
+            return [Problem("index", folder, "files that can be read", str(error), hint)]
+        return _differences("index", folder, known, found, hint)
+
+
+def _differences(what: str, where: str, known: Content, found: Content, hint: str) -> list[Problem]:
+    pairs = {
+        "rows": (f"{known.rows}", f"{found.rows}"),
+        "as fingerprint": (known.fingerprint, found.fingerprint),
+    }
+    return [
+        Problem(what, where, f"{expected} {name}", actual, hint)
+        for name, (expected, actual) in pairs.items()
+        if expected != actual
+    ]

@@ -1,0 +1,196 @@
+"""The commands that run on Spark, through the command line, on one shared session."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from singerlake.lake import Lake
+from singerlake_cli.main import cli
+from tests.build import commit_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+PROPERTIES = {
+    "id": {"type": "integer"},
+    "name": {"type": "string"},
+    "at": {"type": "string", "format": "date-time"},
+    "price": {"type": "number", "multipleOf": 0.01},
+}
+AT = "2026-03-01T01:20:00Z"
+
+
+@pytest.fixture
+def shop(lake: Lake) -> Lake:
+    first = [{"id": n, "name": f"n{n}", "at": AT, "price": 1.1} for n in range(1, 6)]
+    commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], first)
+    later = [{"id": 2, "name": "new"}, {"id": 3, "name": "n3", "_sdc_deleted_at": AT}]
+    commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], later)
+    return lake
+
+
+def run(lake: Lake, *args: str) -> Result:
+    return CliRunner().invoke(cli, ["--lake", lake.store.uri, *args])
+
+
+def run_json(lake: Lake, *args: str) -> Any:
+    result = run(lake, "--output", "json", *args)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_freeze_then_query_head_version_label_and_transaction(shop: Lake) -> None:
+    version = run_json(shop, "freeze", "tap-shop.orders", "--at", "1", "--label", "first")
+    assert (version["number"], version["transaction"], version["rows"]) == (1, 1, 5)
+    for table, count in (
+        ("tap_shop.orders", 4),
+        ("tap_shop.orders.1", 5),
+        ("`tap-shop`.orders.first", 5),
+        ("tap_shop.orders version as of 'first'", 5),
+        ("tap_shop.orders.`@1`", 5),
+        ("tap_shop.orders version as of '@2'", 4),
+    ):
+        answer = run_json(shop, "query", f"select count(*) as n from {table}")
+        assert answer["rows"] == [[count]], table
+    read = run_json(shop, "query", "select * from tap_shop.orders.first limit 1")["read"]
+    assert read == [{"table": "tap-shop.orders", "version": 1, "transaction": 1}]
+    text = run(shop, "freeze", "tap-shop.orders", "--label", "second").stdout
+    assert "version 2 (second): 4 rows" in text
+    assert run(shop, "freeze", "tap-shop.orders", "--label", "first").exit_code == 2
+
+
+def test_every_form_holds_the_same_rows(shop: Lake, tmp_path: Path) -> None:
+    sql = "select id, name, at, price from tap_shop.orders order by id"
+    rows = run_json(shop, "query", sql)["rows"]
+    assert rows[0] == [1, "n1", "2026-03-01T01:20:00.000000Z", "1.10"]
+    assert rows[1] == [2, "new", None, None]
+    lines = run(shop, "query", sql, "--format", "jsonl").stdout.splitlines()
+    assert [list(json.loads(line).values()) for line in lines] == rows
+    cells = list(csv.reader(io.StringIO(run(shop, "query", sql, "--format", "csv").stdout)))
+    assert cells[0] == ["id", "name", "at", "price"]
+    assert cells[1] == [str(cell) for cell in rows[0]]
+    assert cells[2] == ["2", "new", "", ""]
+    path = tmp_path / "orders.parquet"
+    assert run(shop, "query", sql, "--format", "parquet", "--to", str(path)).exit_code == 0
+    assert pq.read_table(path).column("id").to_pylist() == [1, 2, 4, 5]
+    text = tmp_path / "orders.tsv"
+    assert run(shop, "query", sql, "--format", "tsv", "--to", str(text)).exit_code == 0
+    assert text.read_text().splitlines()[2] == "2\tnew\t\t"
+    table = run(shop, "query", sql).stdout
+    assert "read tap-shop.orders at transaction 2" in table
+
+
+def test_an_empty_answer_still_has_its_columns(shop: Lake, tmp_path: Path) -> None:
+    sql = "select id, at from tap_shop.orders where id > 99"
+    path = tmp_path / "none.parquet"
+    assert run(shop, "query", sql, "--format", "parquet", "--to", str(path)).exit_code == 0
+    assert pq.read_table(path).schema.names == ["id", "at"]
+    assert run_json(shop, "query", sql)["rows"] == []
+    assert run(shop, "query", sql, "--format", "csv").stdout == "id,at\n"
+
+
+def test_provenance(shop: Lake) -> None:
+    sql = "select _row_id, _row_version, name from tap_shop.orders order by id"
+    rows = run_json(shop, "query", sql, "--provenance")["rows"]
+    assert rows == [["1", 1, "n1"], ["2", 2, "new"], ["4", 1, "n4"], ["5", 1, "n5"]]
+
+
+def test_provenance_without_a_key_and_with_two(lake: Lake) -> None:
+    properties = {"a": {"type": "integer"}, "b": {"type": "string"}, "_row_id": {}}
+    commit_rows(lake, "tap.keyless", properties, [], [{"a": 1}, {"a": 2}])
+    commit_rows(lake, "tap.two", properties, ["a", "b"], [{"a": 1, "b": 'x"y'}])
+    ids = run_json(lake, "query", "select __row_id from tap.keyless", "--provenance")["rows"]
+    assert sorted(ids) == [["1:0"], ["1:1"]]
+    ids = run_json(lake, "query", "select __row_id from tap.two", "--provenance")["rows"]
+    assert ids == [['["1","x\\"y"]']]
+
+
+def test_an_etag_fails_once_the_table_has_moved(shop: Lake) -> None:
+    sql = "select count(*) from tap_shop.orders"
+    etag = run_json(shop, "query", sql)["read"][0]["transaction"]
+    assert run(shop, "query", sql, "--etag", str(etag)).exit_code == 0
+    commit_rows(shop, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 9}])
+    for given in (str(etag), f"tap-shop.orders={etag}"):
+        result = run(shop, "query", sql, "--etag", given)
+        assert result.exit_code == 4
+        assert "is at transaction 3, not 2 any more" in result.stderr
+    assert run(shop, "query", sql, "--etag", "tap-shop.other=1").exit_code == 0
+    assert run(shop, "query", sql.replace("orders", "orders.`@1`"), "--etag", "2").exit_code == 0
+
+
+def test_rows(shop: Lake) -> None:
+    history = run_json(shop, "rows", "tap-shop.orders", "--key", "3", "--history")
+    assert [(v["row_version"], v["operation"]) for v in history] == [(1, "insert"), (2, "delete")]
+    (then,) = run_json(shop, "rows", "tap-shop.orders", "--key", "id=2", "--row-version", "1")
+    assert then["values"]["name"] == "n2"
+    (now,) = run_json(shop, "rows", "tap-shop.orders", "--key", "2")
+    assert (now["operation"], now["values"]["name"]) == ("update", "new")
+    gone = run(shop, "rows", "tap-shop.orders", "--key", "3")
+    assert gone.exit_code == 3
+    assert "transaction 2 took it away" in gone.stderr
+    assert run(shop, "rows", "tap-shop.orders", "--key", "77").exit_code == 3
+    wrong = run(shop, "rows", "tap-shop.orders", "--key", "id=2", "--key", "nr=2")
+    assert wrong.exit_code == 2
+    assert "--key id=" in wrong.stderr
+
+
+def test_rows_sees_what_an_activation_removed(lake: Lake) -> None:
+    messages: list[Any] = [({"id": 1}, 1), ({"id": 2}, 1), 2, ({"id": 1}, 2)]
+    commit_rows(lake, "tap.t", {"id": {"type": "integer"}}, ["id"], messages)
+    operations = [
+        v["operation"] for v in run_json(lake, "rows", "tap.t", "--key", "1", "--history")
+    ]
+    assert operations == ["insert", "remove", "insert"]
+    assert run(lake, "rows", "tap.t", "--key", "2").exit_code == 3
+
+
+def test_revert(shop: Lake) -> None:
+    would = run(shop, "revert", "tap-shop.orders", "--to-transaction", "1", "--dry-run")
+    assert "would be 2 rows put back, 0 deleted, 3 as they were" in would.stdout
+    run(shop, "freeze", "tap-shop.orders", "--at", "1", "--label", "first")
+    done = run_json(shop, "revert", "tap-shop.orders", "--to", "first")
+    assert (done["put_back"], done["deleted"], done["transaction"]) == (2, 0, 4)
+    assert run_json(shop, "query", "select count(*) from tap_shop.orders")["rows"] == [[5]]
+    time = run_json(shop, "history", "tap-shop.orders")[2]["time"]
+    done = run_json(shop, "revert", "tap-shop.orders", "--to-time", time)
+    assert (done["put_back"], done["deleted"]) == (1, 1)
+    assert run(shop, "revert", "tap-shop.orders").exit_code == 2
+    assert run(shop, "revert", "tap-shop.orders", "--to", "nothing").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "says"),
+    [
+        ("select nope from tap_shop.orders", 2, "it has id, name, at, price|has id, name"),
+        ("select * from tap_shop.nothing", 3, "it has tap-shop.orders"),
+        ("select * from tap_shop.orders.7", 3, "has no version"),
+        ("delete from tap_shop.orders", 2, "SELECT"),
+        ("select * from parquet.`/etc`", 2, ""),
+    ],
+)
+def test_errors_of_queries_are_one_line(shop: Lake, sql: str, code: int, says: str) -> None:
+    result = run(shop, "query", sql)
+    assert result.exit_code in {code, 3}
+    assert any(part in result.stderr for part in says.split("|"))
+    assert "Traceback" not in result.output
+    assert "at org.apache" not in result.output
+
+
+def test_a_lake_that_cannot_be_written_can_be_asked(
+    shop: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from singerlake.errors import StoreError
+    from singerlake.spark import index
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreError("the lake is on a read-only file system")
+
+    monkeypatch.setattr(index, "ensure", refuse)
+    assert run_json(shop, "query", "select count(*) from tap_shop.orders")["rows"] == [[4]]

@@ -1,0 +1,506 @@
+"""A table in plain Python, and the real one beside it: every step is done to both.
+
+Nothing here shares code with how the lake folds, freezes, reverts or fingerprints. The model
+applies one message after another to a list; the lake's files are read with ``gzip`` and
+``json`` alone; the downstream target knows only what a tap puts out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from singerlake.format.log import FrozenVersion
+from singerlake.lake import Lake
+from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.spark.freeze import freeze, state_content
+from singerlake.spark.query import query
+from singerlake.spark.revert import revert
+from tests.tap.run import run as run_tap
+from tests.target import harness
+
+LADDER = ("integer", "number", "string")
+"""Every value of one of these types can become one of the next."""
+DELETED = "_sdc_deleted_at"
+NEVER_USED = 10**18
+"""Singer versions from here on are the model's own; no tap of a test uses them."""
+
+
+class Column(NamedTuple):
+    """A property of the schema."""
+
+    type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a SCHEMA message says."""
+
+    columns: dict[str, Column]
+    keys: tuple[str, ...]
+
+    def line(self) -> bytes:
+        properties = {
+            name: {"type": ["null", column.type] if column.nullable else column.type}
+            for name, column in self.columns.items()
+        }
+        return harness.schema("s", properties, list(self.keys))
+
+    @classmethod
+    def of(cls, schema: dict[str, Any], keys: list[str]) -> Schema:
+        columns = {}
+        for name, spec in schema["properties"].items():
+            kinds = spec["type"] if isinstance(spec["type"], list) else [spec["type"]]
+            (kind,) = [kind for kind in kinds if kind != "null"]
+            columns[name] = Column(kind, "null" in kinds)
+        return cls(columns, tuple(keys))
+
+
+class Row(NamedTuple):
+    """A RECORD message and the schema that it came under."""
+
+    record: dict[str, Any]
+    version: int | None
+    schema: Schema
+
+    def values(self, schema: Schema) -> dict[str, Any]:
+        """The columns of a later schema."""
+        return {
+            name: cast(self.record.get(name), self.schema.columns[name].type, column.type)
+            for name, column in schema.columns.items()
+            if name in self.schema.columns
+        }
+
+
+class Activate(NamedTuple):
+    """An ACTIVATE_VERSION message and the schema that it came under."""
+
+    version: int
+    schema: Schema
+
+
+Event: TypeAlias = Row | Activate
+Message: TypeAlias = dict[str, Any] | tuple[dict[str, Any], int] | int
+"""As in ``tests.build``: a record, one with its Singer version, or ACTIVATE_VERSION."""
+
+
+def cast(value: Any, old: str, new: str) -> Any:
+    """A value of one type as one of a type further up the ladder."""
+    if value is None or old == "string":
+        return value
+    value = int(value) if old == "integer" else float(value)
+    if new == "string":
+        return number_text(value)
+    return float(value) if new == "number" else value
+
+
+def number_text(value: float) -> str:
+    """Shortest digits, without exponent and needless zeros."""
+    text = format(Decimal(repr(value)), "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text in ("-0", "") else text
+
+
+def row_text(values: dict[str, Any]) -> str:
+    """The canonical text of a row, as docs/types.md has it."""
+    members = (
+        json.dumps(name, ensure_ascii=False)
+        + ":"
+        + (json.dumps(v, ensure_ascii=False) if isinstance(v, str) else number_text(v))
+        for name, v in sorted(values.items())
+        if v is not None
+    )
+    return "{" + ",".join(members) + "}"
+
+
+def fingerprint(texts: Iterable[str]) -> str:
+    """The content fingerprint, as docs/types.md has it."""
+    digests = (hashlib.sha256(text.encode()).digest()[:16] for text in texts)
+    return f"{sum(int.from_bytes(digest, 'big') for digest in digests) % (1 << 128):032x}"
+
+
+def apply(rows: list[Row], event: Event, schema: Schema) -> list[Row]:
+    """The rows after one more message."""
+    if isinstance(event, Activate):
+        return [row for row in rows if row.version == event.version]
+    if schema.keys:
+        rows = [row for row in rows if key_of(row, schema) != key_of(event, schema)]
+    return rows if event.record.get(DELETED) is not None else [*rows, event]
+
+
+def key_of(row: Row, schema: Schema) -> tuple[Any, ...]:
+    values = row.values(schema)
+    return tuple(values.get(name) for name in schema.keys)
+
+
+def fold(events: Iterable[Event], schema: Schema) -> list[Row]:
+    """The rows after all messages, under a schema and its key."""
+    rows: list[Row] = []
+    for event in events:
+        rows = apply(rows, event, schema)
+    return rows
+
+
+def texts_of(rows: Iterable[Row], schema: Schema) -> list[str]:
+    """The rows of a state in a form that can be compared: in no order, none left out."""
+    return sorted(row_text(row.values(schema)) for row in rows)
+
+
+@dataclass
+class Transaction:
+    """What one transaction is in the model."""
+
+    operation: str
+    schema: Schema
+    events: list[Event] = field(default_factory=list)
+
+
+class Difference(NamedTuple):
+    """What a revert has to write, and what it should say of it."""
+
+    events: list[Event]
+    put_back: int
+    deleted: int
+    unchanged: int
+
+
+@dataclass
+class Model:
+    """The table as it should be."""
+
+    transactions: list[Transaction] = field(default_factory=list)
+    versions: dict[int, int] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def head(self) -> int:
+        return len(self.transactions)
+
+    def schema(self, at: int) -> Schema:
+        return self.transactions[at - 1].schema
+
+    def events(self, at: int, after: int = 0) -> list[Event]:
+        return [event for t in self.transactions[after:at] for event in t.events]
+
+    def state(self, at: int) -> list[Row]:
+        return fold(self.events(at), self.schema(at))
+
+    def texts(self, at: int) -> list[str]:
+        return texts_of(self.state(at), self.schema(at))
+
+    def difference(self, to: int) -> Difference:
+        """The messages that turn the present state into an older one."""
+        schema = self.schema(to)
+        old = self.state(to)
+        since = self.events(self.head, after=to)
+        if not schema.keys or not all(readable(event.schema, schema) for event in since):
+            version = NEVER_USED + 2 * self.head
+            both = [Activate(version - 1, schema), Activate(version, schema)]
+            again = [row._replace(version=version) for row in old]
+            return Difference([*both, *again], len(old), 0, 0)
+        now = {key_of(row, schema): row for row in fold(self.events(self.head), schema)}
+        before = {key_of(row, schema): row for row in old}
+        put_back: list[Event] = [
+            row
+            for key, row in before.items()
+            if key not in now or row_text(now[key].values(schema)) != row_text(row.values(schema))
+        ]
+        deleted: list[Event] = [
+            row._replace(record={**row.record, DELETED: "now"})
+            for key, row in now.items()
+            if key not in before
+        ]
+        unchanged = len(old) - len(put_back)
+        return Difference([*put_back, *deleted], len(put_back), len(deleted), unchanged)
+
+
+def readable(written: Schema, schema: Schema) -> bool:
+    """Whether rows written under one schema can always be read under another."""
+    return all(
+        LADDER.index(column.type) <= LADDER.index(schema.columns[name].type)
+        for name, column in written.columns.items()
+        if name in schema.columns
+    )
+
+
+class OnDisk:
+    """The lake's files read by the format's contract: log, byte ranges, gzip, JSON."""
+
+    def __init__(self, lake: Path) -> None:
+        self.folder = lake / "raw" / "tap" / "s"
+        self.model = Model()
+        self.versions: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Any]] = []
+        schemas: dict[str, Schema] = {}
+        blocks = 0
+        names = sorted(path.name for path in (self.folder / "transactions").iterdir())
+        assert names == [f"{n:012d}.json" for n in range(1, len(names) + 1)], "the log has a gap"
+        hash_ = ""
+        for name in names:
+            entry = json.loads((self.folder / "transactions" / name).read_bytes())
+            self.entries.append(entry)
+            for new, spec in entry.get("schemas", {}).items():
+                schemas[new] = Schema.of(spec["schema"], spec.get("key_properties", []))
+            hash_ = entry.get("schema_hash") or hash_
+            transaction = Transaction(entry["operation"], schemas[hash_])
+            for block in entry.get("blocks", []):
+                blocks += 1
+                assert block["number"] == blocks
+                transaction.events += self._block(block, schemas)
+            self.model.transactions.append(transaction)
+            if "version" in entry:
+                self.versions.append(entry["version"])
+
+    def _block(self, block: dict[str, Any], schemas: dict[str, Schema]) -> list[Event]:
+        start, end = block["offset"], block["offset"] + block["length"]
+        text = gzip.decompress((self.folder / block["file"]).read_bytes()[start:end])
+        head, *messages = [json.loads(line) for line in text.splitlines()]
+        schema = Schema.of(head["schema"], head.get("key_properties") or [])
+        assert schema == schemas[block["file"].split("/")[0]], "filed under another schema"
+        events: list[Event] = []
+        activations = []
+        rows = 0
+        for message in messages:
+            if message["type"] == "ACTIVATE_VERSION":
+                activations.append([rows, message["version"]])
+                events.append(Activate(message["version"], schema))
+            else:
+                rows += 1
+                events.append(Row(message["record"], message.get("version"), schema))
+        assert (rows, activations) == (block["rows"], block.get("activations", []))
+        return events
+
+
+class Downstream:
+    """A Singer target that keeps a table in memory and applies what comes in to it."""
+
+    def __init__(self) -> None:
+        self.bookmark: dict[str, Any] | None = None
+        self.rows: list[Row] = []
+        self.schema = Schema({}, ())
+
+    def read(self, lake: Lake, **settings: Any) -> None:
+        """Take what came since the last time."""
+        run = run_tap(lake, self.bookmark, **settings)
+        for message in run.messages:
+            match message["type"]:
+                case "SCHEMA":
+                    self.schema = Schema.of(message["schema"], message["key_properties"])
+                case "RECORD":
+                    row = Row(message["record"], message.get("version"), self.schema)
+                    self.rows = apply(self.rows, row, self.schema)
+                case "ACTIVATE_VERSION":
+                    event = Activate(message["version"], self.schema)
+                    self.rows = apply(self.rows, event, self.schema)
+        self.bookmark = run.state
+
+    def texts(self) -> list[str]:
+        return texts_of(self.rows, self.schema)
+
+
+class World:
+    """The model, the lake and a target behind the lake's tap, kept in step.
+
+    Args:
+        spark: The session.
+        folder: An empty one.
+        often: Whether Spark reads every frozen version back after every step.
+    """
+
+    def __init__(self, spark: SparkSession, folder: Path, *, often: bool = False) -> None:
+        self.spark = spark
+        self.folder = folder / "lake"
+        self.lake = Lake.open(str(self.folder), create=True)
+        self.often = often
+        self.model = Model()
+        self.downstream = Downstream()
+        self.rekeyed = False
+        self._frozen: dict[int, FrozenVersion] = {}
+        self._write_once: dict[Path, bytes] = {}
+
+    @property
+    def table(self) -> Any:
+        return self.lake.find("tap.s")[0]
+
+    # Steps
+
+    def sync(self, *parts: tuple[Schema, list[Message]], block_rows: int = 3) -> None:
+        """One run of the target: one transaction, if there is anything to commit."""
+        lines: list[bytes] = []
+        for schema, messages in parts:
+            lines.append(schema.line())
+            lines += [_line(message) for message in messages]
+        schema = parts[-1][0]
+        events = [_event(message, schema) for schema, some in parts for message in some]
+        harness.run(self.folder, lines, tap_id="tap", block_rows=block_rows)
+        model = self.model
+        if events or not model.head or schema != model.schema(model.head):
+            if model.head and schema.keys != model.schema(model.head).keys:
+                self.rekeyed = True
+            model.transactions.append(Transaction("sync", schema, events))
+
+    def freeze(self, at: int | None = None, label: str | None = None) -> FrozenVersion:
+        """A table version, held to the model's count and fingerprint."""
+        version = freeze(self.spark, self.table, at=at, label=label)
+        model = self.model
+        at = model.head if at is None else at
+        texts = model.texts(at)
+        said = (version.number, version.transaction, version.label, version.rows)
+        assert said == (len(model.versions) + 1, at, label, len(texts))
+        assert version.fingerprint == fingerprint(texts)
+        model.versions[version.number] = at
+        if label is not None:
+            model.labels[label] = at
+        model.transactions.append(Transaction("freeze", model.schema(model.head)))
+        self._frozen[version.number] = version
+        return version
+
+    def revert(self, to: int) -> None:
+        """Back to a transaction; what it says it did is held to the model."""
+        model = self.model
+        wanted = model.difference(to)
+        came_between = model.events(model.head, after=to)
+        same_schema = model.schema(to) == model.schema(model.head)
+        done = revert(self.spark, self.table, to)
+        if same_schema and not (came_between and wanted.events):
+            assert (done.transaction, done.put_back, done.deleted) == (None, 0, 0)
+            assert done.unchanged == len(model.state(to))
+            return
+        assert done.transaction == model.head + 1
+        assert (done.put_back, done.deleted, done.unchanged) == wanted[1:]
+        self.rekeyed |= model.schema(to).keys != model.schema(model.head).keys
+        model.transactions.append(Transaction("revert", model.schema(to), wanted.events))
+        assert model.texts(model.head) == model.texts(to), "the model itself is wrong"
+        content = state_content(self.spark, self.table, self.table.snapshot())
+        assert content.fingerprint == fingerprint(model.texts(to))
+
+    def query(self, name: str, at: int) -> None:
+        """Ask SQL for a state of the table."""
+        assert self._asked({name: at}) == {name: self.model.texts(at)}
+
+    def query_time(self, at: int) -> None:
+        """Ask SQL for the state at the time of a transaction."""
+        times = [entry["time"] for entry in OnDisk(self.folder).entries]
+        latest = max(n for n, time in enumerate(times, start=1) if time <= times[at - 1])
+        self.query(f"tap.s TIMESTAMP AS OF '{times[at - 1]}'", latest)
+
+    def drop_index(self, at: int | None = None) -> None:
+        """Lose the indexes, or the one of a transaction."""
+        folder = self.folder / "index" / "tap" / "s"
+        shutil.rmtree(folder if at is None else folder / str(at), ignore_errors=True)
+
+    def drop_manifest(self) -> None:
+        (self.folder / "raw" / "tap" / "s" / "manifest.json").unlink(missing_ok=True)
+
+    def rebuild(self) -> None:
+        """Make again what was lost."""
+        rebuild_table(self.lake.store, self.table.name)
+
+    def read_downstream(self) -> None:
+        """Let the tap go on from its bookmark."""
+        self.downstream.read(self.lake)
+        if not self.rekeyed:
+            assert self.downstream.schema == self.model.schema(self.model.head)
+            assert self.downstream.texts() == self.model.texts(self.model.head)
+
+    # What holds after every step
+
+    def check(self) -> None:
+        """Everything that can be seen without Spark; with ``often``, what Spark sees as well."""
+        disk = OnDisk(self.folder)
+        model = self.model
+        assert [t.operation for t in disk.model.transactions] == [
+            t.operation for t in model.transactions
+        ]
+        for at in range(1, model.head + 1):
+            assert disk.model.schema(at) == model.schema(at), f"schema at {at}"
+            assert disk.model.texts(at) == model.texts(at), f"state at {at}"
+        assert [v["number"] for v in disk.versions] == list(range(1, len(disk.versions) + 1))
+        assert [FrozenVersion(**v) for v in disk.versions] == list(self._frozen.values())
+        snapshot = self.table.snapshot()
+        assert (snapshot.head, snapshot.frozen) == (model.head, list(self._frozen.values()))
+        self._check_write_once()
+        self._check_indexes()
+        if self.often:
+            self.check_versions()
+
+    def check_versions(self) -> None:
+        """Every frozen version and the head, all in one query."""
+        wanted = {f"tap.s.{number}": at for number, at in self.model.versions.items()}
+        wanted["tap.s"] = self.model.head
+        assert self._asked(wanted) == {name: self.model.texts(at) for name, at in wanted.items()}
+
+    def check_end(self) -> None:
+        """What is dear: versions from the blocks alone and by a new index, and all downstream."""
+        self.drop_index()
+        self.check_versions()
+        snapshot = self.table.snapshot()
+        for version in self._frozen.values():
+            content = state_content(self.spark, self.table, snapshot.at(version.transaction))
+            assert (content.rows, content.fingerprint) == (version.rows, version.fingerprint)
+        self.read_downstream()
+        if self.rekeyed:
+            return
+        for version in [None, *self._frozen.values()]:
+            fresh = Downstream()
+            fresh.read(self.lake, **({"table_version": version.number} if version else {}))
+            at = version.transaction if version else self.model.head
+            assert fresh.texts() == self.model.texts(at), f"a new target, version {version}"
+
+    def _check_write_once(self) -> None:
+        raw = self.folder / "raw" / "tap" / "s"
+        kept = [*raw.glob("transactions/*.json"), *raw.glob("*/*.singer.gz")]
+        now = {path: path.read_bytes() for path in kept}
+        for path, data in self._write_once.items():
+            assert now.get(path) == data, f"{path} was changed or deleted"
+        assert not list(raw.glob("*/singerlake.lock"))
+        self._write_once = now
+
+    def _check_indexes(self) -> None:
+        """Each index on the store, read without Spark, is the state that it is filed under."""
+        for marker in self.folder.glob("index/tap/s/*/_index.json"):
+            at = int(marker.parent.name)
+            files = [marker.parent / file["path"] for file in json.loads(marker.read_bytes())["files"]]
+            names = list(self.model.schema(at).columns)
+            found = [row for file in files for row in pq.read_table(file).to_pylist()]
+            texts = sorted(row_text({name: row[name] for name in names}) for row in found)
+            assert texts == self.model.texts(at), f"index at {at}"
+
+    def _asked(self, wanted: dict[str, int]) -> dict[str, list[str]]:
+        sql = " UNION ALL ".join(
+            f"SELECT {number} AS place, to_json(struct(t.*)) AS row FROM {name} AS t"
+            for number, name in enumerate(wanted)
+        )
+        answer = query(self.spark, self.lake, sql)
+        assert {source.transaction for source in answer.sources} == set(wanted.values())
+        names = list(wanted)
+        found: dict[str, list[str]] = {name: [] for name in names}
+        for place, text in answer.rows():
+            found[names[place]].append(row_text(json.loads(text)))
+        return {name: sorted(texts) for name, texts in found.items()}
+
+
+def _line(message: Message) -> bytes:
+    if isinstance(message, int):
+        return harness.activate("s", message)
+    if isinstance(message, dict):
+        return harness.record("s", message)
+    return harness.record("s", message[0], version=message[1])
+
+
+def _event(message: Message, schema: Schema) -> Event:
+    if isinstance(message, int):
+        return Activate(message, schema)
+    record, version = message if isinstance(message, tuple) else (message, None)
+    return Row(record, version, schema)
