@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ RUN_LINES = 8
 """Runs of RECORDs shorter than this on average are not worth a decoding each."""
 
 G = TypeVar("G", bound=Hashable)
-M = TypeVar("M")
+V = TypeVar("V")
 
 
 class Intake:
@@ -105,8 +105,8 @@ class Intake:
         records = decoder and messages.decode_lines(data, len(lines), decoder)
         if not records:
             return False
-        for kind, (some, own) in _grouped(lines, records, type).items():
-            self._accepted(self._prover.stream(kind), some, own)
+        for kind, some in _grouped(map(type, records), _timed(lines, records)).items():
+            self._run.add_records(self._prover.stream(kind), some)
         self._count(len(lines))
         return True
 
@@ -133,12 +133,12 @@ class Intake:
     def _records(self, lines: list[bytes], records: list[Record]) -> None:
         if not records:
             return
-        groups = _grouped(lines, records, _STREAM)
-        for stream, (_, own) in groups.items():
+        streams = list(map(_STREAM, records))
+        for stream, own in _grouped(streams, records).items():
             self._check(stream, own, records, self._line + 1)
-        if self._mapped.isdisjoint(groups):
-            for stream, group in groups.items():
-                self._accepted(stream, *group)
+        if self._mapped.isdisjoint(streams):
+            for stream, some in _grouped(streams, _timed(lines, records)).items():
+                self._run.add_records(stream, some)
         else:
             self._mapped_records(lines, records)
         self._count(len(lines))
@@ -151,7 +151,7 @@ class Intake:
             if record.stream in self._mapped:
                 self._sdk_way.record(line, number)
             else:
-                self._accepted(record.stream, [line], [record])
+                self._run.add_records(record.stream, _timed([line], [record]))
 
     def _count(self, lines: int) -> None:
         self._line += lines
@@ -174,17 +174,6 @@ class Intake:
                     f"line {number}: a RECORD of stream {record.stream!r} comes before its SCHEMA"
                 )
             known.check(record.record, number)
-
-    def _accepted(self, stream: str, lines: list[bytes], records: list[Any]) -> None:
-        if UNSET in map(_TIME, records):
-            received = times.iso(times.now())
-            lines = [
-                line
-                if record.time_extracted is not UNSET
-                else messages.with_time(line, messages.time_of(line, received))
-                for line, record in zip(lines, records, strict=True)
-            ]
-        self._run.add_records(stream, lines)
 
     def _other(self, line: bytes, message: Message) -> None:
         match message:
@@ -242,16 +231,22 @@ class Intake:
             self._run.activate_version(message.stream, line, message.version)
 
 
-def _grouped(
-    lines: list[bytes], decoded: list[M], key: Callable[[M], G]
-) -> dict[G, tuple[list[bytes], list[M]]]:
-    """Lines and what they decoded to, by stream, in order within each."""
-    keys = list(map(key, decoded))
-    if len(set(keys)) == 1:
-        return {keys[0]: (lines, decoded)}
-    groups: defaultdict[G, tuple[list[bytes], list[M]]] = defaultdict(lambda: ([], []))
-    for group, line, message in zip(keys, lines, decoded, strict=True):
-        some, own = groups[group]
-        some.append(line)
-        own.append(message)
+def _grouped(keys: Iterable[G], values: list[V]) -> dict[G, list[V]]:
+    """Values by key, in order within each."""
+    groups: defaultdict[G, list[V]] = defaultdict(list)
+    for key, value in zip(keys, values, strict=True):
+        groups[key].append(value)
     return groups
+
+
+def _timed(lines: list[bytes], records: list[Any]) -> list[bytes]:
+    """The lines, each with its ``time_extracted``."""
+    if UNSET not in map(_TIME, records):
+        return lines
+    received = times.iso(times.now())
+    return [
+        line
+        if record.time_extracted is not UNSET
+        else messages.with_time(line, messages.time_of(line, received))
+        for line, record in zip(lines, records, strict=True)
+    ]

@@ -83,7 +83,7 @@ class Run:
         progress: Progress,
         check: Callable[[], None],
     ) -> None:
-        self._lake = lake
+        self.lake = lake
         self._options = options
         self._emit = emit
         self._progress = progress
@@ -113,7 +113,7 @@ class Run:
         if stream is None:
             table = TableName(self._options.tap_id, name)
             _ = table.folder  # raises for a name that has no place, before anything is written
-            writer = self._lake.table(table).writer(self._options.write, self._writer_id)
+            writer = self.lake.table(table).writer(self._options.write, self._writer_id)
             stream = self._streams[name] = _Stream(writer, table)
         if stream.buffer.schema_line == line + b"\n":
             return
@@ -211,7 +211,7 @@ class Run:
         with ThreadPoolExecutor(COMMITTING, "commit") as pool:
             futures = [pool.submit(one, stream) for stream in streams]
         done = [future.result() for future in futures if future.exception() is None]
-        update_lake(self._lake.store, [snapshot for snapshot in done if snapshot is not None])
+        update_lake(self.lake.store, [snapshot for snapshot in done if snapshot is not None])
         for future in futures:
             future.result()  # raises what went wrong
 
@@ -228,7 +228,7 @@ class Run:
 
     def _staged(self, stream: _Stream) -> StagedTable:
         if stream.staged is None:
-            stream.staged = StagedTable(self._lake.store, stream.table, self._options.file_bytes)
+            stream.staged = StagedTable(self.lake.store, stream.table, self._options.file_bytes)
         stream.staged.set_schema(stream.schema_hash, stream.schema)
         return stream.staged
 

@@ -81,8 +81,7 @@ class SdkWay:
             return False
         mapper = self._target.mapper
         with _plain_words("the stream map", InvalidSchemaError):
-            # A copy: the mapper changes the schema it is given.
-            mapper.register_raw_stream_schema(stream, copy.deepcopy(schema), keys)
+            mapper.register_raw_stream_schema(stream, schema, keys)
         maps = mapper.stream_maps[stream]
         return self._all or len(maps) != 1 or not isinstance(maps[0], SameRecordTransform)
 

@@ -18,7 +18,7 @@ from singer_sdk.helpers.capabilities import (
 
 from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.lake import Lake
-from target_singerlake import settings
+from target_singerlake import freezing, settings
 from target_singerlake.intake import Intake
 from target_singerlake.interrupts import Interrupts
 from target_singerlake.progress import Progress
@@ -78,7 +78,7 @@ class TargetSingerlake(Target):
         return intake.counts
 
     def process_endofpipe(self) -> None:
-        """Commit what is left and let the last STATE out."""
+        """Commit what is left, let the last STATE out, and freeze versions if asked to."""
         assert self._run is not None, "process_lines comes first"  # noqa: S101
         run = self._run
         try:
@@ -86,9 +86,13 @@ class TargetSingerlake(Target):
         finally:
             self._end()
         self._progress.summary(len(run.committed))
+        if self.config["new_version"] and run.committed:
+            freezing.freeze_tables(run.lake, run.committed, logger)
 
     def _begin(self) -> Intake:
         options = settings.run_options(self.config, self._interrupts.check)
+        if self.config["new_version"]:
+            freezing.check_possible()
         lake = Lake.open(
             settings.lake_uri(self.config), settings.store_options(self.config), create=True
         )

@@ -2,7 +2,7 @@
 
 Each check gives back a list of problems and goes on after the first, for who repairs a table
 wants to know all of it. What Spark must find out (all blocks, the versions' content) is in
-``singerlake.spark.verify``, which calls :func:`check_block` on the executors.
+``singerlake.spark.verify``; a single block is checked in ``verify_block.py``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from singerlake.errors import DamagedError, NewerFormatError, SingerlakeError
-from singerlake.format import block as format_block
+from singerlake.errors import NewerFormatError, SingerlakeError
 from singerlake.format import metadata, names
 from singerlake.format.log import Block, Entry
 from singerlake.format.metadata import IndexMarker, Manifest
@@ -253,13 +252,20 @@ def _check_manifest(ours: Snapshot, manifest: Snapshot) -> Iterator[Problem]:
         if at is None:
             wanted, found = f"{len(mine)} {what} as in the log", str(len(theirs))
         else:
-            wanted, found = _shown(mine[at]), _shown(theirs[at])
+            wanted, found = _difference(mine[at], theirs[at])
         yield Problem("manifest", f"{table.manifest}, {what}", wanted, found, _derived(table))
 
 
-def _shown(item: object) -> str:
-    text = msgspec.json.encode(item).decode()
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+def _difference(mine: object, theirs: object) -> tuple[str, str]:
+    """Two things as JSON: their numbers, and the members in which they differ."""
+    pair = [msgspec.to_builtins(mine), msgspec.to_builtins(theirs)]
+    if all(isinstance(one, dict) for one in pair):
+        members = {*pair[0], *pair[1]}
+        same = {m for m in members - {"number"} if pair[0].get(m) == pair[1].get(m)}
+        pair = [{k: v for k, v in one.items() if k not in same} for one in pair]
+    texts = [msgspec.json.encode(one).decode() for one in pair]
+    mine_text, theirs_text = (t if len(t) <= _SHOWN else t[:_SHOWN] + "…" for t in texts)
+    return mine_text, theirs_text
 
 
 def check_files(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list[Block]]:
@@ -290,80 +296,6 @@ def check_files(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list[B
         if sizes.get(table.data(block.file), -1) >= block.offset + block.length
     ]
     return problems, readable
-
-
-class _Line(msgspec.Struct, tag_field="type"):
-    pass
-
-
-class _SchemaLine(_Line, tag="SCHEMA"):
-    schema: dict[str, object]
-    key_properties: list[str] | None = None
-
-
-class _RecordLine(_Line, tag="RECORD"):
-    record: msgspec.Raw
-
-
-class _ActivateLine(_Line, tag="ACTIVATE_VERSION"):
-    version: int
-
-
-_SCHEMA = msgspec.json.Decoder(_SchemaLine)
-_LINES = msgspec.json.Decoder(_RecordLine | _ActivateLine)
-
-
-def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
-    """Read a block and hold every byte of it against the log and its own checksums."""
-    where = f"block {block.number}, {table.data(block.file)} at byte {block.offset}"
-
-    def problem(expected: str, found: str) -> Problem:
-        return Problem("block", where, expected, found)
-
-    try:
-        data = store.get_range(table.data(block.file), block.offset, block.length)
-    except SingerlakeError as error:
-        return [problem(f"{block.length} bytes", str(error))]
-    if len(data) != block.length:
-        return [problem(f"{block.length} bytes", f"{len(data)}")]
-    try:
-        header = format_block.header(data, "it")
-        text = format_block.decode(data, block.bytes, "it")
-    except DamagedError as error:
-        return [problem(f"a whole block that inflates to {block.bytes} bytes", str(error))]
-    problems = [
-        problem(f"{expected} {what} in its header", str(found))
-        for what, expected, found in (
-            ("bytes", block.length, header.length),
-            ("rows", block.rows, header.rows),
-        )
-        if expected != found
-    ]
-    return problems + [problem(*difference) for difference in _check_lines(text, block)]
-
-
-def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
-    schema_line, rest = format_block.lines(text)
-    try:
-        schema = _SCHEMA.decode(schema_line)
-        found = schema_hash(dict(schema.schema), list(schema.key_properties or []))
-        if found != block.schema_hash:
-            yield f"a schema of the hash {block.schema_hash!r}", f"{found!r}"
-        lines = _LINES.decode_lines(rest)
-    except (msgspec.DecodeError, SingerlakeError) as error:
-        yield "a SCHEMA line, then RECORD and ACTIVATE_VERSION lines", str(error)
-        return
-    rows = 0
-    activations: list[tuple[int, int]] = []
-    for line in lines:
-        if isinstance(line, _RecordLine):
-            rows += 1
-        else:
-            activations.append((rows, line.version))
-    if rows != block.rows:
-        yield f"{block.rows} RECORD lines", f"{rows}"
-    if activations != block.activations:
-        yield f"the activations {block.activations}", f"{activations}"
 
 
 def check_indexes(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list[str]]:

@@ -16,6 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.maintenance import verify as checks
 from singerlake.maintenance.verify import MAX_PROBLEMS, Problem, Report
+from singerlake.maintenance.verify_block import check_block
 from singerlake.spark import fold, index
 from singerlake.spark.failures import plain_errors
 from singerlake.spark.fingerprint import Content, content
@@ -118,7 +119,7 @@ class BlockChecker:
         rows: list[tuple[int, bytes]] = []
         more = 0
         for block in blocks:
-            for problem in checks.check_block(self.store, self.table, block):
+            for problem in check_block(self.store, self.table, block):
                 if len(rows) < MAX_PROBLEMS:
                     rows.append((block.number, msgspec.json.encode(problem)))
                 else:

@@ -106,7 +106,7 @@ class TableWriter:
                     self._store, snapshot, self._entry_builder(staged, operation, metrics or {})
                 )
             except BaseException as error:
-                clean_up(error, locks, staged.withdraw)
+                clean_up(error, locks, lambda: self._withdraw(staged, snapshot, locks))
                 raise
         self._snapshot = snapshot
         staged.discard()
@@ -128,6 +128,14 @@ class TableWriter:
                 )
             snapshot = Snapshot(self._table)
         return snapshot
+
+    def _withdraw(self, staged: StagedTable, snapshot: Snapshot, locks: HeldLocks) -> None:
+        staged.withdraw()
+        left = files.data_files(self._store, self._table, include_locked=True)
+        if not snapshot.head and next(left, None) is not None:
+            # A writer that died before the first commit left them under the lock taken over
+            # from it. Without a lock they would look like a table whose log was lost.
+            locks.abandon()
 
     def _entry_builder(
         self, staged: StagedTable, operation: str, metrics: Mapping[str, int | float]

@@ -316,6 +316,27 @@ def test_a_lock_of_another_is_waited_for_and_then_given_up(tmp_path: Path) -> No
     assert leftovers(lake) == []
 
 
+def test_a_writer_that_died_before_its_first_commit(tmp_path: Path, monkeypatch: Any) -> None:
+    """Its file and its lock lie there; the next run takes over, and its rows never show."""
+    lake, dead = tmp_path / "lake", tmp_path / "dead"
+    run(dead, [schema("a"), record("a", {"id": 1})])
+    [path] = data_files(dead)
+    folder = lake / path.parent.relative_to(dead)
+    folder.mkdir(parents=True)
+    path.rename(folder / path.name)
+    held = '{"writer-id":"dead","acquired":"x","refreshed":"x"}'
+    (folder / "singerlake.lock").write_text(held)
+    lines = [schema("a"), record("a", {"id": 2})]
+    with monkeypatch.context() as patch:  # not even when one that took over failed too
+        Broken(patch, "link", "/a/transactions/", StoreError("no more"))
+        with pytest.raises(StoreError, match="no more"):
+            run(lake, lines, lock_stale_seconds=1)
+    run(lake, lines, lock_stale_seconds=1)
+    assert records_of(lake, "a") == [{"id": 2}]
+    assert len(data_files(lake)) == 2
+    assert leftovers(lake) == []
+
+
 def test_a_lock_lost_before_the_commit_commits_nothing(tmp_path: Path, monkeypatch: Any) -> None:
     publish = LocalStaged.publish
 

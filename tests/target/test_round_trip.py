@@ -252,6 +252,20 @@ def test_blocks_and_files_are_cut_where_the_settings_say(tmp_path: Path) -> None
     assert len(data_files(tmp_path / "one")) == 1
 
 
+def test_the_order_of_blocks_is_known_without_the_log(tmp_path: Path) -> None:
+    """Each block's header says when it was made: strictly later than the one before."""
+    lake = tmp_path / "lake"
+    other = {"id": {"type": "integer"}, "x": {}}
+    lines = []
+    for n in range(30):
+        lines += [schema("a", other if n % 2 else None), record("a", {"id": n})]
+    run(lake, lines, file_bytes=1)
+    [log] = lake.rglob("transactions")
+    shutil.rmtree(log)
+    (log.parent / "manifest.json").unlink()
+    assert [r["id"] for r in records_of(lake, "a")] == list(range(30))
+
+
 def test_25000_records_of_one_second_in_many_files(tmp_path: Path) -> None:
     lines = [schema("a")] + [record("a", {"id": n}) for n in range(25_000)]
     run(tmp_path / "lake", lines, block_rows=100, file_bytes=1)

@@ -52,6 +52,14 @@ def test_a_mapped_stream_is_re_encoded_and_others_pass_unchanged(tmp_path: Path)
     assert second["time_extracted"].endswith("Z")
 
 
+def test_an_unmapped_stream_beside_a_mapped_one_gets_its_times(tmp_path: Path) -> None:
+    bare = record("b", {"id": 8}, time_extracted="absent")
+    run(tmp_path / "lake", [*LINES, bare], stream_maps={"a": {"loud": "name.upper()"}})
+    kept, timed = lines_of(tmp_path / "lake", "b")
+    assert kept == LINES[3]
+    assert timed.startswith(bare[:-1] + b', "time_extracted": "')
+
+
 def test_alias_copy_filter_and_removal(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     maps = {

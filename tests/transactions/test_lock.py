@@ -13,7 +13,7 @@ import pytest
 from singerlake.errors import ConflictError, LockTimeoutError
 from singerlake.format import times
 from singerlake.lake import Lake
-from singerlake.storage.base import KeyMissingError
+from singerlake.storage.base import KeyExistsError, KeyMissingError
 from singerlake.transactions import lock as lock_module
 from singerlake.transactions.lock import WriterLock
 from tests.transactions.broken import NO_ANSWER, BrokenStore, raising
@@ -166,6 +166,16 @@ def test_one_reply_lost_does_not_stop_the_refreshing(lake: Lake) -> None:
     with WriterLock(store, KEY, "w1", stale_seconds=0.04) as lock:
         store.after = raising(KEY, NO_ANSWER, times=1)
         until(lambda: sum(key == KEY for _, key in store.writes) >= 3)
+        lock.check()
+        seen = store.store.get(KEY).data
+        until(lambda: store.store.get(KEY).data != seen)
+
+
+def test_a_retry_that_finds_its_own_lock_has_it(lake: Lake) -> None:
+    """Else it would wait for itself until it is stale, and refresh nothing."""
+    store = BrokenStore(lake.store)
+    store.after = raising(KEY, KeyExistsError("412"), times=1)
+    with WriterLock(store, KEY, "w1", wait_seconds=0, stale_seconds=0.04) as lock:
         lock.check()
         seen = store.store.get(KEY).data
         until(lambda: store.store.get(KEY).data != seen)

@@ -1,0 +1,42 @@
+"""A new version of every table that a run has changed, for the setting ``new_version``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+
+
+def check_possible() -> None:
+    """Make sure, before a long run, that Spark could start after it.
+
+    Raises:
+        RuntimeMissingError: There is no Java that it runs on.
+    """
+    from singerlake.spark.session import check_java
+
+    check_java()
+
+
+def freeze_tables(lake: Lake, tables: Iterable[TableName], logger: logging.Logger) -> None:
+    """Freeze the head of some tables, one after the other on one Spark session.
+
+    Raises:
+        SingerlakeError: A table could not be frozen. What was synced stays, and so do the
+            versions that were made before.
+    """
+    from singerlake.spark.freeze import freeze
+    from singerlake.spark.session import session
+
+    spark = session()
+    for name in sorted(tables):
+        version = freeze(spark, lake.table(name))
+        logger.info(
+            "%s version %d: %s rows, fingerprint %s",
+            name,
+            version.number,
+            f"{version.rows:,}",
+            version.fingerprint,
+        )

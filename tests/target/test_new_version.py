@@ -1,0 +1,62 @@
+"""``new_version``: a run that succeeded ends in versions of what it changed."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from singerlake.errors import InputError, RuntimeMissingError
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from target_singerlake import freezing
+from target_singerlake.target import TargetSingerlake
+from tests.build import record_line, schema_line
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+PROPERTIES = {"id": {"type": "integer"}}
+
+
+def sync(lake: Lake, text: bytes) -> None:
+    config = {"lake": lake.store.uri, "tap_id": "tap", "new_version": True}
+    target = TargetSingerlake(config=config)
+    target.process_lines(io.StringIO(text.decode()))
+    target.process_endofpipe()
+
+
+def versions(lake: Lake, stream: str) -> list[tuple[int, int, int]]:
+    frozen = lake.table(TableName("tap", stream)).snapshot().frozen
+    return [(version.number, version.transaction, version.rows) for version in frozen]
+
+
+def test_what_changed_is_frozen_and_what_did_not_is_not(
+    lake: Lake, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = schema_line("one", PROPERTIES, ["id"]) + record_line("one", {"id": 1})
+    two = schema_line("two", PROPERTIES, ["id"]) + record_line("two", {"id": 1})
+    sync(lake, one + two)
+    sync(lake, one.replace(b'"id": 1', b'"id": 2') + b'{"type": "STATE", "value": {"at": 2}}\n')
+    assert versions(lake, "one") == [(1, 1, 1), (2, 3, 2)]
+    assert versions(lake, "two") == [(1, 1, 1)]
+    assert json.loads(capsys.readouterr().out) == {"at": 2}
+    sync(lake, b"")
+    assert len(versions(lake, "one")) == 2
+
+
+def test_a_run_that_fails_freezes_nothing(lake: Lake) -> None:
+    text = schema_line("one", PROPERTIES, ["id"]) + record_line("one", {"id": "x"})
+    with pytest.raises(InputError):
+        sync(lake, text)
+    assert not Path(lake.store.uri, "raw").exists()
+
+
+def test_without_java_the_run_does_not_begin(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(RuntimeMissingError, match="Java 17"):
+        freezing.check_possible()
+    with pytest.raises(RuntimeMissingError):
+        sync(lake, schema_line("one", PROPERTIES, ["id"]))
+    assert not Path(lake.store.uri, "raw").exists()
