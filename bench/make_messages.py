@@ -1,6 +1,6 @@
 """Singer messages of about 400 bytes: ten fields, one nested, one array.
 
-    python bench/make_messages.py ROWS [STREAMS] > messages.jsonl
+python bench/make_messages.py ROWS [STREAMS] > messages.jsonl
 """
 
 from __future__ import annotations
