@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
@@ -20,6 +21,14 @@ from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, Mis
 # where one may be, the standard library reads the record instead.
 _BIG_NUMBER = re.compile(rb"\d{16}|[eE][+-]?\d{3}")
 _MAX_REASON = 300
+
+
+@lru_cache(maxsize=512)
+def _shared_decoder(
+    schema: str, keys: tuple[str, ...], formats: bool
+) -> msgspec.json.Decoder[Any] | None:
+    """One set of types for all streams of one schema: what is shared stays in the caches."""
+    return typed.record_decoder(json.loads(schema), list(keys), formats=formats)
 
 
 class _UnreadableError(Exception):
@@ -55,7 +64,7 @@ class Validator:
         self._fast = typed.key_decoder(keys)
         if records:
             self._full = _FullValidator(stream, schema, formats=formats)
-            self._fast = typed.record_decoder(schema, keys, formats=formats)
+            self._fast = _shared_decoder(json.dumps(schema), tuple(keys), formats)
 
     @property
     def proof(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from singerlake.errors import SingerlakeError
+from singerlake.errors import NotFoundError, SingerlakeError
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 
@@ -26,6 +26,8 @@ def command(shared: Shared, tap: str | None) -> None:
     for name in lake.tables(tap):
         try:
             snapshot = lake.table(name).snapshot()
+        except NotFoundError:
+            continue  # a folder in which nothing was ever committed, or not yet
         except SingerlakeError as error:
             failed.append(error)
             continue

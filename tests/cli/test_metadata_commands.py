@@ -86,6 +86,16 @@ def test_ls_goes_on_past_a_damaged_table(filled: Lake) -> None:
     assert "000000000001.json cannot be read" in result.stderr
 
 
+def test_ls_passes_over_a_first_sync_that_is_not_committed(filled: Lake) -> None:
+    folder = Path(filled.store.uri, "raw/tap-shop/coming/NFSHXeX")
+    folder.mkdir(parents=True)
+    (folder / "singerlake.lock").write_text("{}")
+    (folder / "coming-1-2.singer.gz").write_bytes(b"half")
+    result = run(filled, "ls")
+    assert result.exit_code == 0
+    assert "coming" not in result.stdout
+
+
 def test_show(filled: Lake) -> None:
     shown = run_json(filled, "show", "tap-shop.orders")
     assert (shown["records"], shown["blocks"], shown["files"]) == (6, 4, 2)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Callable
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
@@ -33,10 +36,12 @@ from singerlake.spark.create import create
 from singerlake.spark.fingerprint import content
 from singerlake.spark.freeze import freeze, state_content
 from singerlake.spark.query import query
+from singerlake.spark.verify import verify
 from singerlake.storage.base import Staged
 from singerlake.storage.local import LocalStaged, LocalStore
 from singerlake.transactions.writer import WriteOptions
 from tests.build import commit_rows
+from tests.spark.stores import FarStore
 
 NAME = TableName("views", "v")
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}
@@ -163,6 +168,19 @@ def test_many_parts_in_the_querys_order(
     ]
     assert ids == list(range(1000))
     assert state_content(spark, table, table.snapshot()).fingerprint == made.fingerprint
+
+
+@pytest.mark.spark
+def test_on_a_store_that_spark_cannot_reach(spark: SparkSession, shop: Lake) -> None:
+    assert isinstance(shop.store, LocalStore)
+    far = Lake(FarStore(shop.store))
+    made = create(spark, far, "views.v", "select * from tap_shop.orders", keys=("id",))
+    assert freeze(spark, far.table(NAME)).fingerprint == made.fingerprint
+    report = verify(spark, far.table(NAME))
+    assert (report.problems, report.blocks, report.versions) == ([], 1, 1)
+    data_files(shop)[0].write_bytes(b"")
+    kinds = [problem.what for problem in verify(spark, far.table(NAME)).problems]
+    assert kinds == ["file", "version"]
 
 
 @pytest.mark.spark
@@ -309,7 +327,7 @@ def test_what_does_not_read_back_is_not_committed(
 
 
 class FullStore(LocalStore):
-    """A disk that is full when the second file is to be published."""
+    """A disk that is full for all parts but the first, once that one's file is there."""
 
     def stage(self) -> Staged:
         return FullStaged(self)
@@ -317,10 +335,13 @@ class FullStore(LocalStore):
 
 class FullStaged(LocalStaged):
     def publish(self, key: str) -> None:
-        if "/views/" in key and key.endswith(".gz"):
+        context = TaskContext.get()
+        if context is not None and context.partitionId():
             folder = self._store.root / key.rpartition("/")[0]
-            if list(folder.glob("*.gz")):
-                raise StoreError("the disk is full")
+            deadline = time.monotonic() + 10
+            while not list(folder.glob("*.gz")) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            raise StoreError("the disk is full")
         super().publish(key)
 
 
@@ -328,10 +349,6 @@ class FullStaged(LocalStaged):
 def test_a_disk_that_fills_up_leaves_nothing_to_be_seen(
     spark: SparkSession, shop: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
-    from pyspark import cloudpickle
-
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(job, "PART_BYTES", 1000)
     assert isinstance(shop.store, LocalStore)
