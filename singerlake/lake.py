@@ -5,7 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
-from singerlake.errors import DamagedError, InvalidNameError, NotFoundError
+from singerlake.errors import (
+    DamagedError,
+    InvalidNameError,
+    NewerFormatError,
+    NotFoundError,
+)
 from singerlake.format import metadata, names
 from singerlake.format.log import Block, Entry
 from singerlake.format.metadata import Catalogue, LakeFile
@@ -111,19 +116,28 @@ class Lake:
             NewerFormatError: A newer release wrote it.
         """
         lake = cls(open_store(uri, options))
-        if lake._read_lake_file() is None and not create and not lake.store.folders(names.RAW):
+        if not lake._is_known() and not create and not lake.store.folders(names.RAW):
             raise NotFoundError(
                 f"there is no lake at {lake.store.uri}: sync into it with target-singerlake, "
                 "or name another with --lake or SINGERLAKE_LAKE"
             )
         return lake
 
-    def _read_lake_file(self) -> LakeFile | None:
+    def _is_known(self) -> bool:
+        """Whether the lake's file is there; it is derived, so a damaged one stops nobody.
+
+        Raises:
+            NewerFormatError: A newer release wrote it.
+        """
         try:
-            data = self.store.get(names.LAKE).data
+            metadata.decode(self.store.get(names.LAKE).data, LakeFile, names.LAKE)
         except KeyMissingError:
-            return None
-        return metadata.decode(data, LakeFile, names.LAKE)
+            return False
+        except NewerFormatError:
+            raise
+        except DamagedError as error:
+            logger.warning("%s; the next sync or `singerlake rebuild --all` makes it anew", error)
+        return True
 
     def taps(self) -> list[str]:
         """The ids of the lake's taps, sorted."""

@@ -215,7 +215,7 @@ class Intake:
                 self._validators[message.stream] = validator
                 self._run.set_schema(message.stream, line, SchemaEntry(schema, keys))
                 self._prover.learn(message.stream, validator.proof)
-        except (InvalidSchemaError, InvalidNameError) as error:
+        except (InvalidSchemaError, InvalidNameError, RecursionError) as error:
             raise InvalidSchemaError(f"{where} cannot be used: {error}") from error
         self._schema_lines[message.stream] = line
 

@@ -166,6 +166,21 @@ def test_no_lake(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def test_a_damaged_lake_file_stops_nobody_and_is_made_anew(filled: Lake) -> None:
+    path = Path(filled.store.uri, "raw/singerlake.json")
+    path.write_text("{cut")
+    assert [t["table"] for t in run_json(filled, "ls")] == [
+        "tap-shop.orders",
+        "tap-shop.public.items",
+    ]
+    run_json(filled, "rebuild", "--all")
+    assert "tap-shop" in json.loads(path.read_text())["taps"]
+    path.write_text('{"format": 99, "taps": {}}')
+    result = run(filled, "ls")
+    assert result.exit_code == 5
+    assert "upgrade" in result.stderr
+
+
 def test_rebuild_all(filled: Lake) -> None:
     Path(filled.store.uri, "raw/tap-shop/orders/manifest.json").unlink()
     done = run_json(filled, "rebuild", "--all")

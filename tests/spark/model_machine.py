@@ -328,6 +328,8 @@ class World:
         self.rekeyed = False
         self._frozen: dict[int, FrozenVersion] = {}
         self._write_once: dict[Path, bytes] = {}
+        self._losses = 0
+        self._seen = (0, 0)
 
     @property
     def table(self) -> Any:
@@ -397,6 +399,7 @@ class World:
 
     def drop_index(self, at: int | None = None) -> None:
         """Lose the indexes, or the one of a transaction."""
+        self._losses += 1
         folder = self.folder / "index" / "tap" / "s"
         shutil.rmtree(folder if at is None else folder / str(at), ignore_errors=True)
 
@@ -432,8 +435,9 @@ class World:
         assert (snapshot.head, snapshot.frozen) == (model.head, list(self._frozen.values()))
         self._check_write_once()
         self._check_indexes()
-        if self.often:
+        if self.often and self._seen != (model.head, self._losses):
             self.check_versions()
+            self._seen = (model.head, self._losses)
 
     def check_versions(self) -> None:
         """Every frozen version and the head, all in one query."""
@@ -471,9 +475,10 @@ class World:
         """Each index on the store, read without Spark, is the state that it is filed under."""
         for marker in self.folder.glob("index/tap/s/*/_index.json"):
             at = int(marker.parent.name)
-            files = [marker.parent / file["path"] for file in json.loads(marker.read_bytes())["files"]]
+            paths = [file["path"] for file in json.loads(marker.read_bytes())["files"]]
             names = list(self.model.schema(at).columns)
-            found = [row for file in files for row in pq.read_table(file).to_pylist()]
+            parts = [pq.read_table(marker.parent / path) for path in paths]
+            found = [row for part in parts for row in part.to_pylist()]
             texts = sorted(row_text({name: row[name] for name in names}) for row in found)
             assert texts == self.model.texts(at), f"index at {at}"
 

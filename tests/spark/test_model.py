@@ -9,10 +9,11 @@ version back after every step:
 from __future__ import annotations
 
 import os
+import random
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -26,7 +27,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.spark.model_machine import DELETED, LADDER, Column, Message, Schema, World
+from singerlake.spark.query import query
+from tests.spark.model_machine import (
+    DELETED,
+    LADDER,
+    Column,
+    Message,
+    Schema,
+    World,
+    fingerprint,
+    row_text,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,19 +51,13 @@ BASE = {
     "part": Column("string", nullable=False),
     "n": Column("integer", nullable=False),
 }
+Lines: TypeAlias = tuple[int, int]
 WORDS = ["", "a", 'q"\\`.', "é\n\t\x01🙂", "1"]
 LARGE = 2**53 + 1
 """Not a double."""
 
-changes = st.tuples(st.sampled_from(["id", "n", "x", "y"]), st.integers(0, 5))
-rows = st.tuples(
-    st.integers(1, 4),
-    st.sampled_from(["a", "b"]),
-    st.lists(changes, max_size=3),
-    st.sampled_from([None, None, "now", ""]),
-    st.sampled_from(["none", "latest", "latest", "odd"]),
-)
-lines = st.lists(st.one_of(rows, rows, rows, rows, st.sampled_from([1, 2])), max_size=9)
+lines = st.tuples(st.integers(0, 12), st.integers(0, 2**32))
+"""How many lines, and what they are made of: so that a history shrinks to few short syncs."""
 
 
 def value_of(column: Column, number: int) -> Any:
@@ -75,7 +80,7 @@ class History(RuleBasedStateMachine):
     keys: tuple[str, ...]
 
     @initialize(messages=lines)
-    def begin(self, messages: list[Any]) -> None:
+    def begin(self, messages: Lines) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.world = World(self.spark, Path(self.folder.name), often=EXAMPLES > 0)
         self.schema = Schema(BASE, self.keys)
@@ -84,16 +89,16 @@ class History(RuleBasedStateMachine):
         self._sync([(self.schema, messages)], 3)
 
     @rule(messages=lines, block_rows=st.integers(1, 5))
-    def sync(self, messages: list[Any], block_rows: int) -> None:
+    def sync(self, messages: Lines, block_rows: int) -> None:
         self._sync([(self.schema, messages)], block_rows)
 
     @rule(messages=lines)
-    def full_table(self, messages: list[Any]) -> None:
+    def full_table(self, messages: Lines) -> None:
         """As a tap that reads a whole table does: rows of a new version, then its activation."""
         self.version += 1
-        latest = [m if isinstance(m, int) else (*m[:4], "latest") for m in messages]
-        rows_alone = [m for m in latest if not isinstance(m, int)]
-        self._sync([(self.schema, [*rows_alone, self.version])], 4)
+        rows = [m for m in self._messages(messages, self.schema) if not isinstance(m, int)]
+        latest = [(m if isinstance(m, dict) else m[0], self.version) for m in rows]
+        self.world.sync((self.schema, [*latest, self.version]), block_rows=4)
 
     @rule(
         name=st.sampled_from(["x", "y"]),
@@ -103,33 +108,33 @@ class History(RuleBasedStateMachine):
         messages=lines,
     )
     def add_column(
-        self, name: str, higher: int, nullable: bool, before: list[Any], messages: list[Any]
+        self, name: str, higher: int, nullable: bool, before: Lines, messages: Lines
     ) -> None:
         """A new column, or one of an old name: what it had been can become what it is now."""
         kind = LADDER[max(higher, self.highest.get(name, 0))]
         self._change({**self.schema.columns, name: Column(kind, nullable)}, before, messages)
 
     @rule(name=st.sampled_from(["x", "y"]), messages=lines)
-    def remove_column(self, name: str, messages: list[Any]) -> None:
+    def remove_column(self, name: str, messages: Lines) -> None:
         columns = {n: column for n, column in self.schema.columns.items() if n != name}
-        self._change(columns, [], messages)
+        self._change(columns, (0, 0), messages)
 
     @rule(name=st.sampled_from(["n", "x", "y"]), before=lines, messages=lines)
-    def widen(self, name: str, before: list[Any], messages: list[Any]) -> None:
+    def widen(self, name: str, before: Lines, messages: Lines) -> None:
         if name in self.schema.columns:
             old = self.schema.columns[name]
             kind = LADDER[min(LADDER.index(old.type) + 1, 2)]
             self._change({**self.schema.columns, name: old._replace(type=kind)}, before, messages)
 
     @rule(name=st.sampled_from(["n", "x", "y"]), messages=lines)
-    def make_nullable(self, name: str, messages: list[Any]) -> None:
+    def make_nullable(self, name: str, messages: Lines) -> None:
         if name in self.schema.columns:
             column = self.schema.columns[name]._replace(nullable=True)
-            self._change({**self.schema.columns, name: column}, [], messages)
+            self._change({**self.schema.columns, name: column}, (0, 0), messages)
 
     @rule(keys=st.sampled_from(list(KINDS.values())), messages=lines)
     @precondition(lambda self: self.world.model.head > 5)
-    def change_keys(self, keys: tuple[str, ...], messages: list[Any]) -> None:
+    def change_keys(self, keys: tuple[str, ...], messages: Lines) -> None:
         self.schema = Schema(self.schema.columns, keys)
         self._sync([(self.schema, messages)], 3)
 
@@ -151,7 +156,7 @@ class History(RuleBasedStateMachine):
             self.schema = model.schema(model.head)
 
     @rule(data=st.data(), syncs=st.lists(lines, max_size=1))
-    def revert_of_a_revert(self, data: st.DataObject, syncs: list[Any]) -> None:
+    def revert_of_a_revert(self, data: st.DataObject, syncs: list[Lines]) -> None:
         model = self.world.model
         moved_on = model.head
         self.world.revert(data.draw(st.integers(1, model.head), "to"))
@@ -160,18 +165,20 @@ class History(RuleBasedStateMachine):
         self.world.revert(moved_on)
 
     @rule(data=st.data())
-    def query(self, data: st.DataObject) -> None:
+    def look(self, data: st.DataObject) -> None:
+        """At any state by any name, or from behind the tap."""
         model = self.world.model
+        how = data.draw(st.sampled_from(["downstream", "time", "name", "name"]), "how")
+        if how == "downstream":
+            return self.world.read_downstream()
+        if how == "time":
+            return self.world.query_time(data.draw(st.integers(1, model.head), "at"))
         names = [("tap.s", model.head)]
         for number, at in model.versions.items():
             names += [(f"tap.s.{number}", at), (f"tap.s VERSION AS OF {number}", at)]
         for label, at in model.labels.items():
             names += [(f"tap.s.`{label}`", at), (f"tap.s VERSION AS OF '{label}'", at)]
-        self.world.query(*data.draw(st.sampled_from(names), "table"))
-
-    @rule(data=st.data())
-    def query_time(self, data: st.DataObject) -> None:
-        self.world.query_time(data.draw(st.integers(1, self.world.model.head), "at"))
+        return self.world.query(*data.draw(st.sampled_from(names), "table"))
 
     @rule(data=st.data())
     def lose_something(self, data: st.DataObject) -> None:
@@ -183,10 +190,6 @@ class History(RuleBasedStateMachine):
             world.drop_manifest()
         if data.draw(st.booleans(), "rebuild"):
             world.rebuild()
-
-    @rule()
-    def read_downstream(self) -> None:
-        self.world.read_downstream()
 
     @invariant()
     def in_step(self) -> None:
@@ -201,33 +204,37 @@ class History(RuleBasedStateMachine):
             finally:
                 self.folder.cleanup()
 
-    def _change(self, columns: dict[str, Column], before: list[Any], messages: list[Any]) -> None:
+    def _change(self, columns: dict[str, Column], before: Lines, messages: Lines) -> None:
         """The schema changes within a run, or with it where there is nothing before."""
         old, self.schema = self.schema, Schema(columns, self.schema.keys)
-        parts = [(old, before)] if before else []
+        parts = [(old, before)] if before[0] else []
         self._sync([*parts, (self.schema, messages)], 3)
 
-    def _sync(self, parts: list[tuple[Schema, list[Any]]], block_rows: int) -> None:
+    def _sync(self, parts: list[tuple[Schema, Lines]], block_rows: int) -> None:
         for schema, _ in parts:
             for name, column in schema.columns.items():
                 kind = LADDER.index(column.type)
                 self.highest[name] = max(kind, self.highest.get(name, 0))
-        made = [(schema, [self._message(m, schema) for m in some]) for schema, some in parts]
+        made = [(schema, self._messages(some, schema)) for schema, some in parts]
         self.world.sync(*made, block_rows=block_rows)
 
-    def _message(self, drawn: Any, schema: Schema) -> Message:
-        if isinstance(drawn, int):
-            return drawn if drawn == 1 else self.version
-        id_, part, values, deleted, version = drawn
-        record = {"id": id_, "part": part, "n": value_of(schema.columns["n"], 1)}
-        for name, number in values:
-            if name in schema.columns and name != "id":
-                record[name] = value_of(schema.columns[name], number)
-        if deleted is not None or id_ == 3:
-            record[DELETED] = deleted  # null is there and deletes nothing
-        if version == "none":
+    def _messages(self, drawn: tuple[int, int], schema: Schema) -> list[Message]:
+        chance = random.Random(drawn[1])
+        return [self._message(chance, schema) for _ in range(drawn[0])]
+
+    def _message(self, chance: random.Random, schema: Schema) -> Message:
+        if chance.random() < 0.04:
+            return chance.choice([1, self.version])
+        record = {"id": chance.randint(1, 6), "part": chance.choice("ab")}
+        for name, column in schema.columns.items():
+            if name not in record and (not column.nullable or chance.random() < 0.7):
+                record[name] = value_of(column, chance.randint(0, 5))
+        if chance.random() < 0.25:
+            # Null is there and deletes nothing.
+            record[DELETED] = chance.choice([None, "2026-02-01T00:00:00Z", ""])
+        if chance.random() < 0.1:
             return record
-        return record, self.version if version == "latest" else 1
+        return record, self.version if chance.random() < 0.9 else 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -249,3 +256,104 @@ def test_random_histories(spark: SparkSession, kind: str) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> World:
+    return World(spark, tmp_path)
+
+
+def schema_of(kind: str, **more: str) -> Schema:
+    """The base columns and some more, or with other types."""
+    return Schema({**BASE, **{n: Column(type_) for n, type_ in more.items()}}, KINDS[kind])
+
+
+def row(id_: int, n: Any = 1, part: str = "a", **more: Any) -> dict[str, Any]:
+    return {"id": id_, "part": part, "n": n, **more}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_back_and_forth(world: World, kind: str) -> None:
+    """Every kind of step once, in an order that random histories take too seldom."""
+    plain, wide, named = (
+        schema_of(kind),
+        schema_of(kind, n="number", x="integer"),
+        schema_of(kind, n="string", x="string"),
+    )
+    world.sync((plain, [row(1), row(2, LARGE), row(3, part="b"), row(2, 5), (row(4), 1), 1]))
+    world.sync((plain, [(row(n, n), 1) for n in range(1, 6)]))
+    first = world.freeze(label="first")
+    world.read_downstream()
+    world.sync((plain, [row(9)]), (wide, [row(1, 0.5, x=7), row(6, x=3), row(2, **{DELETED: ""})]))
+    world.check()
+    second = world.freeze()
+    world.sync((named, [row(5, "five", x="x"), row(1, "1")]))
+    world.revert(second.transaction)
+    world.check()
+    world.read_downstream()
+    world.revert(first.transaction)
+    world.read_downstream()
+    world.sync((plain, [row(7, 7), (row(1, 2), 1), row(3, **{DELETED: "now"})]))
+    world.drop_index(first.transaction)
+    world.freeze(at=second.transaction - 1)
+    world.revert(4)
+    world.drop_manifest()
+    world.rebuild()
+    world.query("tap.s VERSION AS OF 'first'", first.transaction)
+    world.query_time(6)
+    world.sync((named, [({**row(8, "8"), DELETED: None}, 2), 2]))
+    world.check()
+    world.revert(second.transaction)
+    world.check()
+    world.check_end()
+
+
+def test_the_model_knows_the_published_fingerprint() -> None:
+    assert row_text({"name": "a", "id": 1, "none": None}) == '{"id":1,"name":"a"}'
+    published = "7f0fc1050a42a0cb28309f997dc4e388"
+    assert fingerprint(['{"id":1,"name":"a"}']) == published
+    assert published in (Path(__file__).parents[2] / "docs" / "types.md").read_text("utf-8")
+
+
+DUCKDB = """
+    WITH lines AS (
+        SELECT row_number() OVER () AS place, type, version, record
+        FROM read_json({files}, format = 'newline_delimited', columns = {{
+            'type': 'VARCHAR', 'version': 'BIGINT',
+            'record': 'STRUCT(id BIGINT, part VARCHAR, n BIGINT, _sdc_deleted_at VARCHAR)'}})
+    ),
+    newest AS (
+        SELECT * FROM lines WHERE type = 'RECORD'
+        QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY place DESC) = 1
+    )
+    SELECT record.id, record.part, record.n FROM newest
+    WHERE record._sdc_deleted_at IS NULL AND place > coalesce((
+        SELECT max(a.place) FROM lines a
+        WHERE a.type = 'ACTIVATE_VERSION' AND a.version IS DISTINCT FROM newest.version), 0)
+"""
+
+
+@pytest.mark.parametrize("activations", [False, True], ids=["plain", "activated"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_duckdb_says_the_same(world: World, kind: str, activations: bool) -> None:
+    """Of the same files, with nothing but SQL: deletions, compound keys, ACTIVATE_VERSION."""
+    duckdb = pytest.importorskip("duckdb")
+    chance = random.Random(kind)
+    for base in (0, 100):
+        messages: list[Message] = []
+        for n in range(base, base + 100):
+            record = row(chance.randint(1, 30), n, chance.choice("ab"))
+            if chance.random() < 0.2:
+                record[DELETED] = "2026-02-01T00:00:00Z"
+            messages.append((record, chance.choice([1, 2, 2, 2])))
+            if activations and n in (60, 70, 150):
+                messages.append(1 if n == 60 else 2)
+        world.sync((schema_of(kind), messages), block_rows=17)
+    snapshot = world.table.snapshot()
+    files = dict.fromkeys(str(world.folder / snapshot.table.data(b.file)) for b in snapshot.blocks)
+    key = {"keyed": "record.id", "compound": "record.id, record.part", "keyless": "place"}[kind]
+    theirs = duckdb.sql(DUCKDB.format(files=list(files), key=key)).fetchall()
+    ours = list(query(world.spark, world.lake, "SELECT id, part, n FROM tap.s").rows())
+    assert sorted(ours) == sorted(theirs)
+    assert 5 < len(ours) < 180
+    world.check()

@@ -122,6 +122,20 @@ def test_one_error_and_nothing_partial(
     assert leftovers(lake) == []
 
 
+@pytest.mark.parametrize("validate", [True, False])
+def test_a_schema_of_any_depth_is_taken_or_refused_in_words(tmp_path: Path, validate: bool) -> None:
+    refused = 0
+    for depth in (100, *range(900, 1001, 10)):
+        nested = b'{"items":' * depth + b"{}" + b"}" * depth
+        line = b'{"type":"SCHEMA","stream":"c","schema":{"properties":{"a":%s}}}' % nested
+        try:
+            run(tmp_path / str(depth), [line, record("c", {"a": 1})], validate_records=validate)
+        except InputError as error:
+            assert "line 1" in str(error)
+            refused += 1
+    assert 0 < refused < 12
+
+
 def test_what_was_committed_before_stays_with_its_state(tmp_path: Path) -> None:
     lines = [*GOOD, state(1), record("a", {"id": 2}), state(2), record("a", {"no": 1}), state(3)]
     with pytest.raises(MissingKeyPropertiesError, match="line 8"):
