@@ -64,11 +64,13 @@ def test_a_damaged_row_freezes_nothing(spark: SparkSession, lake: Lake) -> None:
 
 def test_labels(lake: Lake, head: Snapshot) -> None:
     commit_plan(lake, head, label="one")
-    for label in ("", " x", "12", "a\nb", "x" * 101):
+    for label in ("", " x", "12", "@1", "a\nb", "x" * 101):
         with pytest.raises(UsageError, match="label"):
             plans.plan(head, label=label)
+    later = lake.find("tap.s")[0].snapshot()
     with pytest.raises(UsageError, match="version 1 of tap.s has the label 'one' already"):
-        plans.plan(head, label="one")
+        plans.plan(later, label="one")
+    assert plans.plan(head, label="one").label == "one", "a snapshot does not move"
     assert commit_plan(lake, head, label="1a").number == 2
 
 
