@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -72,18 +71,6 @@ def _add_column(table: Table, heading: str) -> None:
         overflow="fold" if folds else "ellipsis",
         no_wrap=not folds,
     )
-
-
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show that something long goes on: on stderr, and only on a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(what):
-        yield
 
 
 def size(count: int) -> str:

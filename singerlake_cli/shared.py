@@ -10,6 +10,7 @@ import click
 
 from singerlake.errors import UsageError
 from singerlake.lake import Lake
+from singerlake_cli.working import follow
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -59,6 +60,8 @@ def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:
         if not separator or not key:
             raise UsageError(f"--conf {text!r} is not KEY=VALUE")
         settings[key] = value
-    from singerlake.spark.session import session
+    from singerlake.spark.session import running_tasks, session
 
-    return session(master, settings)
+    spark = session(master, settings)
+    follow(lambda: running_tasks(spark))
+    return spark

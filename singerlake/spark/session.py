@@ -77,6 +77,16 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     return spark
 
 
+def running_tasks(spark: SparkSession) -> tuple[int, int]:
+    """Tasks done, and tasks in all, of the stages that are running now."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    done: int = sum(stage.numCompletedTasks for stage in known)
+    total: int = sum(stage.numTasks for stage in known)
+    return done, total
+
+
 def cores(spark: SparkSession) -> int:
     """Tasks that run at the same time, as far as the driver knows."""
     return max(1, spark.sparkContext.defaultParallelism)

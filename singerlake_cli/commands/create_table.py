@@ -6,6 +6,7 @@ import click
 
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.working import working
 
 
 @click.command("create-table")
@@ -40,7 +41,7 @@ def command(
     lake = shared.lake()
     from singerlake.spark.create import create
 
-    with output.working(f"making {table}"):
+    with working(f"making {table}"):
         made = create(start_spark(master, conf), lake, table, sql, keys=keys)
     if shared.json:
         output.print_json(

@@ -8,6 +8,7 @@ from msgspec import structs
 from singerlake.errors import UsageError
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.working import working
 
 
 @click.command("freeze")
@@ -47,7 +48,7 @@ def command(
     found.snapshot().summary(at) if at is not None else None
     from singerlake.spark.freeze import freeze
 
-    with output.working(f"freezing {ref.table}"):
+    with working(f"freezing {ref.table}"):
         version = freeze(start_spark(master, conf), found, at=at, label=label, comment=comment)
     if shared.json:
         output.print_json(structs.asdict(version))

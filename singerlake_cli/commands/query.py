@@ -10,6 +10,7 @@ import click
 from singerlake.errors import UsageError
 from singerlake_cli import output, results
 from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.spark.answer import Answer
@@ -66,13 +67,14 @@ def command(
     wanted = _etags(etags)
     from singerlake.spark.query import query
 
-    with output.working("asking"):
+    with working("asking"):
         spark = start_spark(master, conf)
         answer = query(spark, lake, sql, provenance=provenance, etags=wanted)
-        if form == "table" and not shared.json and to is None:
-            headings, rows, more = results.first_rows(answer)
-            _print_table(answer, headings, rows, more=more)
-            return
+        for_people = form == "table" and not shared.json and to is None
+        first = results.first_rows(answer) if for_people else None
+    if first is not None:
+        _print_table(answer, *first)
+        return
     if form == "parquet" and to is not None:
         results.write_parquet(answer, to)
     elif shared.json:
@@ -84,7 +86,7 @@ def command(
 
 
 def _print_table(
-    answer: Answer, headings: list[str], rows: list[list[str | None]], *, more: bool
+    answer: Answer, headings: list[str], rows: list[list[str | None]], more: bool
 ) -> None:
     note = "; ".join(_read(answer))
     if more:

@@ -10,6 +10,7 @@ from singerlake.errors import UsageError
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.working import working
 
 
 @click.command("revert")
@@ -46,7 +47,7 @@ def command(
     to = _target(found.snapshot(), version, to_transaction, to_time)
     from singerlake.spark.revert import revert
 
-    with output.working(f"reverting {ref.table}"):
+    with working(f"reverting {ref.table}"):
         done = revert(start_spark(master, conf), found, to, dry_run=dry_run)
     if shared.json:
         output.print_json(asdict(done))

@@ -10,6 +10,7 @@ import click
 from singerlake.errors import NotFoundError, UsageError
 from singerlake_cli import output, results
 from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.spark.history import RowVersion
@@ -54,7 +55,7 @@ def command(
     key = _key(keys, snapshot.schema.key_properties)
     from singerlake.spark.history import row_history
 
-    with output.working("looking through the blocks"):
+    with working("looking through the blocks"):
         versions = row_history(start_spark(master, conf), found, snapshot, key)
     if not history:
         versions = [_as_of(versions, row_version, f"{ref} {' '.join(keys)}")]

@@ -11,6 +11,7 @@ from singerlake.errors import DamagedError, SingerlakeError, UsageError
 from singerlake.maintenance.verify import Report
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.working import working
 
 
 @click.command("verify")
@@ -58,7 +59,7 @@ def command(
     failures: list[SingerlakeError] = []
     for table, named in chosen:
         try:
-            with output.working(f"verifying {table.name}"):
+            with working(f"verifying {table.name}"):
                 report = verify(spark, table, named)
         except SingerlakeError as error:
             if not every:
