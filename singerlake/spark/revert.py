@@ -41,6 +41,7 @@ from singerlake.transactions.writer import (
 logger = logging.getLogger(__name__)
 WRITE_BYTES = 128 << 20
 """Inflated bytes that one task writes again, about."""
+MOST_RANGES = 200
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,9 @@ class _Job:
             f"old.{ORDINAL}"
         ).eqNullSafe(F.col(f"now.{ORDINAL}"))
         same_values = _all(F.col(f"old.{c}").eqNullSafe(F.col(f"now.{c}")) for c in places)
+        # A row that came under another schema may hold columns that the old one does not
+        # show. Left where it is, they would be back as soon as the schema has them again.
+        same_values &= ~_within(F.col(f"now.{BLOCK}"), self._under_other_schemas())
         came = F.col(f"old.{BLOCK}").isNull()
         went = F.col(f"now.{BLOCK}").isNull()
         return (
@@ -160,6 +164,20 @@ class _Job:
                 came.alias("gone"),
             )
         )
+
+    def _under_other_schemas(self) -> list[tuple[int, int]]:
+        """Ranges of blocks since the old state that were written under another schema."""
+        head, to = self._wanted.head, self._wanted.to
+        ranges: list[tuple[int, int]] = []
+        for block in head.blocks_after(to.head):
+            if block.schema_hash == to.schema_hash:
+                continue
+            if ranges and ranges[-1][1] == block.number - 1:
+                ranges[-1] = (ranges[-1][0], block.number)
+            else:
+                ranges.append((block.number, block.number))
+        # Too many make too large an expression; more rows than needed do no harm.
+        return ranges if len(ranges) <= MOST_RANGES else [(ranges[0][0], ranges[-1][1])]
 
     def _everything(self) -> DataFrame:
         old = index.read_inside(self._spark, self._old)
@@ -247,6 +265,13 @@ class _Job:
     def _withdraw(self, blocks: list[Block]) -> None:
         for file in {block.file for block in blocks}:
             self._table.store.delete(self._wanted.head.table.data(file))
+
+
+def _within(column: Column, ranges: list[tuple[int, int]]) -> Column:
+    found = F.lit(False)
+    for first, last in ranges:
+        found |= column.between(first, last)
+    return F.coalesce(found, F.lit(False))
 
 
 def _all(conditions: object) -> Column:

@@ -483,8 +483,9 @@ class World:
             assert texts == self.model.texts(at), f"index at {at}"
 
     def _asked(self, wanted: dict[str, int]) -> dict[str, list[str]]:
+        options = "map('ignoreNullFields', 'false')"
         sql = " UNION ALL ".join(
-            f"SELECT {number} AS place, to_json(struct(t.*)) AS row FROM {name} AS t"
+            f"SELECT {number} AS place, to_json(struct(t.*), {options}) AS row FROM {name} AS t"
             for number, name in enumerate(wanted)
         )
         answer = query(self.spark, self.lake, sql)
@@ -492,7 +493,9 @@ class World:
         names = list(wanted)
         found: dict[str, list[str]] = {name: [] for name in names}
         for place, text in answer.rows():
-            found[names[place]].append(row_text(json.loads(text)))
+            values = json.loads(text)
+            assert set(values) == set(self.model.schema(wanted[names[place]]).columns)
+            found[names[place]].append(row_text(values))
         return {name: sorted(texts) for name, texts in found.items()}
 
 

@@ -316,7 +316,10 @@ def test_back_to_where_later_rows_cannot_be_read(world: World) -> None:
     world.sync((plain, [row(5), row(2, 7)]))
     world.check()
     world.revert(second.transaction)
-    world.sync((named, [row(6, "six"), 1]))
+    world.sync((named, [1, row(6, "six", x=2)]))
+    world.sync((schema_of("keyed", n="string", y="integer"), []))
+    world.query("tap.s", world.model.head)  # by an index of its own, for its schema is another
+    world.revert(world.model.head - 1)
     world.check()
     world.check_end()
 
