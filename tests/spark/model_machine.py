@@ -152,6 +152,12 @@ def fold(events: Iterable[Event], schema: Schema) -> list[Row]:
     return rows
 
 
+def newest(events: Iterable[Event], schema: Schema) -> list[Row]:
+    """The last RECORD of each key."""
+    rows = {key_of(event, schema): event for event in events if isinstance(event, Row)}
+    return list(rows.values())
+
+
 def texts_of(rows: Iterable[Row], schema: Schema) -> list[str]:
     """The rows of a state in a form that can be compared: in no order, none left out."""
     return sorted(row_text(row.values(schema)) for row in rows)
@@ -211,10 +217,14 @@ class Model:
             return Difference([*both, *again], len(old), 0, 0)
         now = {key_of(row, schema): row for row in fold(self.events(self.head), schema)}
         before = {key_of(row, schema): row for row in old}
+        # Sent again under another schema: its hidden columns must not come back later.
+        other = {key_of(row, schema) for row in newest(since, schema) if row.schema != schema}
         put_back: list[Event] = [
             row
             for key, row in before.items()
-            if key not in now or row_text(now[key].values(schema)) != row_text(row.values(schema))
+            if key not in now
+            or key in other
+            or row_text(now[key].values(schema)) != row_text(row.values(schema))
         ]
         deleted: list[Event] = [
             row._replace(record={**row.record, DELETED: "now"})

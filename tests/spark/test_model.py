@@ -286,7 +286,7 @@ def test_back_and_forth(world: World, kind: str) -> None:
     world.sync((more, [(row(5, 1), 1), row(12), (row(1, 3), 1)]))
     second = world.freeze()
     world.check()
-    world.revert(first.transaction)  # 1 and 4 come back; 10, 11 and 12 go; 5 and 6 are the same
+    world.revert(first.transaction)  # 1, 4, 5 and 6 come back; 10, 11 and 12 go
     world.check()
     world.read_downstream()
     world.drop_index(second.transaction)
