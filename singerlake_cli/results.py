@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from singerlake.errors import StoreError
+from singerlake.errors import InvalidQueryError, StoreError
 from singerlake.format import times
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def write_parquet(answer: Answer, to: Path) -> None:
     """Stream all rows into one Parquet file."""
     import pyarrow.parquet as pq
 
+    _check_unique(answer.columns)
     try:
         batches = answer.batches()
         first = next(batches)
@@ -68,6 +69,15 @@ def write_parquet(answer: Answer, to: Path) -> None:
         raise StoreError(f"cannot write {to}: {error.strerror}") from error
 
 
+def _check_unique(columns: list[str]) -> None:
+    """Where a row's values are found by name, two of one name would be one."""
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    if twice:
+        raise InvalidQueryError(
+            f"the answer has two columns named {twice[0]!r}: give one another name with AS"
+        )
+
+
 def write(answer: Answer, form: str, to: Path | None) -> None:
     """Stream all rows as csv, tsv or jsonl; null is an empty cell."""
     with _opened(to) as out:
@@ -77,6 +87,7 @@ def write(answer: Answer, form: str, to: Path | None) -> None:
 def _write(answer: Answer, form: str, out: IO[str]) -> None:
     columns = answer.columns
     if form == "jsonl":
+        _check_unique(columns)
         for row in _rows(answer):
             out.write(_json(dict(zip(columns, row, strict=True))) + "\n")
         return
@@ -130,7 +141,7 @@ def plain(value: Any) -> Any:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def text(value: Any) -> str | None:

@@ -81,7 +81,7 @@ def command(
         results.write_json(answer, to)
     else:
         results.write(answer, "csv" if form == "table" else form, to)
-    if not shared.json:
+    if answer.sources and not shared.json:
         click.echo("; ".join(_read(answer)), err=True)
 
 

@@ -96,6 +96,21 @@ def test_an_empty_answer_still_has_its_columns(shop: Lake, tmp_path: Path) -> No
     assert run(shop, "query", sql, "--format", "csv").stdout == "id,at\n"
 
 
+def test_two_columns_of_one_name_are_not_made_one(shop: Lake, tmp_path: Path) -> None:
+    sql = "select id, id from tap_shop.orders"
+    for form in ("jsonl", "parquet"):
+        result = run(shop, "query", sql, "--format", form, "--to", str(tmp_path / "x"))
+        assert result.exit_code == 2
+        assert "two columns named 'id'" in result.stderr
+    assert run(shop, "query", sql, "--format", "csv").stdout.startswith("id,id\n")
+
+
+def test_values_that_json_has_no_word_for(shop: Lake) -> None:
+    result = run(shop, "query", "select X'41' as b, map('a', 1) as m", "--format", "jsonl")
+    assert json.loads(result.stdout) == {"b": "QQ==", "m": {"a": 1}}
+    assert result.stderr == ""
+
+
 def test_provenance(shop: Lake) -> None:
     sql = "select _row_id, _row_version, name from tap_shop.orders order by id"
     rows = run_json(shop, "query", sql, "--provenance")["rows"]
