@@ -66,23 +66,32 @@ def read_snapshot(store: Store, table: TableName) -> Snapshot | None:
     Raises:
         DamagedError: The log has a gap, or an entry cannot be read.
     """
-    snapshot = read_checkpoint(store, table) or Snapshot(table)
-    snapshot = snapshot.applied(entries(store, table, snapshot.head))
-    if snapshot.head:
+    checkpoint = read_checkpoint(store, table)
+    start = checkpoint or Snapshot(table)
+    snapshot = start.applied(entries(store, table, start.head))
+    if checkpoint is None:
+        snapshot = _checked_for_gaps(store, snapshot)
+    return snapshot if snapshot.head else None
+
+
+def _checked_for_gaps(store: Store, snapshot: Snapshot) -> Snapshot:
+    """Without a manifest, one listing tells the log's end from a hole in it."""
+    table = snapshot.table
+    listed = (names.transaction_number(item.key) for item in store.list(table.log))
+    last = max((number for number in listed if number is not None), default=0)
+    snapshot = refresh(store, snapshot)  # what was committed since it was read
+    if last <= snapshot.head:
         return snapshot
-    if later := _first_number(store, table):
-        raise DamagedError(
-            f"the log of {table} begins with transaction {later} and there is no manifest: "
-            f"make what can be made again with: singerlake rebuild {table}"
-        )
-    return None
+    cure = (
+        "bring the missing entry back from a backup"
+        if snapshot.head
+        else f"make what can be made again with: singerlake rebuild {table}"
+    )
+    raise DamagedError(
+        f"the log of {table} lacks transaction {snapshot.head + 1}, and goes on to {last}: {cure}"
+    )
 
 
 def refresh(store: Store, snapshot: Snapshot) -> Snapshot:
     """The table's head, by what was committed since a snapshot was read."""
     return snapshot.applied(entries(store, snapshot.table, snapshot.head))
-
-
-def _first_number(store: Store, table: TableName) -> int | None:
-    numbers = (names.transaction_number(listed.key) for listed in store.list(table.log))
-    return min((n for n in numbers if n is not None), default=None)
