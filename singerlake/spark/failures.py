@@ -26,6 +26,7 @@ _REFUSED_VALUE = re.compile(
     r"NumberFormat|Runtime|UnsupportedOperation)Exception: (\[[A-Z0-9_.]+\] .+)"
 )
 _FILE_GONE = "[FAILED_READ_FILE."
+_CHECKSUM = "could not verify page integrity"
 
 
 @contextmanager
@@ -50,7 +51,7 @@ def translated(error: Exception) -> SingerlakeError:
     for name, said in reversed(raised):
         if name in _OURS:
             return _OURS[name](said)
-    if _FILE_GONE in text:
+    if _FILE_GONE in text or _CHECKSUM in text:
         return DamagedError(
             "a file of an index is damaged, or was deleted while it was read; an index is only "
             "a cache: delete the folder index/ of the lake and run it again"

@@ -103,6 +103,8 @@ def read_inside(spark: SparkSession, index: Index) -> DataFrame:
         ]
         # Days of our calendar, also those before 1582.
         reader = spark.read.schema(T.StructType(fields)).option("datetimeRebaseMode", "CORRECTED")
+        # A flipped bit in a cache must be an error, not another answer.
+        reader = reader.option("parquet.page.verify-checksum.enabled", "true")
         return reader.parquet(*paths).toDF(*schema.names)
     part_reader = PartReader(store, index.keys)
     return spark.range(len(files), numPartitions=len(files)).mapInArrow(part_reader, schema)

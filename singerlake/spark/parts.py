@@ -71,7 +71,9 @@ class PartWriter:
         rows = 0
         with (
             io.BufferedWriter(_Sink(staged), BUFFER_BYTES) as sink,
-            pq.ParquetWriter(sink, self.schema, compression="zstd") as writer,
+            pq.ParquetWriter(
+                sink, self.schema, compression="zstd", write_page_checksum=True
+            ) as writer,
         ):
             for table in _grouped(self._named(first), (self._named(batch) for batch in rest)):
                 writer.write_table(table, row_group_size=ROW_GROUP)
@@ -121,7 +123,7 @@ class PartReader:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 data = self.store.get(self.keys[number]).data
-                file = pq.ParquetFile(pa.BufferReader(data))
+                file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
                 own = file.schema_arrow.names[: -len(PROVENANCE)]
                 names = [f"c{place}" for place in range(len(own))]
                 for part in file.iter_batches(BATCH_ROWS):

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from singerlake.errors import SingerlakeError
 from singerlake.format import metadata
 from singerlake.format.names import INDEX_MARKER as MARKER
 from singerlake.lake import Lake, Table
 from singerlake.spark import index
+from singerlake.spark.failures import plain_errors
 from singerlake.spark.index import Index
 from singerlake.storage.local import LocalStore
 from tests.build import commit_rows
@@ -223,3 +225,22 @@ def test_the_marker_is_that_of_the_format(spark: SparkSession, lake: Lake) -> No
     assert marker == built.marker
     assert (marker.transaction, marker.rows) == (1, 5)
     assert marker.commit == table.snapshot().commit
+
+
+def test_a_flipped_byte_in_a_part_is_an_error_never_another_answer(
+    spark: SparkSession, lake: Lake
+) -> None:
+    numbers = [{"id": n, "x": f"value {n}"} for n in range(2000)]
+    commit_rows(
+        lake, "tap.flip", {"id": {"type": "integer"}, "x": {"type": "string"}}, ["id"], numbers
+    )
+    table = lake.find("tap.flip")[0]
+    built = index.ensure(spark, table, table.snapshot())
+    (path,) = [Path(lake.store.uri, key) for key in built.keys]
+    good = path.read_bytes()
+    for place in range(100, len(good) - 4000, len(good) // 12):
+        bad = bytearray(good)
+        bad[place] ^= 0x10
+        path.write_bytes(bytes(bad))
+        with pytest.raises(SingerlakeError), plain_errors():
+            index.read(spark, built).collect()
