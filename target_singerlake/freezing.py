@@ -15,9 +15,9 @@ def check_possible() -> None:
     Raises:
         RuntimeMissingError: There is no Java that it runs on.
     """
-    from singerlake.spark.session import check_java
+    from singerlake.spark import java
 
-    check_java()
+    java.find()
 
 
 def freeze_tables(lake: Lake, tables: Iterable[TableName], logger: logging.Logger) -> None:

@@ -3,6 +3,10 @@
 A member's gzip header carries an extra field ``SL`` with the member's length, its number of
 rows and the time it was written, so that a file can be walked from block to block without
 inflating anything, and put in order again should the log be lost. Any gzip reader skips it.
+
+A block that a vacuum put together from several has a second one, ``SR``: its number, and when
+each block that it replaces was made. By that a lost log can be made again although the old
+blocks may still be there.
 """
 
 from __future__ import annotations
@@ -29,6 +33,10 @@ HEADER_BYTES = _HEADER.size
 _MAGIC = b"\x1f\x8b\x08\x04"
 _ID = b"SL"
 _PAYLOAD = 20
+_ORIGIN = struct.Struct("<2sHQ")
+_ORIGIN_ID = b"SR"
+MAX_REPLACED = 4096
+"""Blocks that one block may replace: gzip's extra field holds 64 KiB."""
 
 
 @dataclass(frozen=True)
@@ -39,26 +47,47 @@ class Header:
         length: Bytes of the whole member, header and trailer included.
         rows: RECORD lines in it.
         written: When it was made, in microseconds since 1970, never falling in one writer.
+        rewritten: Whether it was put together from others; see :func:`origin`.
     """
 
     length: int
     rows: int
     written: int
+    rewritten: bool = False
 
 
-def encode(text: bytes, rows: int, written: int) -> bytes:
+@dataclass(frozen=True)
+class Origin:
+    """What a block says that was put together from others.
+
+    Attributes:
+        number: Its number.
+        replaced: When each block that it replaces was made.
+    """
+
+    number: int
+    replaced: tuple[int, ...]
+
+
+def encode(text: bytes, rows: int, written: int, origin: Origin | None = None) -> bytes:
     """Make a block.
 
     Args:
         text: A SCHEMA line, then RECORD and ACTIVATE_VERSION lines, each ended by a newline.
         rows: How many of them are RECORD lines.
         written: Microseconds since 1970.
+        origin: For a block put together from others.
     """
     body = isal_zlib.compress(text, LEVEL, -15)
-    length = HEADER_BYTES + len(body) + _TRAILER.size
-    header = _HEADER.pack(_MAGIC, 0, 0, 255, 4 + _PAYLOAD, _ID, _PAYLOAD, length, rows, written)
+    second = b""
+    if origin is not None:
+        stamps = struct.pack(f"<{len(origin.replaced)}Q", *origin.replaced)
+        second = _ORIGIN.pack(_ORIGIN_ID, 8 + len(stamps), origin.number) + stamps
+    extra = 4 + _PAYLOAD + len(second)
+    length = HEADER_BYTES + len(second) + len(body) + _TRAILER.size
+    header = _HEADER.pack(_MAGIC, 0, 0, 255, extra, _ID, _PAYLOAD, length, rows, written)
     trailer = _TRAILER.pack(isal_zlib.crc32(text), len(text) & 0xFFFFFFFF)
-    return b"".join((header, body, trailer))
+    return b"".join((header, second, body, trailer))
 
 
 def header(data: bytes, where: str) -> Header:
@@ -73,8 +102,26 @@ def header(data: bytes, where: str) -> Header:
     """
     if len(data) >= HEADER_BYTES:
         magic, *_, extra, name, payload, length, rows, written = _HEADER.unpack_from(data)
-        if (magic, extra, name, payload) == (_MAGIC, 4 + _PAYLOAD, _ID, _PAYLOAD):
-            return Header(length, rows, written)
+        if (magic, name, payload) == (_MAGIC, _ID, _PAYLOAD) and extra >= 4 + _PAYLOAD:
+            return Header(length, rows, written, extra > 4 + _PAYLOAD)
+    raise DamagedError(f"{where} does not begin with a Singerlake block")
+
+
+def origin(data: bytes, where: str) -> Origin | None:
+    """What a whole block says of the blocks it was put together from; None for any other.
+
+    Raises:
+        DamagedError: Its header is altered.
+    """
+    if not header(data, where).rewritten:
+        return None
+    end = HEADER_BYTES - 4 - _PAYLOAD + int.from_bytes(data[10:12], "little")
+    field = data[HEADER_BYTES:end]
+    if len(field) >= _ORIGIN.size:
+        name, payload, number = _ORIGIN.unpack_from(field)
+        count, rest = divmod(len(field) - _ORIGIN.size, 8)
+        if (name, payload, rest) == (_ORIGIN_ID, len(field) - 4, 0):
+            return Origin(number, struct.unpack_from(f"<{count}Q", field, _ORIGIN.size))
     raise DamagedError(f"{where} does not begin with a Singerlake block")
 
 

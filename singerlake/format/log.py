@@ -9,6 +9,10 @@ import msgspec
 from singerlake import FORMAT
 from singerlake.errors import DamagedError, NewerFormatError
 
+COMBINE, DROP_HISTORY = "combine", "drop-history"
+MOVING = (COMBINE, DROP_HISTORY)
+"""Operations after which blocks lie elsewhere, or are no more."""
+
 
 class SchemaEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """A schema under its hash: what a SCHEMA message said of the stream."""
@@ -31,6 +35,10 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True):
         last: The same of the last record.
         activations: ACTIVATE_VERSION messages: how many rows of the block come before it,
             and the version it names.
+        first_version: 0 for a block as it was written: its number is the version of all its
+            rows. A block that a vacuum put together from what it kept of several has the
+            number of the last of them, each line says its own version and place, and this is
+            the lowest number that went into it.
     """
 
     number: int
@@ -42,6 +50,12 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True):
     first: str = ""
     last: str = ""
     activations: list[tuple[int, int]] = []
+    first_version: int = 0
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether its lines say where they came from; see ``format/rewritten.py``."""
+        return self.first_version > 0
 
     @property
     def schema_hash(self) -> str:
@@ -93,6 +107,13 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         version: The table version it makes (``freeze``).
         metadata: What the user said of it.
         metrics: Counts and durations.
+        moved: Blocks that lie elsewhere from now on, each with the number that it had.
+        removed: Ranges of block numbers, ends included, that are no more.
+        floor: The history floor: of earlier transactions only frozen ones can be read now.
+        deletes: Files that a vacuum is about to delete; no commit may name them any more.
+        deleted: Files that it did delete since the vacuum before.
+        last_block: The table's last block after it, where a rebuild wrote an entry whose
+            blocks no longer tell.
     """
 
     format: int
@@ -109,6 +130,12 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     version: FrozenVersion | None = None
     metadata: dict[str, Any] = {}
     metrics: dict[str, int | float] = {}
+    moved: list[Block] = []
+    removed: list[tuple[int, int]] = []
+    floor: int = 0
+    deletes: list[str] = []
+    deleted: list[str] = []
+    last_block: int = 0
 
     @property
     def rows(self) -> int:

@@ -40,6 +40,7 @@ class BlockRow(msgspec.Struct, frozen=True, array_like=True):
     first: str
     last: str
     activations: list[tuple[int, int]] = []
+    first_version: int = 0
 
 
 class FileEntry(msgspec.Struct, frozen=True):
@@ -49,12 +50,28 @@ class FileEntry(msgspec.Struct, frozen=True):
     blocks: list[BlockRow]
 
 
+class DroppedFile(msgspec.Struct, frozen=True):
+    """A data file that the log named once and names no more; it waits to be deleted.
+
+    Attributes:
+        path: ``<hash>/<name>`` within the table's folder.
+        transaction: The one that dropped it.
+        time: When, ISO 8601 in UTC.
+    """
+
+    path: str
+    transaction: int
+    time: str
+
+
 class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The log folded up to one transaction (a checkpoint).
 
     Attributes:
         versions: Schema hashes in order of appearance: ``{"<hash>": "v1", …}``.
         transaction: The transaction it is folded up to.
+        floor: The history floor; 0 where no history was ever dropped.
+        dropped: Files that wait to be deleted.
     """
 
     format: int
@@ -66,6 +83,8 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
     transactions: list[TransactionSummary] = []
     table_versions: list[FrozenVersion] = []
     files: list[FileEntry] = []
+    floor: int = 0
+    dropped: list[DroppedFile] = []
 
 
 class TapEntry(msgspec.Struct, omit_defaults=True):
@@ -108,6 +127,22 @@ class Lock(msgspec.Struct, kw_only=True, rename={"writer_id": "writer-id"}):
     """``singerlake.lock``, as the layout's first publication has it."""
 
     writer_id: str
+    acquired: str
+    refreshed: str
+
+
+class Lease(msgspec.Struct, kw_only=True, rename={"reader_id": "reader-id"}):
+    """A reader's lease, like a lock: what vacuum must leave until it ends.
+
+    Attributes:
+        reader_id: Who reads.
+        transaction: What was referenced after this transaction, or later, may be read.
+        acquired: When it was taken.
+        refreshed: When it was last said to live.
+    """
+
+    reader_id: str
+    transaction: int
     acquired: str
     refreshed: str
 
@@ -156,16 +191,26 @@ def group_by_file(blocks: list[Block]) -> list[FileEntry]:
     """The manifest's form of a list of blocks, files in order of first appearance."""
     files: dict[str, list[BlockRow]] = {}
     for b in blocks:
-        files.setdefault(b.file, []).append(
-            BlockRow(b.number, b.offset, b.length, b.rows, b.bytes, b.first, b.last, b.activations)
-        )
+        row = (b.number, b.offset, b.length, b.rows, b.bytes, b.first, b.last, b.activations)
+        files.setdefault(b.file, []).append(BlockRow(*row, b.first_version))
     return [FileEntry(path, rows) for path, rows in files.items()]
 
 
 def ungroup(files: list[FileEntry]) -> list[Block]:
     """Undo :func:`group_by_file`; blocks come in order of number."""
     blocks = [
-        Block(r.number, f.path, r.offset, r.length, r.rows, r.bytes, r.first, r.last, r.activations)
+        Block(
+            number=r.number,
+            file=f.path,
+            offset=r.offset,
+            length=r.length,
+            rows=r.rows,
+            bytes=r.bytes,
+            first=r.first,
+            last=r.last,
+            activations=r.activations,
+            first_version=r.first_version,
+        )
         for f in files
         for r in f.blocks
     ]

@@ -122,9 +122,28 @@ class TableName:
         """Key of the lock of one schema's folder."""
         return f"{self.folder}{schema}/singerlake.lock"
 
+    @property
+    def vacuum_lock(self) -> str:
+        """Key of the lock that keeps vacuums of the table apart."""
+        return f"{self.folder}vacuum.lock"
+
+    @property
+    def leases(self) -> str:
+        """Key prefix of the readers' leases."""
+        return f"{self.folder}leases/"
+
+    def lease(self, reader_id: str) -> str:
+        """Key of one reader's lease."""
+        return f"{self.leases}{encode(reader_id)}.json"
+
+    @property
+    def indexes(self) -> str:
+        """Key prefix of all the table's indexes."""
+        return f"index/{encode(self.tap)}/{encode(self.stream)}/"
+
     def index(self, transaction: int) -> str:
         """Key prefix of the index of one transaction."""
-        return f"index/{encode(self.tap)}/{encode(self.stream)}/{transaction}/"
+        return f"{self.indexes}{transaction}/"
 
     def file_base(self, first: str, last: str) -> str:
         """Name of a data file without suffix; ``first`` and ``last`` are compact times."""

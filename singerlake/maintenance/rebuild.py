@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 
 from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, NotFoundError
 from singerlake.format import names
-from singerlake.format.log import Entry, SchemaEntry, encode_entry
+from singerlake.format.log import MOVING, Block, Entry, SchemaEntry, encode_entry
 from singerlake.format.names import TableName
 from singerlake.maintenance import scan
 from singerlake.storage.base import KeyExistsError, Store
@@ -86,11 +87,15 @@ def entries_of(checkpoint: Snapshot) -> list[Entry]:
     found: list[Entry] = []
     seen: set[str] = set()
     frozen = iter(checkpoint.frozen)
-    start = 0
+    start = last = 0
     for summary in checkpoint.transactions:
         end = bisect_right(checkpoint.blocks, summary.last_block, key=lambda b: b.number)
         blocks = checkpoint.blocks[start:end]
-        start = end
+        whole = len(blocks) == summary.last_block - last
+        start, last = end, summary.last_block
+        # What a vacuum moved is where the checkpoint has it, whichever entries are lost.
+        moves = summary.operation in MOVING
+        moved = checkpoint.blocks[:end] if moves else []
         used = [b.schema_hash for b in blocks] + [summary.schema_hash]
         new: dict[str, SchemaEntry] = {
             h: checkpoint.schema_of(h) for h in dict.fromkeys(used) if h and h not in seen
@@ -110,9 +115,19 @@ def entries_of(checkpoint: Snapshot) -> list[Entry]:
                 schemas=new,
                 blocks=blocks,
                 version=next(frozen, None) if summary.operation == "freeze" else None,
+                last_block=0 if whole else summary.last_block,
+                moved=moved,
+                removed=_gaps(moved, summary.last_block) if moves else [],
+                floor=checkpoint.floor if moves else 0,
             )
         )
     return found
+
+
+def _gaps(blocks: list[Block], last: int) -> list[tuple[int, int]]:
+    """The ranges of numbers up to the last that no block has."""
+    numbers = [0, *(block.number for block in blocks), last + 1]
+    return [(a + 1, b - 1) for a, b in pairwise(numbers) if b - a > 1]
 
 
 def _adopt(store: Store, table: TableName, present: list[int], *, include_locked: bool) -> int:

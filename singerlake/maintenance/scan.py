@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from singerlake import FORMAT
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
-from singerlake.format import times
+from singerlake.format import rewritten, times
 from singerlake.format.log import UNREADABLE, Block, Entry, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
@@ -22,6 +24,7 @@ from singerlake.transactions.snapshot import Snapshot
 logger = logging.getLogger(__name__)
 MAX_BLOCK_BYTES = 1 << 31
 """No writer makes a block that inflates to more; a header that says so is forged."""
+_TRAILER_BYTES = 8
 
 
 class _Line(msgspec.Struct, tag_field="type"):
@@ -36,6 +39,8 @@ class _SchemaLine(_Line, tag="SCHEMA"):
 
 class _RecordLine(_Line, tag="RECORD"):
     time_extracted: str | None = None
+    row_version: int | None = None
+    row_ordinal: int | None = None
 
 
 class _ActivateLine(_Line, tag="ACTIVATE_VERSION"):
@@ -89,18 +94,24 @@ def adopting_entry(
     Raises:
         DamagedError: A file is not made of blocks.
     """
-    found: list[tuple[int, Block, SchemaEntry]] = []
+    everything: list[_Found] = []
     for listed in data_files(store, table, include_locked=include_locked):
-        found.extend(_blocks_of(store, listed, listed.key[len(table.folder) :]))
-    schemas = {block.schema_hash: schema for _, block, schema in found}
-    found = [item for item in found if (item[1].file, item[1].offset) not in known]
+        everything.extend(_blocks_of(store, listed, listed.key[len(table.folder) :]))
+    schemas = {item.block.schema_hash: item.schema for item in everything}
+    found = [
+        item
+        for item in _without_replaced(everything)
+        if (item.block.file, item.block.offset) not in known
+    ]
     if not found:
         return None
-    found.sort(key=lambda item: (item[0], item[1].file, item[1].offset))
-    blocks = [
-        msgspec.structs.replace(block, number=number)
-        for number, (_, block, _) in enumerate(found, start=1)
-    ]
+    found.sort(key=lambda item: (item.written, item.block.file, item.block.offset))
+    blocks: list[Block] = []
+    number = 0
+    for item in found:
+        # What a vacuum put together says where its rows were, so its number must stay above.
+        number = max(number + 1, item.block.number)
+        blocks.append(replace(item.block, number=number))
     return Entry(
         format=FORMAT,
         number=1,
@@ -112,10 +123,54 @@ def adopting_entry(
         schema_hash=blocks[-1].schema_hash,
         schemas=schemas,
         blocks=blocks,
+        last_block=number if number > len(blocks) else 0,
     )
 
 
-def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[tuple[int, Block, SchemaEntry]]:
+@dataclass(frozen=True)
+class _Found:
+    """A block in a file, as far as its own bytes tell.
+
+    Attributes:
+        written: When it was made.
+        identity: What no two blocks have in common but copies of one.
+        block: Its description; the number is 0 unless a vacuum put it together.
+        schema: What its SCHEMA line says.
+        replaced: When the blocks were made that it replaces.
+    """
+
+    written: int
+    identity: tuple[int, int, bytes]
+    block: Block
+    schema: SchemaEntry
+    replaced: tuple[int, ...]
+
+    def replaces(self, other: _Found) -> bool:
+        """Whether this block was put together from the other one and perhaps more.
+
+        One put together before says when the last of its own was made; the later one holds
+        all that it held, and may hold fewer rows.
+        """
+        return {*other.replaced} <= {*self.replaced} and (
+            (len(self.replaced), -self.block.rows) > (len(other.replaced), -other.block.rows)
+        )
+
+
+def _without_replaced(found: list[_Found]) -> list[_Found]:
+    """Each block once: vacuums leave what they copied or replaced until its time is over."""
+    by_replaced: dict[tuple[str, int], list[_Found]] = {}
+    for item in found:
+        for written in item.replaced:
+            by_replaced.setdefault((item.block.schema_hash, written), []).append(item)
+    kept: dict[tuple[int, int, bytes], _Found] = {}
+    for item in found:
+        others = by_replaced.get((item.block.schema_hash, item.written), [])
+        if not any(other.replaces(item) for other in others):
+            kept.setdefault(item.identity, item)
+    return list(kept.values())
+
+
+def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[_Found]:
     offset = 0
     while offset < listed.size:
         where = f"{listed.key} at byte {offset}"
@@ -129,14 +184,19 @@ def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[tuple[int, B
         if size > MAX_BLOCK_BYTES:
             raise DamagedError(f"{where} says that it inflates to {size} bytes")
         text = format_block.decode(data, size, where)
-        block, schema = _describe(text, where, file, offset, head)
-        yield head.written, block, schema
+        origin = format_block.origin(data, where)
+        number = origin.number if origin is not None else 0
+        shell = Block(number, file, offset, head.length, head.rows, len(text))
+        block, schema = _describe(text, where, shell, put_together=origin is not None)
+        identity = (head.written, head.length, data[-_TRAILER_BYTES:])
+        yield _Found(head.written, identity, block, schema, origin.replaced if origin else ())
         offset += head.length
 
 
 def _describe(
-    text: bytes, where: str, file: str, offset: int, head: format_block.Header
+    text: bytes, where: str, shell: Block, *, put_together: bool
 ) -> tuple[Block, SchemaEntry]:
+    """Fill in what the block's lines tell."""
     schema_line, rest = format_block.lines(text)
     try:
         schema = _LINES.decode(schema_line)
@@ -146,26 +206,33 @@ def _describe(
     if not isinstance(schema, _SchemaLine):
         raise DamagedError(f"{where} does not begin with a SCHEMA line")
     stamps: list[str | None] = []
-    activations: list[tuple[int, int]] = []
+    sequence: list[tuple[int, int] | int] = []
     for line in lines:
         if isinstance(line, _RecordLine):
+            place = (shell.number, len(stamps))
+            if put_together:
+                place = (line.row_version or 0, line.row_ordinal or 0)
+            sequence.append(place)
             stamps.append(line.time_extracted)
         elif isinstance(line, _ActivateLine):
-            activations.append((len(stamps), line.version))
+            sequence.append(line.version)
     entry = SchemaEntry(dict(schema.schema), list(schema.key_properties or []))
-    if schema_hash(entry.schema, entry.key_properties) != file.partition("/")[0]:
+    if schema_hash(entry.schema, entry.key_properties) != shell.schema_hash:
         raise DamagedError(f"{where} has a schema of another hash than its folder's name")
-    block = Block(
-        number=0,
-        file=file,
-        offset=offset,
-        length=head.length,
+    positions = [item for item in sequence if isinstance(item, tuple)]
+    block = replace(
+        shell,
         rows=len(stamps),
-        bytes=len(text),
         first=_iso(stamps[0]) if stamps else "",
         last=_iso(stamps[-1]) if stamps else "",
-        activations=activations,
+        activations=[
+            (least, version)
+            for least, _, version in rewritten.activation_places(sequence, shell.number)
+        ],
+        first_version=max(1, positions[0][0]) if put_together and positions else 0,
     )
+    if block.rewritten:
+        rewritten.check_positions(positions, block)
     return block, entry
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.format import block as format_block
+from singerlake.format import rewritten
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
@@ -26,6 +27,8 @@ class _SchemaLine(_Line, tag="SCHEMA"):
 
 class _RecordLine(_Line, tag="RECORD"):
     record: msgspec.Raw
+    row_version: int | None = None
+    row_ordinal: int | None = None
 
 
 class _ActivateLine(_Line, tag="ACTIVATE_VERSION"):
@@ -79,14 +82,42 @@ def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
     except (msgspec.DecodeError, SingerlakeError) as error:
         yield "a SCHEMA line, then RECORD and ACTIVATE_VERSION lines", str(error)
         return
-    rows = 0
-    activations: list[tuple[int, int]] = []
+    positions: list[tuple[int, int] | int] = []
+    rows: list[tuple[int, int]] = []
     for line in lines:
-        if isinstance(line, _RecordLine):
-            rows += 1
+        if isinstance(line, _ActivateLine):
+            positions.append(line.version)
         else:
-            activations.append((rows, line.version))
-    if rows != block.rows:
-        yield f"{block.rows} RECORD lines", f"{rows}"
-    if activations != block.activations:
-        yield f"the activations {block.activations}", f"{activations}"
+            rows.append(_position(line, block, len(rows)))
+            positions.append(rows[-1])
+    if len(rows) != block.rows:
+        yield f"{block.rows} RECORD lines", f"{len(rows)}"
+    elif block.rewritten:
+        try:
+            rewritten.check_positions(rows, block)
+        except DamagedError as error:
+            yield "lines that say where they came from", str(error)
+    activations = rewritten.activation_places(positions, block.number)
+    if not _agree(activations, block):
+        at = [(least, version) for least, _, version in activations]
+        yield f"the activations {block.activations}", f"{at}"
+
+
+def _position(line: _RecordLine, block: Block, place: int) -> tuple[int, int]:
+    if not block.rewritten:
+        return block.number, place
+    return line.row_version or 0, -1 if line.row_ordinal is None else line.row_ordinal
+
+
+def _agree(found: list[tuple[int, int | None, int]], block: Block) -> bool:
+    return len(found) == len(block.activations) and all(
+        version == wanted and _between(rows, least, most, block)
+        for (least, most, version), (rows, wanted) in zip(found, block.activations, strict=True)
+    )
+
+
+def _between(rows: int, least: int, most: int | None, block: Block) -> bool:
+    """A block as it was written has all its rows, so that its activations have one place."""
+    if not block.rewritten:
+        return rows == least
+    return least <= rows and (most is None or rows <= most)

@@ -246,8 +246,7 @@ class BlockReader:
         """One block, with columns named by place."""
         about = rows.BlockRows(
             where=f"block {block.number} of {self.table}",
-            number=block.number,
-            rows=block.rows,
+            block=block,
             source=self.sources[block.schema_hash],
             target=self.target,
         )

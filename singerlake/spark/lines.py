@@ -7,6 +7,7 @@ being written again, whatever the table's schema says today.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
-from singerlake.format import times
+from singerlake.format import rewritten, times
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.storage.base import Store
@@ -53,6 +54,17 @@ def record_lines(text: bytes, block: Block) -> list[bytes]:
     return lines
 
 
+def placed_lines(text: bytes, block: Block) -> dict[tuple[int, int], bytes]:
+    """A block's RECORD lines by the position of their rows."""
+    found = rewritten.positions(text, block)
+    return dict(zip(found, record_lines(text, block), strict=True))
+
+
+def block_of(blocks: list[Block], version: int) -> Block:
+    """The block that rows of a version lie in: a vacuum may have put theirs into a later one."""
+    return blocks[bisect_left(blocks, version, key=lambda block: block.number)]
+
+
 def with_version(line: bytes, version: int) -> bytes:
     """A RECORD line under another Singer version; all else as it was."""
     members = _MEMBERS.decode(line)
@@ -88,7 +100,7 @@ class LineWriter:
     Attributes:
         store: The lake's store.
         table: Whose rows.
-        blocks: The blocks that rows come from, by number.
+        blocks: The blocks that rows come from, in order of number.
         version: The Singer version to write rows under; None leaves them as they are.
         stamp: When deleted rows are said to have been deleted.
         block_rows: Rows in a block.
@@ -97,7 +109,7 @@ class LineWriter:
 
     store: Store
     table: TableName
-    blocks: dict[int, Block]
+    blocks: list[Block]
     version: int | None
     stamp: str
     block_rows: int
@@ -128,14 +140,14 @@ class LineWriter:
 
     def _piles(self, actions: Iterator[pa.RecordBatch]) -> Iterator[tuple[_Pile, str]]:
         piles: dict[str, _Pile] = {}
-        number, lines, schema_line = 0, [], b""
+        number, lines, schema_line = 0, {}, b""
         for batch in actions:
             rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
             for block_number, row, gone in rows:
-                block = self.blocks[block_number]
-                if block_number != number:
+                block = block_of(self.blocks, block_number)
+                if block.number != number:
                     text = read_block(self.store, self.table, block)
-                    number, lines = block_number, record_lines(text, block)
+                    number, lines = block.number, placed_lines(text, block)
                     schema_line = format_block.lines(text)[0]
                 pile = piles.get(block.schema_hash)
                 if pile is not None and pile.schema_line != schema_line:
@@ -144,7 +156,7 @@ class LineWriter:
                 if pile is None:
                     pile = _Pile(schema_line, origin=(block_number, row))
                     piles[block.schema_hash] = pile
-                self._pile_up(pile, lines[row], gone=gone)
+                self._pile_up(pile, lines[block_number, row], gone=gone)
                 if len(pile.lines) >= self.block_rows or pile.size >= BLOCK_BYTES:
                     yield piles.pop(block.schema_hash), block.schema_hash
         for schema_hash, pile in piles.items():

@@ -244,7 +244,7 @@ class _Job:
         writer = lines.LineWriter(
             store=self._table.store,
             table=head.table,
-            blocks={block.number: block for block in head.blocks},
+            blocks=head.blocks,
             version=version,
             stamp=times.iso(times.now()),
             block_rows=MAX_ROWS,

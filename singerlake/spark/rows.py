@@ -18,6 +18,8 @@ import pyarrow.json as pj
 
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
+from singerlake.format import rewritten
+from singerlake.format.log import Block
 from singerlake.spark import exact
 from singerlake.spark.casts import cast_columns
 from singerlake.spark.columns import TEXT, Columns, Kind, Type, arrow_type
@@ -47,15 +49,13 @@ class BlockRows:
 
     Attributes:
         where: What to call the block in an error.
-        number: Its number.
-        rows: RECORD lines the log says it has.
+        block: What the log says of it.
         source: All columns of the schema it was written under.
         target: The columns wanted, of the table's schema.
     """
 
     where: str
-    number: int
-    rows: int
+    block: Block
     source: Columns
     target: Columns
 
@@ -76,17 +76,25 @@ def read(text: bytes, about: BlockRows) -> pa.RecordBatch:
     source = tuple(column for column in about.source if column[0] in wanted)
     gathered = read_fast(lines, source) or exact.read(lines, source, about.where)
     count = len(gathered.versions)
-    if count != about.rows:
-        raise DamagedError(f"{about.where} has {count} rows where the log says {about.rows}")
+    if count != about.block.rows:
+        raise DamagedError(f"{about.where} has {count} rows where the log says {about.block.rows}")
     arrays = cast_columns(gathered.columns, source, about.target, count, about.where)
     fields = [pa.field(name, arrow_type(type_)) for name, type_ in about.target]
     arrays += [
-        pa.repeat(pa.scalar(about.number, pa.int64()), count),
-        pa.array(np.arange(count, dtype=np.int32)),
+        *_positions(text, about.block),
         gathered.versions,
         gathered.deleted,
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*fields, *PROVENANCE]))
+
+
+def _positions(text: bytes, block: Block) -> tuple[pa.Array, pa.Array]:
+    """The block that each row came in, and its place there."""
+    if not block.rewritten:
+        numbers = pa.repeat(pa.scalar(block.number, pa.int64()), block.rows)
+        return numbers, pa.array(np.arange(block.rows, dtype=np.int32))
+    found = np.array(rewritten.positions(text, block), dtype=np.int64).reshape(-1, 2)
+    return pa.array(found[:, 0]), pa.array(found[:, 1].astype(np.int32))
 
 
 def read_fast(lines: bytes, columns: Columns) -> Gathered | None:

@@ -8,10 +8,9 @@ import logging
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from singerlake.errors import RuntimeMissingError
+from singerlake.spark import java
 
-JAVA = 17
-"""The oldest Java that Spark 4 runs on."""
 LOG4J = Path(__file__).with_name("log4j2.properties")
 LOG_NAME = "spark.log"
 _GIB = 1 << 30
@@ -65,7 +63,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     if SparkContext._gateway is None:
-        gateway = _launch(spark_conf, folder / LOG_NAME)
+        gateway = _launch(spark_conf, settings.get("spark.master", ""), folder / LOG_NAME)
         context = SparkContext(conf=spark_conf, gateway=gateway)
     else:
         context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
@@ -94,7 +92,7 @@ def cores(spark: SparkSession) -> int:
 
 def _settings(master: str, folder: Path) -> dict[str, str]:
     # Spark's own shell script splits these at spaces, so a path is given as a URI.
-    java = [f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", f"-Dderby.system.home={folder}"]
+    options = [f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", f"-Dderby.system.home={folder}"]
     settings = {
         **_ALWAYS,
         "spark.app.name": "singerlake",
@@ -106,7 +104,7 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         count = _local_cores(master)
         # The first-tier compiler and the serial collector start 1.8 s sooner, and jobs on
         # one machine are over before the others would have paid.
-        java += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
+        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -114,7 +112,7 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
             "spark.local.dir": str(folder),
             "spark.sql.shuffle.partitions": str(max(2, count * 2)),
         }
-    settings["spark.driver.extraJavaOptions"] = " ".join(java)
+    settings["spark.driver.extraJavaOptions"] = " ".join(options)
     return settings
 
 
@@ -139,62 +137,45 @@ def _driver_memory() -> int:
     return min(8 * _GIB, max(_GIB, total // 3))
 
 
-def _launch(conf: SparkConf, log: Path) -> Any:
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java already
-        check_java()
-    with log.open("wb") as output:
-        try:
+def _launch(conf: SparkConf, master: str, log: Path) -> Any:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started Java already
+        return launch_gateway(conf)  # type: ignore[no-untyped-call]
+    found = java.find(master)
+    try:
+        if java.starts_directly(master):
+            return _gateway(java.start(found, dict(conf.getAll()), log))
+        with log.open("wb") as output, _environment(JAVA_HOME=str(found.home)):
             return launch_gateway(conf, {"stderr": output, "stdout": output})  # type: ignore[no-untyped-call]
-        except PySparkRuntimeError as error:
-            said = log.read_text("utf-8", "replace").strip().splitlines()
-            raise RuntimeMissingError(
-                "Java did not start for Spark: " + (said[-1][:300] if said else "it said nothing")
-            ) from error
+    except (PySparkRuntimeError, RuntimeMissingError) as error:
+        said = log.read_text("utf-8", "replace").strip().splitlines()
+        raise RuntimeMissingError(
+            f"Java ({found.path}) did not start for Spark: "
+            + (said[-1][:300] if said else str(error))
+        ) from error
 
 
-def check_java() -> None:
-    """Make sure of a Java that Spark runs on.
-
-    Raises:
-        RuntimeMissingError: There is none, or it is too old.
-    """
-    advice = (
-        f"install Java {JAVA} or later (for example: apt install openjdk-{JAVA}-jre-headless) "
-        "or set JAVA_HOME to it"
-    )
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if java is None or not os.access(java, os.X_OK):
-        place = f"in JAVA_HOME ({home})" if home else "on the PATH"
-        raise RuntimeMissingError(f"Spark needs Java and there is none {place}: {advice}")
-    version = _release(Path(java)) or _said_version(java)
-    if version is not None and version < JAVA:
-        raise RuntimeMissingError(f"Spark needs Java {JAVA} and {java} is Java {version}: {advice}")
+def _gateway(started: java.Gateway) -> Any:
+    """PySpark's side of a JVM that runs already; PySpark is told of it as spark-submit tells it."""
+    told = {"PYSPARK_GATEWAY_PORT": str(started.port), "PYSPARK_GATEWAY_SECRET": started.secret}
+    with _environment(**told):
+        gateway = launch_gateway()  # type: ignore[no-untyped-call]
+    gateway.proc = started.process
+    return gateway
 
 
-def _release(java: Path) -> int | None:
-    """The version in the ``release`` file beside Java, which spares half a second."""
+@contextlib.contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Set variables for a moment: processes started later must not inherit them."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
-        text = (java.resolve().parent.parent / "release").read_text("utf-8", "replace")
-    except OSError:
-        return None
-    return _major(text, r'JAVA_VERSION="([^"]+)"')
-
-
-def _said_version(java: str) -> int | None:
-    try:
-        said = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return _major(said.stderr + said.stdout, r'version "([^"]+)"')
-
-
-def _major(text: str, pattern: str) -> int | None:
-    found = re.search(pattern, text)
-    digits = re.match(r"(?:1\.)?(\d+)", found.group(1)) if found else None
-    return int(digits.group(1)) if digits else None
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _stop(spark: SparkSession) -> None:

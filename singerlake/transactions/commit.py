@@ -58,12 +58,29 @@ def commit(
         StoreError: The store refused; nothing was committed.
     """
     commit_id = uuid.uuid4().hex
+    start = snapshot.head
     for _ in range(ATTEMPTS):
         entry = build(snapshot, snapshot.head + 1, commit_id, times.iso(times.now()))
+        _check_not_doomed(snapshot, entry, start)
         if _try_number(store, snapshot, entry):
             return snapshot.applied([entry])
         snapshot = refresh(store, snapshot)
     raise ConflictError(f"{snapshot.table} changes faster than this commit can follow: try again")
+
+
+def _check_not_doomed(snapshot: Snapshot, entry: Entry, start: int) -> None:
+    """A file that nobody named yet, a vacuum may have taken for a dead writer's leftover.
+
+    It says so in the log before it deletes. So a writer that was held up between publishing
+    and committing, for however long, finds the number it wanted taken, and that entry.
+    """
+    named = {block.file for block in (*entry.blocks, *entry.moved)}
+    for file in sorted(named):
+        if (by := snapshot.doomed.get(file, 0)) > start:
+            raise ConflictError(
+                f"a vacuum (transaction {by} of {snapshot.table}) took {file} for a leftover while "
+                "its writer was held up: nothing was committed; run it again"
+            )
 
 
 def _try_number(store: Store, snapshot: Snapshot, entry: Entry) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from singerlake import FORMAT
 from singerlake.errors import DamagedError, NotFoundError
 from singerlake.format import metadata, times
 from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
-from singerlake.format.metadata import Manifest, TransactionSummary
+from singerlake.format.metadata import DroppedFile, Manifest, TransactionSummary
 from singerlake.format.names import TableName
 
 
@@ -24,8 +25,12 @@ class Snapshot:
         table: Whose.
         transactions: One summary each, in order; the last is the head.
         schemas: Every schema the table has had, by hash, in order of appearance.
-        blocks: Every block, in order of number.
+        blocks: Every block there is, in order of number, each where it lies now.
         frozen: Every table version, in order of number.
+        floor: The history floor: of the transactions before it only frozen ones can be read.
+        dropped: Files that were named once and are no more, by path, until they are deleted.
+        doomed: Files that vacuums were about to delete in the transactions read since the
+            checkpoint, with the transaction that said so. A writer must not commit them.
         checkpoint: The transaction up to which the manifest on the store is folded.
         from_log: False where the log and the manifest are lost and the blocks were found
             by looking at the files.
@@ -36,6 +41,9 @@ class Snapshot:
     schemas: dict[str, SchemaEntry] = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list)
     frozen: list[FrozenVersion] = field(default_factory=list)
+    floor: int = 0
+    dropped: dict[str, DroppedFile] = field(default_factory=dict)
+    doomed: dict[str, int] = field(default_factory=dict)
     checkpoint: int = 0
     from_log: bool = True
 
@@ -51,8 +59,8 @@ class Snapshot:
 
     @property
     def last_block(self) -> int:
-        """Number of the last block; 0 where there is none."""
-        return self.blocks[-1].number if self.blocks else 0
+        """Number of the last block there ever was; 0 where there was none."""
+        return self.transactions[-1].last_block if self.transactions else 0
 
     @property
     def schema_hash(self) -> str:
@@ -94,15 +102,32 @@ class Snapshot:
             )
         return self.transactions[number - 1]
 
+    def readable(self, number: int) -> bool:
+        """Whether no vacuum has dropped rows that the state at a transaction needs.
+
+        So it is from the history floor on, at frozen versions, and wherever the rows are the
+        same as at one of those.
+        """
+        last_block = self.summary(number).last_block
+        if not self.floor or last_block >= self.summary(self.floor).last_block:
+            return True
+        return any(self.summary(v.transaction).last_block == last_block for v in self.frozen)
+
     def at(self, number: int) -> Snapshot:
         """The table as of an earlier transaction.
 
         Raises:
-            NotFoundError: There is no such transaction.
+            NotFoundError: There is no such transaction, or its state was given up.
         """
         if number == self.head:
             return self
         last_block = self.summary(number).last_block
+        if not self.readable(number):
+            raise NotFoundError(
+                f"the state of {self.table} at transaction {number} was given up when its history "
+                f"was dropped: what can be read is its frozen versions, and transaction "
+                f"{self.floor} and later"
+            )
         count = bisect_right(self.blocks, last_block, key=lambda block: block.number)
         return Snapshot(
             table=self.table,
@@ -110,6 +135,7 @@ class Snapshot:
             schemas=self.schemas,
             blocks=self.blocks[:count],
             frozen=[v for v in self.frozen if v.transaction <= number],
+            floor=min(self.floor, number),
             checkpoint=min(self.checkpoint, number),
             from_log=self.from_log,
         )
@@ -162,12 +188,15 @@ class Snapshot:
         return version, self.at(version.transaction)
 
     def transaction_of_block(self, number: int) -> int:
-        """The transaction that added a block."""
+        """The transaction that added a block, by its number as it was then."""
         ends = self.transactions
         return ends[bisect_right(ends, number - 1, key=lambda t: t.last_block)].number
 
     def blocks_after(self, transaction: int) -> list[Block]:
-        """The blocks that later transactions than this one added."""
+        """The blocks that hold what later transactions than this one added.
+
+        Where a vacuum has put blocks from before and after it together, earlier rows too.
+        """
         if transaction <= 0:
             return self.blocks
         last = self.summary(transaction).last_block
@@ -185,6 +214,9 @@ class Snapshot:
             schemas=self.schemas.copy(),
             blocks=self.blocks.copy(),
             frozen=self.frozen.copy(),
+            floor=self.floor,
+            dropped=self.dropped.copy(),
+            doomed=self.doomed.copy(),
             checkpoint=self.checkpoint,
             from_log=self.from_log,
         )
@@ -201,20 +233,54 @@ class Snapshot:
                 "on a file system that ignores case, two streams whose names differ only in "
                 "case share a folder; rename one with a stream map"
             )
-        expected = self.last_block
+        last = self.last_block
         for block in entry.blocks:
-            expected += 1
-            if block.number != expected:
+            # Only an entry that a rebuild wrote after a vacuum may leave numbers out.
+            if block.number != last + 1 and not (entry.last_block and block.number > last):
                 raise DamagedError(
                     f"transaction {entry.number} of {self.table} adds block {block.number} "
-                    f"where {expected} comes next"
+                    f"where {last + 1} comes next"
                 )
+            last = block.number
             self.table.data(block.file)  # raises where the path leaves the table
+            self.dropped.pop(block.file, None)  # deleted since, and its name taken again
         self.blocks.extend(entry.blocks)
         self.schemas.update(entry.schemas)
         if entry.version is not None:
             self.frozen.append(entry.version)
-        self.transactions.append(summarize(entry, self.last_block, self.schema_hash))
+        last = max(last, entry.last_block)
+        self.transactions.append(summarize(entry, last, self.schema_hash))
+        if entry.moved or entry.removed:
+            self._move(entry)
+        self.floor = max(self.floor, entry.floor)
+        for file in entry.deletes:
+            self.doomed[file] = entry.number
+        for file in entry.deleted:
+            self.dropped.pop(file, None)
+
+    def _move(self, entry: Entry) -> None:
+        """Fold in where blocks lie now, and which are no more."""
+        moved = {block.number: block for block in entry.moved}
+        for block in entry.moved:
+            self.table.data(block.file)
+        before = {block.file for block in self.blocks}
+        ranges = iter(sorted(entry.removed))
+        first, last = next(ranges, (0, 0))
+        kept: list[Block] = []
+        for block in self.blocks:
+            while last and block.number > last:
+                first, last = next(ranges, (0, 0))
+            if not first <= block.number <= last:
+                kept.append(moved.pop(block.number, block))
+        if moved:
+            raise DamagedError(
+                f"transaction {entry.number} of {self.table} moves block {min(moved)}, "
+                "which is not there"
+            )
+        self.blocks = kept
+        after = {block.file for block in kept}
+        for file in sorted(before - after):
+            self.dropped[file] = DroppedFile(file, entry.number, entry.time)
 
 
 def summarize(entry: Entry, last_block: int, schema_hash: str) -> TransactionSummary:
@@ -252,6 +318,8 @@ def to_manifest(snapshot: Snapshot) -> Manifest:
         transactions=snapshot.transactions,
         table_versions=snapshot.frozen,
         files=metadata.group_by_file(snapshot.blocks),
+        floor=snapshot.floor,
+        dropped=list(snapshot.dropped.values()),
     )
 
 
@@ -268,15 +336,22 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         schemas=manifest.schemas,
         blocks=blocks,
         frozen=manifest.table_versions,
+        floor=manifest.floor,
+        dropped={file.path: file for file in manifest.dropped},
         checkpoint=manifest.transaction,
     )
-    for file in manifest.files:
-        table.data(file.path)
+    for path in (*(file.path for file in manifest.files), *snapshot.dropped):
+        table.data(path)
+    numbers = [block.number for block in blocks]
+    # Without dropped history there is every block from the first to the last.
+    whole = range(1, snapshot.last_block + 1) if not manifest.floor else numbers
     agrees = (
         (manifest.tap, manifest.stream) == (table.tap, table.stream)
         and [t.number for t in snapshot.transactions] == list(range(1, manifest.transaction + 1))
-        and [b.number for b in blocks] == list(range(1, len(blocks) + 1))
-        and (not blocks or snapshot.transactions[-1:][0].last_block == len(blocks))
+        and 0 <= manifest.floor <= manifest.transaction
+        and all(a < b for a, b in pairwise([0, *numbers]))
+        and [*whole] == numbers
+        and (not numbers or numbers[-1] <= snapshot.last_block)
     )
     if not agrees:
         raise DamagedError(f"{table.manifest} does not agree with itself")

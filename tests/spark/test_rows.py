@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import DamagedError
-from singerlake.format.log import SchemaEntry
+from singerlake.format.log import Block, SchemaEntry
 from singerlake.spark import exact, rows
 from singerlake.spark.columns import Columns, columns_of
 from tests.build import activate_line, record_line, schema_line
@@ -51,8 +51,9 @@ def read(
     target: dict[str, Any] | None = None,
 ) -> pa.RecordBatch:
     text = schema_line("s", properties, []) + b"".join(lines)
+    block = Block(number=7, file="", offset=0, length=0, rows=count, bytes=0)
     about = rows.BlockRows(
-        "block 7 of tap.s", 7, count, columns(properties), columns(target or properties)
+        "block 7 of tap.s", block, columns(properties), columns(target or properties)
     )
     return rows.read(text, about)
 

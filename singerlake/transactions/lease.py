@@ -1,0 +1,188 @@
+"""Readers' leases: what a reader may still need, vacuum leaves until the lease ends.
+
+The order makes it safe without any waiting by readers. A reader puts its lease, and only then
+looks at the log's end once more. A vacuum commits the entry that drops a reference, and only
+then lists the leases. So either the vacuum sees the lease, or the reader sees the entry and
+reads by a snapshot that does not name what goes.
+
+A lease is refreshed in the background. One that stood still for the stale time by the vacuum's
+own clock belongs to a reader that died.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+
+from singerlake.errors import DamagedError, SingerlakeError, StoreError
+from singerlake.format import metadata, times
+from singerlake.format.metadata import Lease
+from singerlake.format.names import TableName
+from singerlake.storage.base import KeyMissingError, Store
+from singerlake.transactions.commit import new_writer_id
+from singerlake.transactions.log import refresh
+from singerlake.transactions.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+STALE_SECONDS = 60.0
+POLL_SECONDS = 0.2
+
+
+class ReaderLease:
+    """Holds off the deletion of what one reader reads. Ends with :meth:`release`.
+
+    Where the lake cannot be written the reader goes on without: then only the retention
+    protects what it reads.
+
+    Args:
+        store: The lake's store.
+        snapshot: The table as last seen; files dropped later are protected.
+        stale_seconds: How long it may stand still; it is refreshed four times within.
+    """
+
+    def __init__(
+        self, store: Store, snapshot: Snapshot, stale_seconds: float = STALE_SECONDS
+    ) -> None:
+        self._store = store
+        self._stale_seconds = stale_seconds
+        self._released = threading.Event()
+        self._refresher: threading.Thread | None = None
+        self._lease = Lease(
+            reader_id=new_writer_id(),
+            transaction=snapshot.head,
+            acquired=times.iso(times.now()),
+            refreshed=times.iso(times.now()),
+        )
+        self._key = snapshot.table.lease(self._lease.reader_id)
+        self.snapshot = snapshot
+        """The table's head, by which to read: looked at after the lease was there."""
+
+    def __enter__(self) -> ReaderLease:
+        return self.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def acquire(self) -> ReaderLease:
+        """Put the lease, then see what was committed meanwhile.
+
+        Raises:
+            DamagedError: The log cannot be read.
+        """
+        if not self.snapshot.from_log:
+            return self  # no vacuum touches a table without its log
+        try:
+            self._store.put_if_absent(self._key, metadata.encode(self._lease))
+        except StoreError as error:
+            logger.info("reading %s without a lease: %s", self.snapshot.table, error)
+        else:
+            self._refresher = threading.Thread(target=self._refresh_until_released, daemon=True)
+            self._refresher.start()
+        try:
+            self.snapshot = refresh(self._store, self.snapshot)
+        except BaseException:
+            self.release()
+            raise
+        return self
+
+    def release(self) -> None:
+        """Give the lease up. Never raises, and may be called again."""
+        if self._refresher is None or self._released.is_set():
+            return
+        self._released.set()
+        self._refresher.join()
+        with suppress(SingerlakeError):  # it goes stale
+            self._store.delete(self._key)
+
+    def _refresh_until_released(self) -> None:
+        while not self._released.wait(self._stale_seconds / 4):
+            self._lease.refreshed = times.iso(times.now())
+            with suppress(SingerlakeError):  # tried again well before it is stale
+                self._store.replace(self._key, metadata.encode(self._lease), None)
+
+
+@dataclass(frozen=True)
+class LiveLease:
+    """A lease as a vacuum sees it.
+
+    Attributes:
+        key: Where it lies.
+        reader_id: Whose; empty where it cannot be read.
+        transaction: What was referenced after this transaction or later may be needed; 0
+            where it cannot be read.
+        etag: Changes whenever it is refreshed.
+    """
+
+    key: str
+    reader_id: str
+    transaction: int
+    etag: str
+
+
+def leases(store: Store, table: TableName) -> list[LiveLease]:
+    """The leases on a table, dead readers' among them."""
+    found = []
+    for item in store.list(table.leases):
+        try:
+            present = store.get(item.key)
+        except KeyMissingError:
+            continue
+        try:
+            lease = metadata.decode(present.data, Lease, item.key)
+            found.append(LiveLease(item.key, lease.reader_id, lease.transaction, present.etag))
+        except DamagedError:
+            found.append(LiveLease(item.key, "", 0, present.etag))
+    return found
+
+
+def wait_out(
+    store: Store,
+    table: TableName,
+    before: int,
+    *,
+    wait_seconds: float,
+    stale_seconds: float = STALE_SECONDS,
+    monotonic: Callable[[], float] = time.monotonic,
+    tick: Callable[[], None] = lambda: None,
+) -> list[LiveLease]:
+    """Wait until no reader is left that may need what a transaction dropped.
+
+    Args:
+        store: The lake's store.
+        table: The table.
+        before: Only leases from before this transaction count.
+        wait_seconds: How long to wait for readers that live; below ``stale_seconds`` the
+            leases of dead ones stay too.
+        stale_seconds: A lease that stands still for so long is removed: its reader died.
+        monotonic: The waiter's clock.
+        tick: Called now and then; may raise to end the wait.
+
+    Returns:
+        The leases that live on.
+    """
+    deadline = monotonic() + wait_seconds
+    seen: dict[str, tuple[str, float]] = {}
+    while True:
+        now = monotonic()
+        left = [lease for lease in leases(store, table) if lease.transaction < before]
+        for lease in left:
+            etag, since = seen.get(lease.key, ("", now))
+            if etag != lease.etag:
+                seen[lease.key] = (lease.etag, now)
+            elif now - since >= stale_seconds:
+                logger.warning("removed the lease of %s, whose reader died", lease.reader_id)
+                store.delete(lease.key)
+        if not left or now >= deadline:
+            return left
+        tick()
+        time.sleep(POLL_SECONDS)

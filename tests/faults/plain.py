@@ -1,0 +1,127 @@
+"""A reader that shares no line with the project: docs/format.md, in plain Python.
+
+It takes a lake as a dictionary of keys and bytes, and fails loudly where the log has a hole, a
+block lies elsewhere than the log says, or a line is no JSON.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Dump = dict[str, bytes]
+Row = dict[str, Any]
+_ENTRY = re.compile(r"raw/([^/]+)/([^/]+)/transactions/(\d{12})\.json")
+_DATA = re.compile(r"raw/[^/]+/[^/]+/[^/]{7}/[^/]+\.singer\.gz")
+
+
+def dump_folder(root: Path) -> Dump:
+    """Every file of a lake on disk."""
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+@dataclass
+class PlainTable:
+    """A table by its log alone.
+
+    Attributes:
+        folder: Below which its keys lie.
+        log: Its entries.
+    """
+
+    folder: str
+    dump: Dump
+    log: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def versions(self) -> list[dict[str, Any]]:
+        """What was frozen."""
+        return [entry["version"] for entry in self.log if "version" in entry]
+
+    def messages(self, upto: int | None = None) -> Iterable[dict[str, Any]]:
+        """Its RECORD and ACTIVATE_VERSION messages, block after block."""
+        places = _places(self.log)
+        for entry in self.log[:upto]:
+            for block in entry.get("blocks", ()):
+                file, offset, length = places[block["number"]]
+                member = self.dump[self.folder + file][offset : offset + length]
+                assert len(member) == length, f"{file} is cut"
+                schema, *lines = gzip.decompress(member).splitlines()
+                assert json.loads(schema)["type"] == "SCHEMA"
+                found = [json.loads(line) for line in lines]
+                assert sum(m["type"] == "RECORD" for m in found) == block["rows"]
+                yield from found
+
+    def state(self, upto: int | None = None) -> list[Row]:
+        """Its rows at a transaction (the head by default), sorted."""
+        log = self.log[:upto]
+        schemas = {h: s for entry in log for h, s in entry.get("schemas", {}).items()}
+        last = next((e["schema_hash"] for e in reversed(log) if e.get("schema_hash")), "")
+        return folded(self.messages(upto), schemas.get(last, {}).get("key_properties", []))
+
+
+def _places(log: list[dict[str, Any]]) -> dict[int, tuple[str, int, int]]:
+    """Where each block lies by the last word of the log."""
+    places: dict[int, tuple[str, int, int]] = {}
+    for entry in log:
+        for block in entry.get("blocks", ()):
+            places[block["number"]] = (block["file"], block["offset"], block["length"])
+    return places
+
+
+def folded(messages: Iterable[dict[str, Any]], keys: list[str]) -> list[Row]:
+    """The state that messages lead to, sorted."""
+    rows: list[tuple[Any, Any, Row]] = []
+    for message in messages:
+        if message["type"] == "ACTIVATE_VERSION":
+            rows = [row for row in rows if row[1] == message["version"]]
+            continue
+        record = message["record"]
+        key = [record.get(name) for name in keys]
+        if keys:
+            rows = [row for row in rows if row[0] != key]
+        if record.get("_sdc_deleted_at") is None:
+            rows.append((key, message.get("version"), record))
+    return sorted((record for _, _, record in rows), key=str)
+
+
+def tables(dump: Dump) -> dict[str, PlainTable]:
+    """The tables that have a log, by ``tap.stream``; a hole in a log is an error."""
+    found: dict[str, PlainTable] = {}
+    for key in sorted(dump):
+        if match := _ENTRY.fullmatch(key):
+            tap, stream, number = match.groups()
+            table = found.setdefault(f"{tap}.{stream}", PlainTable(f"raw/{tap}/{stream}/", dump))
+            entry = json.loads(dump[key])
+            assert entry["number"] == int(number) == len(table.log) + 1, f"a hole before {key}"
+            table.log.append(entry)
+    return found
+
+
+def leftovers(dump: Dump) -> list[str]:
+    """Keys that nothing needs. Anything else that is not known to the format is an error."""
+    needed = {"raw/singerlake.json", ".staging/replace.lock"}
+    for table in tables(dump).values():
+        needed.add(f"{table.folder}manifest.json")
+        needed.add(f"{table.folder.rsplit('/', 2)[0]}/catalogue.json")
+        needed |= {table.folder + file for file, _, _ in _places(table.log).values()}
+    for key, data in dump.items():
+        if key.endswith("/_index.json"):
+            folder = key.rpartition("/")[0]
+            needed |= {key, *(f"{folder}/{file['path']}" for file in json.loads(data)["files"])}
+    left = [key for key in dump if key not in needed and not _ENTRY.fullmatch(key)]
+    for key in left:
+        removable = (
+            _DATA.fullmatch(key)
+            or key.startswith(".staging/")
+            or key.endswith("/singerlake.lock")
+            or re.fullmatch(r"index/.*/part-[0-9a-f]{32}\.parquet", key)
+        )
+        assert removable, f"{key} was left behind, and no vacuum would know it"
+    assert all(key in dump for key in needed if _DATA.fullmatch(key)), "a file is lost"
+    return left
