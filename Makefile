@@ -1,14 +1,15 @@
-# Everything happens in .venv, which is made at first use. Java 17 or later is expected on the
-# machine for the Spark jobs; nothing else.
+# Everything happens in .venv, which is made at first use, and for the tests in .venv-meltano.
+# The Spark jobs run on the machine's Java 17 or later, or on the one that pip brings along.
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO ?= singerlake-demo
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test wheel wheel-check lint format bench clean
 
 help:
 	@echo "make demo    install, and run the whole road once in $(DEMO)/"
 	@echo "make test    install, and pass the tests"
+	@echo "make wheel   build dist/singerlake-….whl; make wheel-check tries it on every Python there is"
 	@echo "make lint    ruff, mypy --strict, import contracts"
 	@echo "make format  let ruff lay the code out"
 	@echo "make bench   measure against peers on this machine (see bench/README.md)"
@@ -28,8 +29,21 @@ help:
 demo: .venv/installed
 	$(BIN)/singerlake demo $(DEMO)
 
-test: .venv/installed-dev
+# Meltano wants other versions of what Singerlake needs, so it has an environment of its own.
+.venv-meltano/installed:
+	@test -x .venv-meltano/bin/python || $(PYTHON) -m venv .venv-meltano
+	.venv-meltano/bin/python -m pip install --quiet --disable-pip-version-check 'meltano>=4.4,<5'
+	@touch $@
+
+test: .venv/installed-dev .venv-meltano/installed
 	$(BIN)/python -m pytest $(ARGS)
+
+wheel: .venv/installed-dev
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+# Every Python that is found on this machine; the test suite tries one.
+wheel-check: .venv/installed-dev
+	SINGERLAKE_PYTHONS=all $(BIN)/python -m pytest tests/test_wheel.py $(ARGS)
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -45,4 +59,4 @@ bench: .venv/installed-dev
 	$(BIN)/python bench/run.py $(ARGS)
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-meltano build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -20,6 +20,7 @@ from singerlake.storage import StoreOptions, open_store
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.transactions import log
 from singerlake.transactions.blocks import read_block
+from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import TableWriter, WriteOptions
 
@@ -81,6 +82,15 @@ class Table:
             DamagedError: It is missing, cut or altered.
         """
         return read_block(self.store, self.name, block)
+
+    def lease(self) -> ReaderLease:
+        """A lease, to be entered: while it lasts no vacuum deletes what its snapshot names.
+
+        Raises:
+            NotFoundError: There is no such table.
+            DamagedError: The log has a gap or cannot be read.
+        """
+        return ReaderLease(self.store, self.snapshot())
 
     def writer(
         self, options: WriteOptions | None = None, writer_id: str | None = None

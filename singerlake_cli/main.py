@@ -28,6 +28,8 @@ COMMANDS = {
     "revert": "revert",
     "verify": "verify",
     "rebuild": "rebuild",
+    "doctor": "doctor",
+    "completion": "completion",
 }
 """Commands in the order of ``--help``, and the module of ``singerlake_cli.commands`` of each."""
 
@@ -118,7 +120,11 @@ def cli(ctx: click.Context, uri: str, output: str) -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    cli.main(args=list(args) if args is not None else None, prog_name="singerlake")
+    cli.main(
+        args=list(args) if args is not None else None,
+        prog_name="singerlake",
+        color=False if os.environ.get("NO_COLOR") else None,
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from singerlake.errors import UsageError
+from singerlake.errors import SingerlakeError, UsageError
 from singerlake.lake import Lake
 from singerlake_cli.working import follow
 
@@ -34,6 +34,19 @@ class Shared:
             NotFoundError: There is none.
         """
         return Lake.open(self.uri)
+
+
+def complete_table(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> list[str]:
+    """The lake's tables that begin with what was typed, for a shell that asks."""
+    try:
+        tables = Lake.open(ctx.find_root().params["uri"]).tables()
+    except SingerlakeError:
+        return []  # a shell has no place for errors
+    return [str(name) for name in tables if str(name).startswith(incomplete)]
 
 
 def spark_options(command: Command) -> Command:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from singerlake.format import rewritten
 from singerlake.format.log import Block
 from singerlake.format.metadata import TransactionSummary
 from singerlake.transactions.snapshot import Snapshot
@@ -39,6 +40,20 @@ class Plan:
         if self.start >= self.snapshot.head:
             return []
         return self.snapshot.blocks_after(self.start)
+
+    def new_in(self, block: Block, text: bytes) -> tuple[bytes, int]:
+        """A block's lines and its number of rows, without what the start has seen already.
+
+        A vacuum may have put rows from before and after the start into one block.
+
+        Args:
+            block: One of the plan's.
+            text: Its lines.
+        """
+        seen = self.snapshot.summary(self.start).last_block if self.start else 0
+        if block.rewritten and block.first_version <= seen:
+            return rewritten.lines_after(text, block, seen)
+        return text, block.rows
 
     def bookmark(self, transaction: TransactionSummary) -> dict[str, Any]:
         """What the state keeps once a transaction is out.

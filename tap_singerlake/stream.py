@@ -11,6 +11,7 @@ from singer_sdk.singerlib.catalog import REPLICATION_FULL_TABLE, REPLICATION_LOG
 
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.lake import Table
+from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
 from tap_singerlake.messages import Emitter, MappedEmitter, RawEmitter
 from tap_singerlake.output import EarlyEndError
@@ -67,7 +68,16 @@ class LakeStream(Stream):
         A stream with nothing new puts out its SCHEMA nevertheless: targets make the table of
         an empty source from it, and take no harm from one they know.
         """
-        plan = self._plan()
+        head = self._snapshot or self._table.snapshot()
+        self._snapshot = None  # a second sync of this object sees what came since
+        plan = self._plan(head)
+        with ExitStack() as leases:
+            if plan.blocks():
+                lease = leases.enter_context(ReaderLease(self._table.store, head))
+                plan = self._plan(lease.snapshot)
+            self._sync(plan)
+
+    def _sync(self, plan: Plan) -> None:
         blocks = plan.blocks()
         if blocks:
             message = "Reading %s: transactions %d to %d, %d blocks"
@@ -91,9 +101,7 @@ class LakeStream(Stream):
                 raise
         self._lake_tap.streams_read += 1
 
-    def _plan(self) -> Plan:
-        head = self._snapshot or self._table.snapshot()
-        self._snapshot = None  # a second sync of this object sees what came since
+    def _plan(self, head: Snapshot) -> Plan:
         full = self.replication_method == REPLICATION_FULL_TABLE  # the user's catalog says so
         bookmarks = self.tap_state.get("bookmarks", {})
         bookmark = {} if full else bookmarks.get(self.name, {})
@@ -104,10 +112,11 @@ class LakeStream(Stream):
         with closing(inflate_ahead(self._table, plan.blocks())) as texts:
             for transaction, blocks in plan.steps():
                 for block in blocks:
-                    emitter.block(next(texts), self._name(block))
+                    text, rows = plan.new_in(block, next(texts))
+                    emitter.block(text, self._name(block))
                     schema_hash = block.schema_hash
-                    counter.increment(block.rows)
-                    self._lake_tap.records_read += block.rows
+                    counter.increment(rows)
+                    self._lake_tap.records_read += rows
                 if schema_hash and transaction.schema_hash != schema_hash:
                     # It changed with no rows behind it.
                     schema_hash = transaction.schema_hash

@@ -110,7 +110,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         moved: Blocks that lie elsewhere from now on, each with the number that it had.
         removed: Ranges of block numbers, ends included, that are no more.
         floor: The history floor: of earlier transactions only frozen ones can be read now.
-        deletes: Files that a vacuum is about to delete; no commit may name them any more.
+        deletes: Files of dead writers that a vacuum is about to delete; no commit may name
+            them any more.
         deleted: Files that it did delete since the vacuum before.
         last_block: The table's last block after it, where a rebuild wrote an entry whose
             blocks no longer tell.

@@ -57,11 +57,13 @@ class DroppedFile(msgspec.Struct, frozen=True):
         path: ``<hash>/<name>`` within the table's folder.
         transaction: The one that dropped it.
         time: When, ISO 8601 in UTC.
+        bytes: What blocks it still held then.
     """
 
     path: str
     transaction: int
     time: str
+    bytes: int = 0
 
 
 class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -97,7 +99,14 @@ class TapEntry(msgspec.Struct, omit_defaults=True):
 
 
 class LakeFile(msgspec.Struct, kw_only=True):
-    """``raw/singerlake.json``."""
+    """``raw/singerlake.json``.
+
+    Attributes:
+        conditional_writes: What a probe of the store found; None where none was needed, or
+            none was made yet.
+        lock_settle_seconds: On a store that ignores conditions, how long all writers wait
+            after a write before they trust it; None leaves it to the software.
+    """
 
     format: int = FORMAT
     taps: dict[str, TapEntry] = {}
@@ -105,6 +114,8 @@ class LakeFile(msgspec.Struct, kw_only=True):
     description: str | None = None
     documentation: str | None = None
     job_status: str | None = None
+    conditional_writes: bool | None = None
+    lock_settle_seconds: float | None = None
 
 
 class CatalogueEntry(msgspec.Struct, kw_only=True):

@@ -12,6 +12,9 @@ from urllib.parse import unquote
 from singerlake.errors import InvalidNameError
 
 LAKE = "raw/singerlake.json"
+LAKE_LOCK = "raw/singerlake.lock"
+"""Held to change the lake's file or a catalogue, on a store that ignores conditions."""
+
 RAW = "raw/"
 STAGING = ".staging/"
 SUFFIX = ".singer.gz"
@@ -121,6 +124,11 @@ class TableName:
     def lock(self, schema: str) -> str:
         """Key of the lock of one schema's folder."""
         return f"{self.folder}{schema}/singerlake.lock"
+
+    @property
+    def table_lock(self) -> str:
+        """Key of the whole table's lock, for a store that ignores conditions."""
+        return f"{self.folder}singerlake.lock"
 
     @property
     def vacuum_lock(self) -> str:

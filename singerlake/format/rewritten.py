@@ -42,6 +42,27 @@ def placed(line: bytes, version: int, ordinal: int) -> bytes:
     return b'%b, "row_version": %d, "row_ordinal": %d}' % (line[:end], version, ordinal)
 
 
+def lines_after(text: bytes, block: Block, version: int) -> tuple[bytes, int]:
+    """A rewritten block's text without the rows of some version or an earlier one.
+
+    For a reader that goes on from a transaction in the middle of what was put together.
+
+    Returns:
+        The text, and how many rows it has.
+    """
+    schema_line, rest = format_block.lines(text)
+    places = iter(positions(text, block))
+    kept = [schema_line]
+    rows = 0
+    for line, message in zip(rest.split(b"\n"), _LINES.decode_lines(rest), strict=False):
+        if message.type == "RECORD":
+            if next(places)[0] <= version:
+                continue
+            rows += 1
+        kept.append(line + b"\n")
+    return b"".join(kept), rows
+
+
 def positions(text: bytes, block: Block) -> list[tuple[int, int]]:
     """The position of each row of an inflated block: its first block, and its place there.
 

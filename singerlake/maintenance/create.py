@@ -43,9 +43,11 @@ def check_new(store: Store, table: TableName) -> None:
         UsageError: There is a table.
         DamagedError: There are files whose log is lost.
     """
+    # The files first: who is just making the table commits before the lock beside them goes.
+    left = next(files.data_files(store, table), None)
     if log.read_snapshot(store, table) is not None:
         raise UsageError(f"there is a table {table} already: choose another name")
-    if next(files.data_files(store, table), None) is not None:
+    if left is not None:
         raise DamagedError(
             f"{table} has files but neither log nor manifest: make them again first, with: "
             f"singerlake rebuild {table}"

@@ -16,8 +16,6 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import update_checkpoint
 
 OPERATION = "freeze"
-_REMOVING = "vacuum"
-"""Operations whose name begins so take blocks away, and a freeze must not have read them."""
 MAX_LABEL = 100
 
 
@@ -92,7 +90,7 @@ def commit_version(
 
     def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
         _check_label(present, wanted.label, ConflictError)
-        _check_unmoved(present, wanted.head)
+        _check_readable(present, transaction)
         version = FrozenVersion(
             number=max((v.number for v in present.frozen), default=0) + 1,
             transaction=transaction,
@@ -140,10 +138,10 @@ def _check_label(snapshot: Snapshot, label: str | None, taken_error: type[Singer
             )
 
 
-def _check_unmoved(present: Snapshot, head: int) -> None:
-    for later in present.transactions[head:]:
-        if later.operation.startswith(_REMOVING):
-            raise ConflictError(
-                f"a {later.operation} (transaction {later.number}) changed {present.table} while "
-                "it was read: freeze it again"
-            )
+def _check_readable(present: Snapshot, transaction: int) -> None:
+    """A version must never name a state that a vacuum has given up while it was read."""
+    if not present.readable(transaction):
+        raise ConflictError(
+            f"the history that transaction {transaction} of {present.table} needs was dropped "
+            "while it was read: nothing was frozen"
+        )

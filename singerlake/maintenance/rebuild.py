@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,11 +13,12 @@ import msgspec
 from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, NotFoundError
 from singerlake.format import names
-from singerlake.format.log import MOVING, Block, Entry, SchemaEntry, encode_entry
+from singerlake.format.log import MOVING, Block, Entry, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.maintenance import scan
-from singerlake.storage.base import KeyExistsError, Store
+from singerlake.storage.base import Store
 from singerlake.transactions import derived, log
+from singerlake.transactions.commit import appending
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -65,9 +67,11 @@ def rebuild_table(store: Store, table: TableName, *, include_locked: bool = Fals
     restored = adopted = 0
     if checkpoint is not None:
         missing = set(range(1, checkpoint.head + 1)) - set(present)
-        restored = _restore(store, checkpoint, missing)
+        with appending(store, table, read_back=False) as append:
+            restored = _restore(append, checkpoint, missing)
     elif not present or present[0] != 1:
-        adopted = _adopt(store, table, present, include_locked=include_locked)
+        with appending(store, table, read_back=False) as append:
+            adopted = _adopt(store, table, append, present, include_locked=include_locked)
     snapshot = _fold(store, table)
     derived.write_checkpoint(store, snapshot)
     derived.update_catalogue(store, table, snapshot.schema)
@@ -75,10 +79,10 @@ def rebuild_table(store: Store, table: TableName, *, include_locked: bool = Fals
     return Rebuilt(table, snapshot.head, restored, adopted)
 
 
-def _restore(store: Store, checkpoint: Snapshot, missing: set[int]) -> int:
+def _restore(append: Callable[[Entry], bool], checkpoint: Snapshot, missing: set[int]) -> int:
     for entry in entries_of(checkpoint):
         if entry.number in missing:
-            _create(store, checkpoint.table, entry)
+            _create(append, checkpoint.table, entry)
     return len(missing)
 
 
@@ -130,7 +134,14 @@ def _gaps(blocks: list[Block], last: int) -> list[tuple[int, int]]:
     return [(a + 1, b - 1) for a, b in pairwise(numbers) if b - a > 1]
 
 
-def _adopt(store: Store, table: TableName, present: list[int], *, include_locked: bool) -> int:
+def _adopt(
+    store: Store,
+    table: TableName,
+    append: Callable[[Entry], bool],
+    present: list[int],
+    *,
+    include_locked: bool,
+) -> int:
     """Write entries 1 to k-1 in place of the lost ones before the first that is left, k."""
     left = [entry for n in present if (entry := log.read_entry(store, table, n)) is not None]
     known = frozenset((b.file, b.offset) for entry in left for b in entry.blocks)
@@ -145,12 +156,12 @@ def _adopt(store: Store, table: TableName, present: list[int], *, include_locked
             f"and {count} blocks are in files that no entry names: they cannot be matched"
         )
     first = msgspec.structs.replace(entry, commit=uuid.uuid4().hex)
-    _create(store, table, first)
+    _create(append, table, first)
     for number in range(2, present[0] if present else 2):
         filler = msgspec.structs.replace(
             first, number=number, commit=uuid.uuid4().hex, blocks=[], schemas={}
         )
-        _create(store, table, filler)
+        _create(append, table, filler)
     return count
 
 
@@ -171,11 +182,9 @@ def _fold(store: Store, table: TableName) -> Snapshot:
     return snapshot
 
 
-def _create(store: Store, table: TableName, entry: Entry) -> None:
-    try:
-        store.put_if_absent(table.transaction(entry.number), encode_entry(entry))
-    except KeyExistsError as error:
+def _create(append: Callable[[Entry], bool], table: TableName, entry: Entry) -> None:
+    if not append(entry):
         raise ConflictError(
             f"transaction {entry.number} of {table} was written by another meanwhile: "
             "run rebuild again"
-        ) from error
+        )

@@ -124,6 +124,7 @@ def adopting_entry(
         schemas=schemas,
         blocks=blocks,
         last_block=number if number > len(blocks) else 0,
+        floor=1 if number > len(blocks) else 0,  # a vacuum had dropped history
     )
 
 

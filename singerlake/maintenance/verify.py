@@ -242,6 +242,8 @@ def _check_manifest(ours: Snapshot, manifest: Snapshot) -> Iterator[Problem]:
         "schemas": ([*sorted(ours.schemas.items())], [*sorted(manifest.schemas.items())]),
         "blocks": ([*ours.blocks], [*manifest.blocks]),
         "versions": ([*ours.frozen], [*manifest.frozen]),
+        "dropped files": ([*ours.dropped.values()], [*manifest.dropped.values()]),
+        "history floor": ([ours.floor], [manifest.floor]),
     }
     table = ours.table
     for what, (mine, theirs) in pairs.items():
@@ -307,8 +309,7 @@ def check_indexes(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list
     table = snapshot.table
     problems: list[Problem] = []
     notes: list[str] = []
-    root = table.index(0).removesuffix("0/")
-    for number in sorted(int(n) for n in store.folders(root) if n.isdecimal()):
+    for number in sorted(int(n) for n in store.folders(table.indexes) if n.isdecimal()):
         folder = table.index(number)
         key = folder + names.INDEX_MARKER
         try:

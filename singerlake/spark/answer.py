@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timezone
+from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.format.names import TableName
 from singerlake.spark.failures import plain_errors
+from singerlake.transactions.lease import ReaderLease
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,30 @@ class Answer:
     Attributes:
         frame: The rows.
         sources: What was read, each once.
+        leases: What keeps vacuums off what it reads, until :meth:`close` or the answer goes.
     """
 
     frame: DataFrame
     sources: list[Source]
+    leases: list[ReaderLease] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, _release, self.leases)
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the leases up: nothing more is read. May be called again."""
+        _release(self.leases)
 
     @property
     def columns(self) -> list[str]:
@@ -80,6 +103,11 @@ class Answer:
             for row in places.mapInArrow(_packed, "batch binary").toLocalIterator():
                 for batch in pa.ipc.open_stream(row["batch"]):
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _release(leases: list[ReaderLease]) -> None:
+    for lease in leases:
+        lease.release()
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

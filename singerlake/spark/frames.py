@@ -141,17 +141,31 @@ def read_blocks(
     """
     least = 2 * cores(spark)
     tasks = fold.tasks(fold.needed(blocks, shape.survival), least, TASK_BYTES)
+    reader = block_reader(table, snapshot, tasks, shape.columns)
+    count = len(tasks)
+    schema = frame_schema(shape, gone=True)
+    return spark.range(count, numPartitions=max(1, count)).mapInArrow(reader, schema)
+
+
+def block_reader(
+    table: Table, snapshot: Snapshot, tasks: list[list[Block]], target: Columns
+) -> BlockReader:
+    """What reads some columns of some blocks on the executors.
+
+    Args:
+        table: The table.
+        snapshot: Knows the schemas.
+        tasks: The blocks of each task.
+        target: The columns wanted.
+    """
     hashes = {block.schema_hash for run in tasks for block in run}
-    reader = BlockReader(
+    return BlockReader(
         store=table.store,
         table=table.name,
         tasks=tasks,
         sources={name: columns_of(snapshot.schema_of(name)) for name in hashes},
-        target=shape.columns,
+        target=target,
     )
-    count = len(tasks)
-    schema = frame_schema(shape, gone=True)
-    return spark.range(count, numPartitions=max(1, count)).mapInArrow(reader, schema)
 
 
 def fold_rows(frame: DataFrame, shape: Shape, size: int) -> DataFrame:

@@ -45,12 +45,13 @@ def freeze(
         ConflictError: The label was taken meanwhile, or a vacuum came in between.
         DamagedError: A row cannot be read under the table's schema.
     """
-    head = table.snapshot()
-    wanted = plans.plan(head, at=at, label=label, comment=comment)
-    found = _content(spark, table, wanted.at)
-    return plans.commit_version(
-        table.store, head, wanted, rows=found.rows, fingerprint=found.fingerprint
-    )
+    with table.lease() as lease:
+        head = lease.snapshot
+        wanted = plans.plan(head, at=at, label=label, comment=comment)
+        found = _content(spark, table, wanted.at)
+        return plans.commit_version(
+            table.store, head, wanted, rows=found.rows, fingerprint=found.fingerprint
+        )
 
 
 def state_content(spark: SparkSession, table: Table, snapshot: Snapshot) -> Content:

@@ -76,7 +76,7 @@ def ensure(spark: SparkSession, table: Table, snapshot: Snapshot, *, fresh: bool
         DamagedError: A block that is needed cannot be read.
         StoreError: The store refused.
     """
-    snapshot = settled(snapshot)
+    snapshot = snapshot.settled()
     shape = shape_of(snapshot)
     marker = load(table, snapshot)
     return Index(table, snapshot, shape, marker or _build(spark, table, snapshot, shape, fresh))
@@ -110,21 +110,6 @@ def read_inside(spark: SparkSession, index: Index) -> DataFrame:
     return spark.range(len(files), numPartitions=len(files)).mapInArrow(part_reader, schema)
 
 
-def settled(snapshot: Snapshot) -> Snapshot:
-    """The table at the earliest transaction with the same rows under the same schema.
-
-    A freeze, for one, adds an entry to the log and nothing to the state.
-    """
-    number = snapshot.head
-    here = snapshot.summary(number)
-    while number > 1:
-        before = snapshot.summary(number - 1)
-        if (before.last_block, before.schema_hash) != (here.last_block, here.schema_hash):
-            break
-        number -= 1
-    return snapshot.at(number)
-
-
 def load(table: Table, snapshot: Snapshot) -> IndexMarker | None:
     """The marker of a snapshot's index; None where there is none that can be used."""
     folder = table.name.index(snapshot.head)
@@ -152,7 +137,7 @@ def load(table: Table, snapshot: Snapshot) -> IndexMarker | None:
 
 def drop(table: Table, snapshot: Snapshot) -> None:
     """Delete a transaction's index, marker first, so that nobody trusts what is left of it."""
-    folder = table.name.index(settled(snapshot).head)
+    folder = table.name.index(snapshot.settled().head)
     table.store.delete(folder + names.INDEX_MARKER)
     for item in list(table.store.list(folder)):
         table.store.delete(item.key)
@@ -194,8 +179,9 @@ def _build(
         files=files,
     )
     kept = _publish(table, snapshot, marker)
-    if kept is not marker:
-        for file in files:
+    for file in files:
+        # Not by who the marker is: where a reply was lost, it is found there and is ours.
+        if file not in kept.files:
             table.store.delete(folder + file.path)
     return kept
 
@@ -220,9 +206,10 @@ def _source(
 
 def _base(table: Table, snapshot: Snapshot, shape: Shape) -> Index | None:
     """The newest earlier index under the same schema, if it can hold rows of the state."""
-    root = table.name.index(0).removesuffix("0/")
-    numbers = (int(name) for name in table.store.folders(root) if name.isdecimal())
+    numbers = (int(name) for name in table.store.folders(table.name.indexes) if name.isdecimal())
     for number in sorted((n for n in numbers if 0 < n < snapshot.head), reverse=True):
+        if not snapshot.readable(number):
+            continue  # its rows may be gone from the blocks, and nobody keeps it
         earlier = snapshot.at(number)
         if earlier.last_block < shape.survival.first_block:
             return None  # an activation has removed all of it since

@@ -54,6 +54,11 @@ def record_lines(text: bytes, block: Block) -> list[bytes]:
     return lines
 
 
+def is_activation(line: bytes) -> bool:
+    """Whether a line of a block is an ACTIVATE_VERSION message rather than a RECORD."""
+    return _KIND.decode(line).type == "ACTIVATE_VERSION"
+
+
 def placed_lines(text: bytes, block: Block) -> dict[tuple[int, int], bytes]:
     """A block's RECORD lines by the position of their rows."""
     found = rewritten.positions(text, block)

@@ -31,6 +31,7 @@ from singerlake.spark.frames import (
     with_provenance,
 )
 from singerlake.spark.sql_plan import Relation
+from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
 
 __all__ = ["Answer", "Source", "query"]
@@ -77,14 +78,17 @@ def query(
     text = sql_text.quote_versions(sql)
     asked = sql_plan.relations(own, text)
     views = _Views(spark, own, lake, provenance=provenance, etags=dict(etags or {}))
-    changes = _changes(text, asked, views)
-    text = sql_text.edit(text, changes)
     try:
+        text = sql_text.edit(text, _changes(text, asked, views))
         frame = own.sql(text)
         sql_plan.check_analyzed(frame._jdf.queryExecution().analyzed())
     except AnalysisException as error:
+        views.release()
         raise _explained(error, views) from None
-    return Answer(frame, list(views.sources.values()))
+    except BaseException:
+        views.release()
+        raise
+    return Answer(frame, list(views.sources.values()), views.leases)
 
 
 @dataclass
@@ -100,6 +104,7 @@ class _Views:
     names: dict[tuple[TableName, int], str] = field(default_factory=dict)
     sources: dict[tuple[TableName, int, int | None], Source] = field(default_factory=dict)
     columns: dict[TableName, list[str]] = field(default_factory=dict)
+    leases: list[ReaderLease] = field(default_factory=list)
     _heads: dict[TableName, Snapshot] = field(default_factory=dict)
     _known: list[TableName] | None = None
 
@@ -135,8 +140,15 @@ class _Views:
     def _head(self, name: TableName) -> Snapshot:
         """One snapshot a table and query, so that all its parts see the same."""
         if name not in self._heads:
-            self._heads[name] = self.lake.table(name).snapshot()
+            lease = self.lake.table(name).lease().acquire()
+            self.leases.append(lease)
+            self._heads[name] = lease.snapshot
         return self._heads[name]
+
+    def release(self) -> None:
+        """Give up the leases, where there will be no answer."""
+        for lease in self.leases:
+            lease.release()
 
     def _check_etag(self, head: Snapshot) -> None:
         wanted = self.etags.get(str(head.table), self.etags.get("*"))

@@ -89,8 +89,8 @@ def revert(
         ConflictError: Somebody changed the table meanwhile; nothing was changed.
         LockTimeoutError: A writer did not give its lock up in time.
     """
-    wanted = plans.plan(table.store, table.snapshot(), to)
-    with plain_errors():
+    with table.lease() as lease, plain_errors():
+        wanted = plans.plan(table.store, lease.snapshot, to)
         old = index.ensure(spark, table, wanted.to)
         if wanted.same_state:
             return Reverted(to, None, 0, 0, old.marker.rows, wanted.to.schema_hash)

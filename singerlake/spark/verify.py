@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -47,6 +48,13 @@ def verify(spark: SparkSession, table: Table, version: str | None = None) -> Rep
         NotFoundError: There is no such version.
         StoreError: The store refused a listing, or the log.
     """
+    with ExitStack() as leases:
+        with suppress(SingerlakeError):  # a log that cannot be read is what it is to tell of
+            leases.enter_context(table.lease())
+        return _verify(spark, table, version)
+
+
+def _verify(spark: SparkSession, table: Table, version: str | None) -> Report:
     found = checks.check_log(table.store, table.name)
     head = found.snapshot
     wanted = head.frozen if version is None else [head.version(version)]
@@ -169,7 +177,7 @@ class _Versions:
     def check(self, versions: list[FrozenVersion]) -> list[Problem]:
         problems = []
         for version in versions:
-            at = index.settled(self.head.at(version.transaction))
+            at = self.head.at(version.transaction).settled()
             found = self._content(at)
             where = f"version {version.number}, transaction {version.transaction}"
             if isinstance(found, SingerlakeError):

@@ -69,6 +69,14 @@ class Store(ABC):
     uri: str
     """How a person names the place, without credentials."""
 
+    keeps_conditions: bool | None = True
+    """Whether :meth:`put_if_absent`, :meth:`replace` and :meth:`Staged.publish` refuse what they
+    should. False where a service accepts conditions and ignores them; None where only a probe
+    can tell (``transactions/conditions.py``), and then nothing relies on it."""
+
+    settle_seconds: float = 2.0
+    """On a store that ignores conditions: how long after a write everybody is sure to see it."""
+
     @abstractmethod
     def get(self, key: str) -> StoredObject:
         """Read an object.
@@ -129,6 +137,10 @@ class Store(ABC):
     @abstractmethod
     def stage(self) -> Staged:
         """Begin a file of any size."""
+
+    def stage_in_parts(self) -> Staged:
+        """Begin a file that goes up the way that large ones do, however small it is."""
+        return self.stage()
 
     def exists(self, key: str) -> bool:
         """Whether there is an object of this key."""

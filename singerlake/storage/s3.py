@@ -164,10 +164,12 @@ def _shared_client(options: StoreOptions, _pid: int) -> Any:
     return _client(options)
 
 
-def _rebuild(uri: str, options: StoreOptions) -> S3Store:
+def _rebuild(uri: str, options: StoreOptions, keeps_conditions: bool | None) -> S3Store:
     # One client a process, not a Spark task: making one takes 0.1 s. The process id, because
     # connections must not be shared across a fork.
-    return S3Store(uri, options, _shared_client(options, os.getpid()))
+    store = S3Store(uri, options, _shared_client(options, os.getpid()))
+    store.keeps_conditions = keeps_conditions
+    return store
 
 
 class S3Store(Store):
@@ -178,6 +180,7 @@ class S3Store(Store):
         self._base = f"{prefix}/" if prefix else ""
         self._options = options
         self._client = client
+        self.keeps_conditions = None  # some services that speak S3 ignore them
         self.uri = f"s3://{self._bucket}/{self._base}".rstrip("/")
 
     @classmethod
@@ -195,7 +198,7 @@ class S3Store(Store):
         return cls(uri, options, _client(options))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.uri, self._options)
+        return _rebuild, (self.uri, self._options, self.keeps_conditions)
 
     def __repr__(self) -> str:
         return f"S3Store({self.uri!r})"
@@ -267,6 +270,9 @@ class S3Store(Store):
 
     def stage(self) -> Staged:
         return S3Staged(self.upload)
+
+    def stage_in_parts(self) -> Staged:
+        return S3Staged(self._upload_parts)
 
     def upload(self, path: Path, size: int, key: str) -> None:
         """Publish a local file; see :meth:`Staged.publish`."""

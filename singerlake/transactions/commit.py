@@ -1,29 +1,34 @@
-"""The commit: one put-if-absent of a log entry, and nothing else makes data visible."""
+"""The commit: one creation of a log entry, and nothing else makes data visible.
+
+Where the store ignores conditions, entries are created only under a lock of the whole table;
+see ``docs/decisions/008-stores-that-ignore-conditions.md``.
+"""
 
 from __future__ import annotations
 
+import functools
 import getpass
-import os
-import socket
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from singerlake import __version__
-from singerlake.errors import ConflictError, OutcomeUnknownError
+from singerlake.errors import ConflictError, OutcomeUnknownError, SingerlakeError
 from singerlake.format import times
 from singerlake.format.log import Entry, encode_entry
+from singerlake.format.names import TableName
 from singerlake.storage.base import KeyExistsError, Store
+from singerlake.transactions import conditions
+from singerlake.transactions.lock import Waiting, WriterLock, new_writer_id
 from singerlake.transactions.log import read_entry, refresh
 from singerlake.transactions.snapshot import Snapshot
+
+__all__ = ["ATTEMPTS", "SOFTWARE", "appending", "commit", "current_user", "new_writer_id"]
 
 SOFTWARE = f"singerlake {__version__}"
 ATTEMPTS = 1000
 """Numbers tried before giving up: each failure means that another writer got through."""
-
-
-def new_writer_id() -> str:
-    """An id for this process: host, process and something no other has."""
-    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
 def current_user() -> str:
@@ -34,8 +39,17 @@ def current_user() -> str:
         return "unknown"
 
 
+def _hold_on() -> None:
+    """There is no lock to look after."""
+
+
 def commit(
-    store: Store, snapshot: Snapshot, build: Callable[[Snapshot, int, str, str], Entry]
+    store: Store,
+    snapshot: Snapshot,
+    build: Callable[[Snapshot, int, str, str], Entry],
+    *,
+    waiting: Waiting | None = None,
+    check: Callable[[], None] = _hold_on,
 ) -> Snapshot:
     """Append one transaction to a table's log.
 
@@ -48,23 +62,27 @@ def commit(
         snapshot: The table as last seen.
         build: Makes the entry from the snapshot it follows, its number, the commit id, and
             the time of the commit.
+        waiting: How to treat other writers, where the store makes them take turns.
+        check: Called before each attempt; raises if the caller's own locks are lost.
 
     Returns:
         The snapshot after the commit.
 
     Raises:
-        ConflictError: ``build`` said so, or too many others got in first.
+        ConflictError: ``build`` or ``check`` said so, or too many others got in first.
         OutcomeUnknownError: The entry may have been written; delete nothing it names.
         StoreError: The store refused; nothing was committed.
     """
     commit_id = uuid.uuid4().hex
     start = snapshot.head
-    for _ in range(ATTEMPTS):
-        entry = build(snapshot, snapshot.head + 1, commit_id, times.iso(times.now()))
-        _check_not_doomed(snapshot, entry, start)
-        if _try_number(store, snapshot, entry):
-            return snapshot.applied([entry])
-        snapshot = refresh(store, snapshot)
+    with appending(store, snapshot.table, waiting) as append:
+        for _ in range(ATTEMPTS):
+            entry = build(snapshot, snapshot.head + 1, commit_id, times.iso(times.now()))
+            _check_not_doomed(snapshot, entry, start)
+            check()
+            if append(entry):
+                return snapshot.applied([entry])
+            snapshot = refresh(store, snapshot)
     raise ConflictError(f"{snapshot.table} changes faster than this commit can follow: try again")
 
 
@@ -83,20 +101,74 @@ def _check_not_doomed(snapshot: Snapshot, entry: Entry, start: int) -> None:
             )
 
 
-def _try_number(store: Store, snapshot: Snapshot, entry: Entry) -> bool:
+@contextmanager
+def appending(
+    store: Store, table: TableName, waiting: Waiting | None = None, *, read_back: bool = True
+) -> Iterator[Callable[[Entry], bool]]:
+    """The one way into a table's log.
+
+    Gives a function that creates an entry, and says whether the log has it now: not where
+    its number is another's.
+
+    Args:
+        store: Where the log lies.
+        table: Whose.
+        waiting: How to treat other writers, where the store makes them take turns.
+        read_back: Whether to make sure, where the store ignores conditions, that nobody wrote
+            over an entry; not needed for one that others could only write alike.
+
+    Raises:
+        LockTimeoutError: The store ignores conditions, and another kept the table's lock.
+    """
+    conditions.settle(store)
+    if store.keeps_conditions:
+        yield functools.partial(_create, store, table)
+        return
+    with WriterLock.of(store, table.table_lock, new_writer_id(), waiting or Waiting()) as lock:
+        yield functools.partial(_create_alone, store, table, lock, read_back)
+
+
+def _create(store: Store, table: TableName, entry: Entry) -> bool:
     try:
-        store.put_if_absent(snapshot.table.transaction(entry.number), encode_entry(entry))
+        store.put_if_absent(table.transaction(entry.number), encode_entry(entry))
     except (KeyExistsError, OutcomeUnknownError) as error:
-        try:
-            present = read_entry(store, snapshot.table, entry.number)
-        except Exception as again:
-            raise OutcomeUnknownError(
-                f"whether transaction {entry.number} of {snapshot.table} was committed is not "
-                f"known: {again}; look with: singerlake history {snapshot.table}"
-            ) from again
+        present = _read_back(store, table, entry)
         if present is not None and present.commit == entry.commit:
             return True
         if present is None and isinstance(error, OutcomeUnknownError):
             raise  # a slow write may still arrive
         return False
     return True
+
+
+def _create_alone(
+    store: Store, table: TableName, lock: WriterLock, read_back: bool, entry: Entry
+) -> bool:
+    """The same under the table's lock, where only a look beforehand shows a taken number."""
+    present = read_entry(store, table, entry.number)
+    if present is not None:
+        return present.commit == entry.commit
+    lock.check()
+    try:
+        created = _create(store, table, entry)
+    except BaseException as error:
+        if not isinstance(error, SingerlakeError) or isinstance(error, OutcomeUnknownError):
+            lock.abandon()  # who comes next must wait until the write has surely arrived
+        raise
+    if not created or not read_back:
+        return created
+    # Should the lock have failed, two wrote this entry, and whose came first is lost. That
+    # one finds out here, and goes on to the next number, or gives up.
+    time.sleep(store.settle_seconds)
+    present = _read_back(store, table, entry)
+    return present is not None and present.commit == entry.commit
+
+
+def _read_back(store: Store, table: TableName, entry: Entry) -> Entry | None:
+    try:
+        return read_entry(store, table, entry.number)
+    except Exception as error:
+        raise OutcomeUnknownError(
+            f"whether transaction {entry.number} of {table} was committed is not known: {error}; "
+            f"look with: singerlake history {table}"
+        ) from error

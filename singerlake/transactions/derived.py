@@ -12,18 +12,21 @@ from typing import TypeVar
 
 import msgspec
 
-from singerlake.errors import DamagedError, NewerFormatError
+from singerlake.errors import ConflictError, DamagedError, LockTimeoutError, NewerFormatError
 from singerlake.format import metadata, names
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue, CatalogueEntry, LakeFile, TapEntry
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
+from singerlake.transactions.lock import WriterLock, new_writer_id
 from singerlake.transactions.snapshot import Snapshot, to_manifest
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T", bound=msgspec.Struct)
 MAX_TAIL = 256
 READABLE_BLOCKS = 1000
+ATTEMPTS = 10
+"""Times that the lock on what several streams share may be lost before it is given up."""
 
 
 def checkpoint_due(snapshot: Snapshot) -> bool:
@@ -91,6 +94,29 @@ def update_lake_file(store: Store, tap: str) -> None:
     _merge(store, names.LAKE, LakeFile, change)
 
 
+def update_lake_facts(store: Store, *, conditional_writes: bool) -> LakeFile:
+    """Record in the lake's file what a probe of the store found.
+
+    Where another found otherwise at the same time, what is less to rely on counts.
+
+    Returns:
+        The lake's file as it is now.
+    """
+    found = LakeFile()
+
+    def change(present: LakeFile) -> LakeFile | None:
+        nonlocal found
+        found = present
+        kept = conditional_writes and present.conditional_writes is not False
+        if present.conditional_writes is kept:
+            return None
+        present.conditional_writes = kept
+        return present
+
+    _merge(store, names.LAKE, LakeFile, change)
+    return found
+
+
 def catalogue_entry(table: TableName, schema: SchemaEntry) -> CatalogueEntry:
     """A stream's entry in a Singer catalog."""
     breadcrumbs = [
@@ -115,20 +141,12 @@ def catalogue_entry(table: TableName, schema: SchemaEntry) -> CatalogueEntry:
 def _merge(store: Store, key: str, kind: type[T], change: Callable[[T], T | None]) -> None:
     """Read, change and write back, again and again until nobody came in between."""
     while True:
-        etag = None
-        try:
-            present = store.get(key)
-            etag = present.etag
-            value = metadata.decode(present.data, kind, key)
-        except KeyMissingError:
-            value = kind()
-        except NewerFormatError:
-            raise
-        except DamagedError as error:
-            logger.warning("%s; making it anew", error)
-            value = kind()
+        value, etag = _read(store, key, kind)
         changed = change(value)
         if changed is None:
+            return
+        if not store.keeps_conditions:
+            _merge_alone(store, key, kind, change)
             return
         try:
             if etag is None:
@@ -138,3 +156,36 @@ def _merge(store: Store, key: str, kind: type[T], change: Callable[[T], T | None
             return
         except KeyExistsError:
             continue
+
+
+def _merge_alone(store: Store, key: str, kind: type[T], change: Callable[[T], T | None]) -> None:
+    """The same where the store does not tell whether somebody came in between."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with WriterLock(store, names.LAKE_LOCK, new_writer_id()) as lock:
+                changed = change(_read(store, key, kind)[0])
+                if changed is not None:
+                    lock.check()
+                    store.replace(key, metadata.encode(changed), None)
+            return
+        except LockTimeoutError:
+            raise
+        except ConflictError:
+            if attempt == ATTEMPTS:
+                raise
+
+
+def _read(store: Store, key: str, kind: type[T]) -> tuple[T, str | None]:
+    """A derived file and its etag; empty where it cannot be read, without etag where it is not."""
+    etag = None
+    try:
+        present = store.get(key)
+        etag = present.etag
+        return metadata.decode(present.data, kind, key), etag
+    except KeyMissingError:
+        pass
+    except NewerFormatError:
+        raise
+    except DamagedError as error:
+        logger.warning("%s; making it anew", error)
+    return kind(), etag

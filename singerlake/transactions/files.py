@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator
 
@@ -23,14 +24,13 @@ def data_files(store: Store, table: TableName, *, include_locked: bool = False) 
             transaction that never was.
     """
     listing = list(store.list(table.folder))
-    locked = {
-        item.key.rsplit("/", 1)[0] for item in listing if item.key.endswith("/singerlake.lock")
-    }
+    # Asked for by name: some stores show a new object only later when they list.
+    locked = functools.cache(lambda folder: store.exists(table.lock(folder)))
     for item in listing:
         folder, _, name = item.key[len(table.folder) :].partition("/")
         if not names.is_schema_folder(folder) or not names.is_data_file(name) or "/" in name:
             continue
-        if f"{table.folder}{folder}" in locked and not include_locked:
+        if not include_locked and locked(folder):
             logger.warning("left out %s: a writer's lock lies beside it", item.key)
             continue
         yield item

@@ -148,19 +148,19 @@ def leases(store: Store, table: TableName) -> list[LiveLease]:
 def wait_out(
     store: Store,
     table: TableName,
-    before: int,
+    keys: set[str],
     *,
     wait_seconds: float,
     stale_seconds: float = STALE_SECONDS,
     monotonic: Callable[[], float] = time.monotonic,
     tick: Callable[[], None] = lambda: None,
 ) -> list[LiveLease]:
-    """Wait until no reader is left that may need what a transaction dropped.
+    """Wait for some readers to end.
 
     Args:
         store: The lake's store.
         table: The table.
-        before: Only leases from before this transaction count.
+        keys: Their leases, listed after what they may need was dropped.
         wait_seconds: How long to wait for readers that live; below ``stale_seconds`` the
             leases of dead ones stay too.
         stale_seconds: A lease that stands still for so long is removed: its reader died.
@@ -174,7 +174,7 @@ def wait_out(
     seen: dict[str, tuple[str, float]] = {}
     while True:
         now = monotonic()
-        left = [lease for lease in leases(store, table) if lease.transaction < before]
+        left = [lease for lease in leases(store, table) if lease.key in keys] if keys else []
         for lease in left:
             etag, since = seen.get(lease.key, ("", now))
             if etag != lease.etag:

@@ -1,42 +1,77 @@
-"""The writers' lock of one schema's folder: courtesy, for correctness is the log's.
+"""The writers' lock: courtesy where the store keeps conditions, the last word where it does not.
 
-A lock is taken by put-if-absent and refreshed in the background. A waiter takes it over only
-when ``refreshed`` stood still for the stale time by the waiter's own clock, so that clocks
-that disagree between machines cannot break a lock that lives.
+A lock is refreshed in the background. A waiter takes it over only when ``refreshed`` stood
+still for the stale time by the waiter's own clock, so that clocks that disagree between
+machines cannot break a lock that lives. How the file gets onto the store is in
+``lock_file.py``.
 """
 
 from __future__ import annotations
 
+import os
+import random
+import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 
 from singerlake.errors import ConflictError, DamagedError, LockTimeoutError, StoreError
 from singerlake.format import metadata, times
 from singerlake.format.metadata import Lock
-from singerlake.storage.base import KeyExistsError, KeyMissingError, Store, StoredObject
+from singerlake.storage.base import Store, StoredObject
+from singerlake.transactions.lock_file import lock_file
 
 POLL_SECONDS = 0.2
+STALE_SETTLES = 4
+"""A lock must stand still for at least so many settle times before it is taken over."""
+
+
+def new_writer_id() -> str:
+    """An id for this process: host, process and something no other has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+def elapsed() -> float:
+    """Seconds on a clock that goes on while the process, or the machine, sleeps."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 def _wait_on() -> None:
     """Nothing ends the wait early."""
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """How a writer treats other writers' locks.
+
+    Attributes:
+        wait_seconds: How long to wait for another writer.
+        stale_seconds: How long a lock must stand still to be taken over; one's own is
+            refreshed four times within it.
+        while_waiting: Called now and then while another writer has the lock; may raise to
+            end the wait.
+    """
+
+    wait_seconds: float = 300.0
+    stale_seconds: float = 60.0
+    while_waiting: Callable[[], None] = _wait_on
+
+
 class WriterLock:
-    """Holds ``singerlake.lock`` while a writer publishes and commits.
+    """Holds a lock's file while a writer publishes and commits.
 
     Args:
         store: The lake's store.
         key: The lock's key.
         writer_id: Who takes it.
-        wait_seconds: How long to wait for another writer.
-        stale_seconds: How long a lock must stand still to be taken over; it is refreshed
-            four times within it.
-        monotonic: The waiter's clock.
-        while_waiting: Called now and then while another writer has the lock; may raise to
-            end the wait.
+        wait_seconds: See :class:`Waiting`.
+        stale_seconds: See :class:`Waiting`.
+        clock: The waiter's clock, seconds.
+        while_waiting: See :class:`Waiting`.
     """
 
     def __init__(
@@ -47,7 +82,7 @@ class WriterLock:
         *,
         wait_seconds: float = 300.0,
         stale_seconds: float = 60.0,
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed,
         while_waiting: Callable[[], None] = _wait_on,
     ) -> None:
         self._store = store
@@ -55,14 +90,30 @@ class WriterLock:
         self._writer_id = writer_id
         self._wait_seconds = wait_seconds
         self._stale_seconds = stale_seconds
-        self._monotonic = monotonic
+        if not store.keeps_conditions:
+            self._stale_seconds = max(stale_seconds, STALE_SETTLES * store.settle_seconds)
+        self._clock = clock
         self._while_waiting = while_waiting
+        self._file = lock_file(store, key, clock)
         self._acquired = ""
         self._etag = ""
+        self._refreshed_at = 0.0
         self._mutex = threading.Lock()
         self._released = threading.Event()
         self._abandoned = False
         self._refresher: threading.Thread | None = None
+
+    @classmethod
+    def of(cls, store: Store, key: str, writer_id: str, waiting: Waiting) -> WriterLock:
+        """A lock whose writer waits as told."""
+        return cls(
+            store,
+            key,
+            writer_id,
+            wait_seconds=waiting.wait_seconds,
+            stale_seconds=waiting.stale_seconds,
+            while_waiting=waiting.while_waiting,
+        )
 
     def __enter__(self) -> WriterLock:
         self.acquire()
@@ -83,20 +134,12 @@ class WriterLock:
             LockTimeoutError: Another writer kept it for longer than ``wait_seconds``.
         """
         self._acquired = times.iso(times.now())
-        deadline = self._monotonic() + self._wait_seconds
+        deadline = self._clock() + self._wait_seconds
+        present: StoredObject | None = None
         seen_etag, seen_at = "", 0.0
-        while True:
-            try:
-                content = self._content()
-                self._etag = self._store.put_if_absent(self._key, content)
-                break
-            except KeyExistsError:
-                present = self._read()
-            if present is not None and present.data == content:
-                # Our own: the store had it, and the reply to the first try was lost.
-                self._etag = present.etag
-                break
-            now = self._monotonic()
+        while not (present is None and self._take(self._file.create)):
+            present = self._file.read()
+            now = self._clock()
             if present is not None:
                 if present.etag != seen_etag:
                     seen_etag, seen_at = present.etag, now
@@ -105,7 +148,9 @@ class WriterLock:
             if now >= deadline:
                 raise LockTimeoutError(self._timeout_message(present))
             self._while_waiting()
-            time.sleep(POLL_SECONDS)
+            if present is not None:
+                # At random, so that those who wait for one lock do not all come at once.
+                time.sleep(POLL_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311
         self._refresher = threading.Thread(target=self._refresh_until_released, daemon=True)
         self._refresher.start()
 
@@ -116,12 +161,20 @@ class WriterLock:
             ConflictError: Another writer took it over, or somebody removed it.
         """
         with self._mutex:
-            present = self._read()
-        if present is None or self._owner(present) != self._writer_id:
-            raise ConflictError(
-                f"the lock {self._key} was lost to another writer while this one was held up: "
-                "nothing was committed; run it again"
-            )
+            present = self._file.read()
+            late = self._may_be_taken_over(self._refreshed_at)
+        owner = self._owner(present) if present is not None else None
+        if owner == self._writer_id:
+            if not late:
+                return
+            how = "it stood still for so long that others may have taken it over"
+        elif owner is None:
+            how = "somebody broke it, or took it over and is done"
+        else:
+            how = f"taken over by {owner or 'another writer'} while this one was held up"
+        raise ConflictError(
+            f"the lock {self._key} was lost ({how}): nothing was committed; run it again"
+        )
 
     def release(self) -> None:
         """Give the lock up, if it is still this writer's. Never raises for a lost one."""
@@ -131,7 +184,7 @@ class WriterLock:
         if self._abandoned:
             return
         try:
-            present = self._read()
+            present = self._file.read()
             if present is not None and self._owner(present) == self._writer_id:
                 self._store.delete(self._key)
         except StoreError:
@@ -154,24 +207,22 @@ class WriterLock:
         )
         return metadata.encode(lock)
 
-    def _read(self) -> StoredObject | None:
-        try:
-            return self._store.get(self._key)
-        except KeyMissingError:
-            return None
-
     def _owner(self, present: StoredObject) -> str:
         try:
             return metadata.decode(present.data, Lock, self._key).writer_id
         except DamagedError:
             return ""
 
-    def _take_over(self, etag: str) -> bool:
-        try:
-            self._etag = self._store.replace(self._key, self._content(), etag)
-        except KeyExistsError:
+    def _take(self, write: Callable[[bytes], str | None]) -> bool:
+        began = self._clock()
+        etag = write(self._content())
+        if etag is None:
             return False
+        self._etag, self._refreshed_at = etag, began
         return True
+
+    def _take_over(self, etag: str) -> bool:
+        return self._take(lambda content: self._file.swap(content, etag))
 
     def _refresh_until_released(self) -> None:
         while not self._released.wait(self._stale_seconds / 4):
@@ -183,20 +234,33 @@ class WriterLock:
                     continue  # tried again well before the lock is stale
 
     def _refresh(self) -> bool:
-        try:
-            self._etag = self._store.replace(self._key, self._content(), self._etag)
-        except KeyExistsError:
-            # Changed since: by another, or by an earlier refresh whose reply was lost.
-            present = self._read()
-            if present is None or self._owner(present) != self._writer_id:
-                return False
-            self._etag = present.etag
+        before = self._refreshed_at
+        if self._may_be_taken_over(before):
+            return False
+        if self._take(lambda content: self._file.refresh(content, self._etag)):
+            if not self._may_be_taken_over(before):
+                return True
+            self._refreshed_at = before  # it came too late to count
+            return False
+        # Changed since: by another, or by an earlier refresh whose reply was lost.
+        present = self._file.read()
+        if present is None or self._owner(present) != self._writer_id:
+            return False
+        self._etag = present.etag
         return True
+
+    def _may_be_taken_over(self, refreshed_at: float) -> bool:
+        """Whether so much time has passed that to write would be to write over another's."""
+        if self._store.keeps_conditions:
+            return False
+        return self._clock() - refreshed_at >= self._stale_seconds
 
     def _timeout_message(self, present: StoredObject | None) -> str:
         owner = self._owner(present) if present is not None else ""
         return (
             f"waited {self._wait_seconds:g} s for the lock {self._key}"
             + (f", held by {owner}" if owner else "")
-            + ": try again later, or let it wait longer (lock_wait_seconds)"
+            + (f" ({self._file.trouble})" if self._file.trouble else "")
+            + ": try again later, let it wait longer (lock_wait_seconds), or see who has it "
+            "with: singerlake locks"
         )

@@ -140,6 +140,20 @@ class Snapshot:
             from_log=self.from_log,
         )
 
+    def settled(self) -> Snapshot:
+        """The table at the earliest transaction with the same rows under the same schema.
+
+        A freeze, for one, adds an entry to the log and nothing to the state.
+        """
+        number = self.head
+        here = self.summary(number)
+        while number > 1:
+            before = self.summary(number - 1)
+            if (before.last_block, before.schema_hash) != (here.last_block, here.schema_hash):
+                break
+            number -= 1
+        return self.at(number)
+
     def at_time(self, text: str) -> Snapshot:
         """The table as of the last transaction committed at or before a time.
 
@@ -263,7 +277,9 @@ class Snapshot:
         moved = {block.number: block for block in entry.moved}
         for block in entry.moved:
             self.table.data(block.file)
-        before = {block.file for block in self.blocks}
+        before: dict[str, int] = {}
+        for block in self.blocks:
+            before[block.file] = before.get(block.file, 0) + block.length
         ranges = iter(sorted(entry.removed))
         first, last = next(ranges, (0, 0))
         kept: list[Block] = []
@@ -279,8 +295,8 @@ class Snapshot:
             )
         self.blocks = kept
         after = {block.file for block in kept}
-        for file in sorted(before - after):
-            self.dropped[file] = DroppedFile(file, entry.number, entry.time)
+        for file in sorted(before.keys() - after):
+            self.dropped[file] = DroppedFile(file, entry.number, entry.time, before[file])
 
 
 def summarize(entry: Entry, last_block: int, schema_hash: str) -> TransactionSummary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,6 +14,9 @@ from singerlake.storage.base import KeyExistsError, Staged, Store
 
 FILE_BYTES = 128 * 1024 * 1024
 """Compressed size at which a file is closed and the next begun, unless a setting differs."""
+
+MAX_DRAWN = 10**18
+"""Where the store cannot tell whether a name is taken, its number is drawn below this."""
 
 
 @dataclass
@@ -115,19 +119,52 @@ class StagedTable:
 
     def _publish(self, file: _File) -> str:
         first, last = self._blocks[file.blocks[0]].first, self._blocks[file.blocks[-1]].last
-        base = self._table.file_base(_compact(first), _compact(last))
-        folder = f"{file.schema_hash}/"
         # Names taken by this update's own files are known; others' are found by trying.
-        attempt = self._next_attempt.get(folder + base, 1)
-        while True:
-            path = folder + names.file_name(base, attempt)
-            attempt += 1
-            try:
-                file.staged.publish(self._table.data(path))
-            except KeyExistsError:
-                continue
-            self._next_attempt[folder + base] = attempt
-            return path
+        return publish_file(
+            self._store, file.staged, self._table, file.schema_hash, first, last, self._next_attempt
+        )
+
+
+def publish_file(
+    store: Store,
+    staged: Staged,
+    table: TableName,
+    schema_hash: str,
+    first: str,
+    last: str,
+    next_attempt: dict[str, int] | None = None,
+) -> str:
+    """Make a staged file durable under the first name for it that nobody has taken.
+
+    Args:
+        store: The lake's store.
+        staged: The file.
+        table: Whose.
+        schema_hash: Its folder.
+        first: ``time_extracted`` of its first record.
+        last: The same of its last.
+        next_attempt: Attempts to begin with, by name, where some are known to be taken.
+
+    Returns:
+        Its path within the table.
+
+    Raises:
+        StoreError: The store refused.
+    """
+    known = next_attempt if next_attempt is not None else {}
+    base = f"{schema_hash}/{table.file_base(_compact(first), _compact(last))}"
+    attempt = known.get(base, 1)
+    while True:
+        if not store.keeps_conditions:
+            attempt = random.SystemRandom().randrange(MAX_DRAWN // 2, MAX_DRAWN)
+        path = names.file_name(base, attempt)
+        attempt += 1
+        try:
+            staged.publish(table.data(path))
+        except KeyExistsError:
+            continue
+        known[base] = attempt
+        return path
 
 
 def replace_block(block: Block, **changes: int | str) -> Block:

@@ -13,9 +13,9 @@ from singerlake.errors import DamagedError, OutcomeUnknownError, SingerlakeError
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.storage.base import Store
-from singerlake.transactions import derived, files, log
+from singerlake.transactions import conditions, derived, files, log
 from singerlake.transactions.commit import SOFTWARE, commit, new_writer_id
-from singerlake.transactions.lock import WriterLock
+from singerlake.transactions.lock import Waiting, WriterLock
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 
@@ -38,6 +38,11 @@ class WriteOptions:
     lock_stale_seconds: float = 60.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
     while_waiting: Callable[[], None] = lambda: None
+
+    @property
+    def waiting(self) -> Waiting:
+        """How to treat other writers' locks."""
+        return Waiting(self.lock_wait_seconds, self.lock_stale_seconds, self.while_waiting)
 
 
 class TableWriter:
@@ -101,9 +106,12 @@ class TableWriter:
         ) as locks:
             try:
                 staged.publish()
-                locks.check()
                 snapshot = commit(
-                    self._store, snapshot, self._entry_builder(staged, operation, metrics or {})
+                    self._store,
+                    snapshot,
+                    self._entry_builder(staged, operation, metrics or {}),
+                    waiting=self._options.waiting,
+                    check=locks.check,
                 )
             except BaseException as error:
                 clean_up(error, locks, lambda: self._withdraw(staged, snapshot, locks))
@@ -120,14 +128,16 @@ class TableWriter:
             return log.refresh(self._store, self._snapshot)
         snapshot = log.read_snapshot(self._store, self._table)
         if snapshot is None:
-            # A first transaction on top of files whose log is lost would hide their rows.
+            # A first transaction on top of files whose log is lost would hide their rows. The
+            # log once more after the files: somebody may just have made the table.
             if next(files.data_files(self._store, self._table), None) is not None:
-                raise DamagedError(
-                    f"{self._table} has files but neither log nor manifest: make them again "
-                    f"first, with: singerlake rebuild {self._table}"
-                )
-            snapshot = Snapshot(self._table)
-        return snapshot
+                snapshot = log.read_snapshot(self._store, self._table)
+                if snapshot is None:
+                    raise DamagedError(
+                        f"{self._table} has files but neither log nor manifest: make them again "
+                        f"first, with: singerlake rebuild {self._table}"
+                    )
+        return snapshot or Snapshot(self._table)
 
     def _withdraw(self, staged: StagedTable, snapshot: Snapshot, locks: HeldLocks) -> None:
         staged.withdraw()
@@ -195,18 +205,12 @@ def hold_locks(
     Raises:
         LockTimeoutError: Another writer did not give one up in time.
     """
+    conditions.settle(store)
     with ExitStack() as stack:
         locks = []
         # In one order for all writers, so that no two wait for each other.
         for schema_hash in sorted(set(schema_hashes)):
-            lock = WriterLock(
-                store,
-                table.lock(schema_hash),
-                writer_id,
-                wait_seconds=options.lock_wait_seconds,
-                stale_seconds=options.lock_stale_seconds,
-                while_waiting=options.while_waiting,
-            )
+            lock = WriterLock.of(store, table.lock(schema_hash), writer_id, options.waiting)
             # Registered first: a lock taken must be given up whatever comes in between, and
             # giving up leaves another writer's alone.
             stack.callback(lock.release)

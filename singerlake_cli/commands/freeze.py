@@ -7,12 +7,12 @@ from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.shared import Shared, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 
 @click.command("freeze")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.option("--label", metavar="TEXT", help="A name that can stand for the number.")
 @click.option("--comment", metavar="TEXT", help="Why; kept with the version.")
 @click.option(

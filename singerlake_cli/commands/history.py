@@ -12,11 +12,11 @@ from singerlake.maintenance.revert import last_readable
 from singerlake.transactions.log import read_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
-from singerlake_cli.shared import Shared
+from singerlake_cli.shared import Shared, complete_table
 
 
 @click.command("history")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.pass_obj
 def command(shared: Shared, table: str, limit: int) -> None:

@@ -72,17 +72,22 @@ def command(
         answer = query(spark, lake, sql, provenance=provenance, etags=wanted)
         for_people = form == "table" and not shared.json and to is None
         first = results.first_rows(answer) if for_people else None
-    if first is not None:
-        _print_table(answer, *first)
-        return
+    with answer:
+        if first is not None:
+            _print_table(answer, *first)
+            return
+        _write(answer, form, to, as_json=shared.json)
+    if answer.sources and not shared.json:
+        click.echo("; ".join(_read(answer)), err=True)
+
+
+def _write(answer: Answer, form: str, to: Path | None, *, as_json: bool) -> None:
     if form == "parquet" and to is not None:
         results.write_parquet(answer, to)
-    elif shared.json:
+    elif as_json:
         results.write_json(answer, to)
     else:
         results.write(answer, "csv" if form == "table" else form, to)
-    if answer.sources and not shared.json:
-        click.echo("; ".join(_read(answer)), err=True)
 
 
 def _print_table(

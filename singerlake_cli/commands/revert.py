@@ -9,12 +9,12 @@ import click
 from singerlake.errors import UsageError
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.shared import Shared, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 
 @click.command("revert")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.option("--to", "version", metavar="VERSION", help="A frozen version: its number or label.")
 @click.option("--to-transaction", type=click.IntRange(min=1), metavar="NUMBER")
 @click.option("--to-time", metavar="TIME", help="The last transaction by then, 2026-11-20T12:00Z.")

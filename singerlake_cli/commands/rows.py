@@ -9,7 +9,7 @@ import click
 
 from singerlake.errors import NotFoundError, UsageError
 from singerlake_cli import output, results
-from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.shared import Shared, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("rows")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.option(
     "--key",
     "keys",
@@ -51,11 +51,13 @@ def command(
     if history and row_version is not None:
         raise UsageError("say --history or --row-version, not both")
     found, ref = shared.lake().find(table)
-    snapshot = found.snapshot_at(ref.version)
-    key = _key(keys, snapshot.schema.key_properties)
-    from singerlake.spark.history import row_history
+    with found.lease() as lease, working("looking through the blocks"):
+        snapshot = lease.snapshot
+        if ref.version is not None:
+            snapshot = snapshot.named(ref.version)[1]
+        key = _key(keys, snapshot.schema.key_properties)
+        from singerlake.spark.history import row_history
 
-    with working("looking through the blocks"):
         versions = row_history(start_spark(master, conf), found, snapshot, key)
     if not history:
         versions = [_as_of(versions, row_version, f"{ref} {' '.join(keys)}")]

@@ -10,11 +10,11 @@ from msgspec.structs import asdict
 from singerlake.format.log import SchemaEntry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
-from singerlake_cli.shared import Shared
+from singerlake_cli.shared import Shared, complete_table
 
 
 @click.command("show")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.pass_obj
 def command(shared: Shared, table: str) -> None:
     """Show a TABLE: its columns, sizes and versions.

@@ -6,11 +6,11 @@ import click
 from msgspec import structs
 
 from singerlake_cli import output
-from singerlake_cli.shared import Shared
+from singerlake_cli.shared import Shared, complete_table
 
 
 @click.command("versions")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.pass_obj
 def command(shared: Shared, table: str) -> None:
     """List a TABLE's frozen versions.

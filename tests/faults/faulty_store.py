@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.errors import OutcomeUnknownError, StoreError
-from singerlake.storage.base import KeyExistsError, Listed, Staged, Store, StoredObject
+from singerlake.storage.base import (
+    KeyExistsError,
+    KeyMissingError,
+    Listed,
+    Staged,
+    Store,
+    StoredObject,
+)
 from singerlake.storage.local import LocalStore
 
 READS = frozenset({"get", "get_range", "list", "folders"})
@@ -32,11 +39,15 @@ class Kind:
         name: What the table in docs/safety.md calls it.
         methods: The operations that can go wrong so.
         kills: Whether the process is gone afterwards.
+        interrupts: Whether ``KeyboardInterrupt`` comes.
+        harmless: Whether the operation must succeed all the same.
     """
 
     name: str
     methods: frozenset[str]
     kills: bool = False
+    interrupts: bool = False
+    harmless: bool = False
 
 
 ERROR_BEFORE = Kind("error before", ALL - {"discard"})
@@ -47,7 +58,7 @@ TORN = Kind("torn write", frozenset({"write", "put_if_absent", "replace"}))
 TAKEN = Kind("412 after success", CREATES)
 OUTAGE = Kind("error, and all later ones too (outage)", ALL)
 LOST_THEN_OUTAGE = Kind("lost reply, then outage", WRITES)
-INTERRUPT = Kind("interrupt (Ctrl-C) after the effect", WRITES | STAGING)
+INTERRUPT = Kind("interrupt (Ctrl-C) after the effect", WRITES | STAGING, interrupts=True)
 KILL_BEFORE = Kind("SIGKILL before", ALL, kills=True)
 KILL_AFTER = Kind("SIGKILL after", ALL, kills=True)
 
@@ -98,6 +109,16 @@ class FaultyStore(Store):
     def __reduce__(self) -> tuple[Any, ...]:
         return itemgetter(0), ((self.inner,),)
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # not there yet while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    @property
+    def next_strikes(self) -> bool:
+        """Whether the next operation is the one that goes wrong."""
+        return len(self.trace) + 1 == self._at
+
     def finish(self) -> None:
         """The run is over: what was on its way arrives now."""
         for effect in self._late:
@@ -133,7 +154,7 @@ class FaultyStore(Store):
         if kind == KILL_BEFORE:
             os.kill(os.getpid(), signal.SIGKILL)
         result = None
-        with suppress(KeyExistsError):  # the reply to that may be lost, too
+        with suppress(KeyExistsError, KeyMissingError):  # the reply to that may be lost, too
             result = effect()
         if kind == KILL_AFTER:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -190,7 +211,7 @@ class _FaultyStaged(Staged):
         return int(self._inner.size)
 
     def write(self, data: bytes) -> None:
-        if self._store._kind == TORN and len(self._store.trace) + 1 == self._store._at:
+        if self._store._kind == TORN and self._store.next_strikes:
             # Past the inner store's own count: what a full disk leaves of a write.
             with Path(self._inner._path).open("r+b") as file:
                 file.seek(self._inner.size)
@@ -198,7 +219,12 @@ class _FaultyStaged(Staged):
         self._store.do("write", "", lambda: self._inner.write(data))
 
     def publish(self, key: str) -> None:
-        self._store.do("publish", key, lambda: self._inner.publish(key))
+        if self._store._kind == LATE and self._store.next_strikes:
+            # The request has the bytes, whatever becomes of the file meanwhile.
+            data = Path(self._inner._path).read_bytes()
+            self._store.do("publish", key, lambda: self._store.inner.put_if_absent(key, data))
+        else:
+            self._store.do("publish", key, lambda: self._inner.publish(key))
 
     def discard(self) -> None:
         with suppress(StoreError):  # it never raises; in an outage it just does nothing

@@ -84,6 +84,20 @@ def s3_store(s3_port: int) -> S3Store:
 
 
 @pytest.fixture
+def careless_s3(s3_port: int) -> S3Store:
+    """A lake on a service that ignores conditions, with a short settle time."""
+    return in_bucket(s3_port, "careless")
+
+
+def in_bucket(port: int, bucket: str) -> S3Store:
+    uri = f"s3://{bucket}/{uuid.uuid4().hex}"
+    store = S3Store.open(uri, options(f"http://127.0.0.1:{port}"))
+    store._client.create_bucket(Bucket=bucket)
+    store.settle_seconds = 0.2
+    return store
+
+
+@pytest.fixture
 def relay(s3_port: int, s3_store: S3Store) -> Iterator[Relay]:
     with Relay(s3_port).running() as running:
         yield running

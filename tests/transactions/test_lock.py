@@ -98,14 +98,14 @@ def test_a_lock_that_stands_still_is_taken_over(lake: Lake) -> None:
 def test_the_clock_in_the_file_does_not_matter(lake: Lake) -> None:
     """A lock that lives is not broken however old it says it is."""
     lake.store.put_if_absent(KEY, foreign(refreshed="1970-01-01T00:00:00.000000Z"))
-    clock = iter(range(10_000))
+    stamps = iter(range(10_000))
 
     def refresh() -> None:
-        lake.store.replace(KEY, foreign(refreshed=f"1970-01-01 {next(clock)}"), None)
+        lake.store.replace(KEY, foreign(refreshed=f"1970-01-01 {next(stamps)}"), None)
 
     now = [0.0]
 
-    def monotonic() -> float:
+    def clock() -> float:
         now[0] += 1  # a second passes at each look, and the other refreshes in it
         return now[0]
 
@@ -116,7 +116,7 @@ def test_the_clock_in_the_file_does_not_matter(lake: Lake) -> None:
             "w1",
             wait_seconds=50,
             stale_seconds=2,
-            monotonic=monotonic,
+            clock=clock,
             while_waiting=refresh,
         ).acquire()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from singerlake.format import names
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.lake import Lake
-from singerlake.storage.base import KeyExistsError, Store
+from singerlake.storage.base import KeyExistsError, Listed, Store
 from singerlake.storage.local import LocalStore
 from singerlake.transactions import derived
+from singerlake.transactions.files import data_files
 from singerlake.transactions.log import entries, read_snapshot
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import TableWriter
@@ -317,3 +319,45 @@ def test_a_table_of_another_stream_is_not_mixed_in(tmp_path: Path) -> None:
     lake.store.delete(TABLE.manifest)
     with pytest.raises(DamagedError, match="only in case"):
         commit(lake.store, 2)
+
+
+def test_a_table_made_while_its_folder_was_looked_at(store: BrokenStore) -> None:
+    """The log was empty, then files without a lock were there: no sign of a log that is lost."""
+    inner, listed = store.store, store.list
+
+    def after_the_rival(prefix: str) -> Iterator[Listed]:
+        if head(inner) == 0:
+            TableWriter(inner, TABLE).commit(staged_rows(inner, 1))
+        return listed(prefix)
+
+    store.list = after_the_rival  # type: ignore[method-assign]
+    assert commit(store, 2).head == 2
+    assert ids_in(store) == [1, 2]
+
+
+def test_a_lock_that_the_listing_does_not_show_yet_counts(store: BrokenStore) -> None:
+    staged_rows(store, 1).publish()
+    store.put_if_absent(TABLE.lock(HASH), b"held")
+    listed = store.list
+    store.list = lambda prefix: (i for i in listed(prefix) if not i.key.endswith(".lock"))  # type: ignore[method-assign]
+    assert [*data_files(store, TABLE)] == []
+    assert len([*data_files(store, TABLE, include_locked=True)]) == 1
+    store.delete(TABLE.lock(HASH))
+    assert len([*data_files(store, TABLE)]) == 1
+
+
+def test_who_wakes_after_its_lock_was_taken_over_does_not_commit(store: BrokenStore) -> None:
+    """Held up between its last look at the lock and the log, while another went ahead."""
+    commit(store, 1)
+    inner = store.store
+
+    def before(method: str, key: str) -> None:
+        if method == "put" and key == TABLE.transaction(2):
+            inner.delete(TABLE.lock(HASH))
+            TableWriter(inner, TABLE).commit(staged_rows(inner, 2))
+
+    store.before = before
+    with pytest.raises(ConflictError, match="was lost"):
+        commit(store, 3)
+    assert ids_in(store) == [1, 2]
+    assert len(files(store)) == 2

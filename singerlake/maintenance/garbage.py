@@ -1,0 +1,215 @@
+"""What nothing needs any more, and its deletion: files, indexes, leases of the dead.
+
+Three rules, each in one place. What was referenced once goes when the log has said for longer
+than the retention that it is not, and no reader's lease is older than that entry. What never
+was, a dead writer's file, goes when it is older than the retention; the log names it first
+(``deletes`` of a vacuum-start), so that a writer that was only held up cannot commit it.
+An index goes in two steps: first its marker, and, once every reader that may have seen the
+marker is done, its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from singerlake.errors import DamagedError, InvalidNameError
+from singerlake.format import metadata, names, times
+from singerlake.format.metadata import IndexMarker
+from singerlake.format.names import TableName
+from singerlake.storage.base import KeyMissingError, Listed, Store
+from singerlake.transactions.lease import LiveLease
+from singerlake.transactions.snapshot import Snapshot
+
+DELETERS = 8
+
+
+@dataclass(frozen=True)
+class Item:
+    """One object that a vacuum found.
+
+    Attributes:
+        key: Where it lies.
+        bytes: How large it is.
+        reason: Why it goes, or why it stays.
+        dropped: The transaction that dropped it; 0 for one that never was in the log.
+    """
+
+    key: str
+    bytes: int
+    reason: str
+    dropped: int = 0
+
+
+@dataclass
+class Garbage:
+    """What a table holds that nothing needs.
+
+    Attributes:
+        files: Data files to delete.
+        markers: Index markers to delete, before their files.
+        index_files: Files of indexes that have, or will have, no marker.
+        kept: What nothing needs either, but is not to go yet, and why.
+        vanished: Dropped files that are gone already, as the log does not know yet.
+    """
+
+    files: list[Item] = field(default_factory=list)
+    markers: list[Item] = field(default_factory=list)
+    index_files: list[Item] = field(default_factory=list)
+    kept: list[Item] = field(default_factory=list)
+    vanished: list[str] = field(default_factory=list)
+
+    @property
+    def everything(self) -> list[Item]:
+        """All that is to go."""
+        return [*self.files, *self.markers, *self.index_files]
+
+
+def find(
+    store: Store,
+    snapshot: Snapshot,
+    cutoff: float,
+    *,
+    listed: Iterable[Listed] | None = None,
+) -> Garbage:
+    """Look for what can go.
+
+    Args:
+        store: The lake's store.
+        snapshot: The table's head.
+        cutoff: Nothing goes that was needed, or made, after this time (seconds since 1970).
+        listed: The objects in the table's folder; None looks at the log alone.
+    """
+    found = Garbage()
+    used = {block.file for block in snapshot.blocks}
+    present = None if listed is None else _data_files(snapshot.table, listed)
+    for path, file in snapshot.dropped.items():
+        if path in used:
+            continue
+        key = snapshot.table.data(path)
+        if present is not None and path not in present:
+            found.vanished.append(path)
+            continue
+        size = present[path].size if present is not None else file.bytes
+        old = _seconds(file.time) <= cutoff
+        reason = f"dropped by transaction {file.transaction} at {file.time}"
+        item = Item(key, size, reason if old else f"{reason}, within the retention")
+        target = found.files if old else found.kept
+        target.append(Item(item.key, item.bytes, item.reason, file.transaction))
+    if present is not None:
+        for path, item_listed in present.items():
+            if path in used or path in snapshot.dropped:
+                continue
+            old = item_listed.modified <= cutoff
+            reason = "a leftover: no transaction names it"
+            item = Item(
+                item_listed.key,
+                item_listed.size,
+                reason if old else f"{reason}, but it is younger than the retention",
+            )
+            (found.files if old else found.kept).append(item)
+        _find_indexes(store, snapshot, cutoff, found)
+    return found
+
+
+def _data_files(table: TableName, listed: Iterable[Listed]) -> dict[str, Listed]:
+    found = {}
+    for item in listed:
+        path = item.key[len(table.folder) :]
+        try:
+            table.data(path)
+        except InvalidNameError:
+            continue  # the log, a lock, or a file that is none of ours
+        found[path] = item
+    return found
+
+
+def _find_indexes(store: Store, snapshot: Snapshot, cutoff: float, found: Garbage) -> None:
+    """Indexes that no version needs and that are not the newest, and files without a marker."""
+    table = snapshot.table
+    folders: dict[int, list[Listed]] = {}
+    for item in store.list(table.indexes):
+        folder, _, name = item.key[len(table.indexes) :].partition("/")
+        if folder.isdecimal() and (name == names.INDEX_MARKER or names.is_index_part(name)):
+            folders.setdefault(int(folder), []).append(item)
+    marked = [n for n, items in folders.items() if any(_is_marker(i) for i in items)]
+    newest = max((n for n in marked if n <= snapshot.head), default=0)
+    needed = {newest: "the newest index"}
+    for version in snapshot.frozen:
+        number = snapshot.at(version.transaction).settled().head
+        needed[number] = f"the index of version {version.number}"
+    for number, present in sorted(folders.items()):
+        items = present
+        if number in needed and number in marked:
+            named = _named(store, table.index(number))
+            items = [i for i in present if not _is_marker(i) and i.key not in named]
+        if not items:
+            continue
+        old = max(item.modified for item in items) <= cutoff
+        whole = number in marked and number not in needed
+        why = "an index of no version" if whole else "a file of an unfinished index"
+        for item in items:
+            entry = Item(item.key, item.size, why if old else f"{why}, younger than the retention")
+            if not old:
+                found.kept.append(entry)
+            elif _is_marker(item):
+                found.markers.append(entry)
+            else:
+                found.index_files.append(entry)
+
+
+def _is_marker(item: Listed) -> bool:
+    return item.key.endswith(f"/{names.INDEX_MARKER}")
+
+
+def _seconds(text: str) -> float:
+    instant = times.parse(text)
+    return instant.timestamp() if instant is not None else float("inf")
+
+
+def protected(item: Item, leases: Iterable[LiveLease]) -> LiveLease | None:
+    """A lease because of which a file must stay; None where no reader needs it.
+
+    A reader may read what was referenced at its transaction. A file that never was in the log
+    no reader can know.
+    """
+    if not item.dropped:
+        return None
+    return next((lease for lease in leases if lease.transaction < item.dropped), None)
+
+
+def unmarked(store: Store, items: list[Item]) -> list[Item]:
+    """Those of some index files that no marker names now: one may have been made meanwhile."""
+    named: dict[str, set[str]] = {}
+    for item in items:
+        folder = item.key.rpartition("/")[0] + "/"
+        if folder not in named:
+            named[folder] = _named(store, folder)
+    return [item for item in items if item.key not in named[item.key.rpartition("/")[0] + "/"]]
+
+
+def _named(store: Store, folder: str) -> set[str]:
+    """Keys of the files that the marker in an index's folder names."""
+    key = folder + names.INDEX_MARKER
+    try:
+        marker = metadata.decode(store.get(key).data, IndexMarker, key)
+    except (KeyMissingError, DamagedError):
+        return set()
+    return {folder + file.path for file in marker.files}
+
+
+def delete(store: Store, keys: list[str], tick: Callable[[], None]) -> None:
+    """Delete objects, several at a time.
+
+    Raises:
+        StoreError: The store refused one; others may be gone.
+    """
+
+    def one(key: str) -> None:
+        tick()
+        store.delete(key)
+
+    with ThreadPoolExecutor(DELETERS, "delete") as pool:
+        for _ in pool.map(one, keys):
+            pass

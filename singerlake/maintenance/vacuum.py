@@ -1,0 +1,373 @@
+"""Vacuum: the plan, its announcement, the deletion, and the word that it is done.
+
+A vacuum is a ``vacuum-start`` in the log, which names the dead writers' files that it is about
+to delete (what was dropped, the log has said already); then a ``combine`` and a
+``drop-history``, if there is anything for them to do; then the deletion; then a ``vacuum`` with
+the counts. Killed anywhere, the table reads the same, and the next run finds what is left to do
+by looking, not by what the dead one had in mind. What Spark has to do for the two in the middle
+is in ``singerlake.spark.vacuum``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+
+from singerlake import FORMAT
+from singerlake.errors import ConflictError, LockTimeoutError, UsageError
+from singerlake.format.log import COMBINE, DROP_HISTORY, Entry
+from singerlake.format.names import TableName
+from singerlake.maintenance import garbage
+from singerlake.maintenance.combine import Group, plan_combine
+from singerlake.maintenance.garbage import Garbage, Item
+from singerlake.maintenance.history import HistoryPlan, plan_history
+from singerlake.storage.base import KeyMissingError, Store
+from singerlake.transactions import lease
+from singerlake.transactions.commit import SOFTWARE, commit
+from singerlake.transactions.lease import LiveLease
+from singerlake.transactions.lock import WriterLock
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import FILE_BYTES
+from singerlake.transactions.writer import WriteOptions, hold_locks
+
+START, DONE, DELETE = "vacuum-start", "vacuum", "delete"
+PARTS = (COMBINE, DROP_HISTORY, DELETE)
+DAY = 86_400.0
+LEAST_RETENTION = DAY
+BATCH = 100
+
+
+@dataclass(frozen=True)
+class VacuumOptions:
+    """How a vacuum goes about it.
+
+    Attributes:
+        retain_seconds: What was needed, or made, in this time stays.
+        target_file_bytes: Size that small files are combined to.
+        parts: Which of ``PARTS`` to do.
+        full: Whether to list the store for leftovers and indexes; else only what the log
+            says was dropped is deleted.
+        guard: Refuse a retention below a day.
+        lease_wait_seconds: How long to wait for readers that may need what is to go.
+        lock_wait_seconds: How long to wait for writers, and for another vacuum to show life.
+        stale_seconds: How long a lock or lease stands still before it counts as dead.
+    """
+
+    retain_seconds: float = 7 * DAY
+    target_file_bytes: int = FILE_BYTES
+    parts: tuple[str, ...] = (COMBINE, DELETE)
+    full: bool = True
+    guard: bool = True
+    lease_wait_seconds: float = 120.0
+    lock_wait_seconds: float = 90.0
+    stale_seconds: float = 60.0
+
+    def check(self) -> None:
+        """Refuse what could hurt.
+
+        Raises:
+            UsageError: The retention is below a day and the guard is on, or a value makes
+                no sense.
+        """
+        if self.retain_seconds < LEAST_RETENTION and self.guard:
+            raise UsageError(
+                f"a retention of {self.retain_seconds / 3600:g} h is refused: below 24 h a reader "
+                "that holds no lease may lose what it reads (if none can be at work, say "
+                "--no-retention-guard)"
+            )
+        if self.retain_seconds < 0 or self.target_file_bytes < 1:
+            raise UsageError("a retention and a file size cannot be negative")
+
+
+@dataclass(frozen=True)
+class VacuumPlan:
+    """What a vacuum of one table would do.
+
+    Attributes:
+        snapshot: The table's head when it was planned.
+        cutoff: Nothing goes that was needed, or made, after it; seconds since 1970.
+        combine: Files to put together. What dropping history leaves is combined as well,
+            and not known before.
+        history: What history can go.
+        garbage: What can be deleted, and what could but for its age.
+        leases: Readers at work.
+    """
+
+    snapshot: Snapshot
+    cutoff: float
+    combine: list[Group]
+    history: HistoryPlan | None
+    garbage: Garbage
+    leases: list[LiveLease]
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (
+            self.combine or self.history or self.garbage.everything or self.garbage.vanished
+        )
+
+
+@dataclass(frozen=True)
+class Vacuumed:
+    """What a vacuum did to one table.
+
+    Attributes:
+        table: Which.
+        transaction: The last transaction that it made; 0 where there was nothing to do.
+        files_in: Small files that were combined.
+        files_out: Files they became.
+        bytes_copied: What was copied for it.
+        rows_dropped: Rows of history that went.
+        bytes_dropped: By how much that made the table smaller, compressed.
+        files_deleted: Objects deleted.
+        bytes_deleted: What that freed.
+        kept: What nothing needs but could not go yet, and why.
+    """
+
+    table: TableName
+    transaction: int = 0
+    files_in: int = 0
+    files_out: int = 0
+    bytes_copied: int = 0
+    rows_dropped: int = 0
+    bytes_dropped: int = 0
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    kept: list[Item] = field(default_factory=list)
+
+
+def plan_vacuum(
+    store: Store, snapshot: Snapshot, options: VacuumOptions, now: float | None = None
+) -> VacuumPlan:
+    """Look at a table, and change nothing.
+
+    Args:
+        store: The lake's store.
+        snapshot: The table's head.
+        options: What to do.
+        now: The time, in seconds since 1970.
+
+    Raises:
+        UsageError: The table has no log, or an option makes no sense.
+    """
+    options.check()
+    table = snapshot.table
+    if not snapshot.from_log:
+        raise UsageError(
+            f"{table} has lost its log: make it again with: singerlake rebuild {table}"
+        )
+    cutoff = (time.time() if now is None else now) - options.retain_seconds
+    listed = list(store.list(table.folder)) if options.full else None
+    sizes = None
+    if listed is not None:
+        sizes = {item.key[len(table.folder) :]: item.size for item in listed}
+    groups = plan_combine(snapshot, options.target_file_bytes, sizes)
+    deleting = DELETE in options.parts
+    return VacuumPlan(
+        snapshot=snapshot,
+        cutoff=cutoff,
+        combine=groups if COMBINE in options.parts else [],
+        history=plan_history(snapshot, cutoff) if DROP_HISTORY in options.parts else None,
+        garbage=garbage.find(store, snapshot, cutoff, listed=listed) if deleting else Garbage(),
+        leases=lease.leases(store, table),
+    )
+
+
+def vacuum_lock(
+    store: Store, table: TableName, writer_id: str, options: VacuumOptions
+) -> WriterLock:
+    """The lock that keeps vacuums of one table apart; only a dead one's is waited for.
+
+    Taking it raises ConflictError as soon as the other vacuum shows a sign of life.
+    """
+    seen: list[str] = []
+
+    def give_up_on_life() -> None:
+        with suppress(KeyMissingError):
+            seen.append(store.get(table.vacuum_lock).etag)
+        if len(set(seen)) > 1:
+            raise ConflictError(f"another vacuum of {table} is at work: let it finish")
+
+    return WriterLock(
+        store,
+        table.vacuum_lock,
+        writer_id,
+        wait_seconds=options.lock_wait_seconds,
+        stale_seconds=options.stale_seconds,
+        while_waiting=give_up_on_life,
+    )
+
+
+def announce(
+    store: Store, plan: VacuumPlan, options: VacuumOptions, writer_id: str
+) -> tuple[Snapshot, Garbage]:
+    """Say in the log that a vacuum begins, and which leftovers it is about to delete.
+
+    From then on no writer can commit one of them, however long it was held up. Before that,
+    as a courtesy, writers at work in a folder with leftovers are let finish.
+
+    Returns:
+        The table after it, and what may be deleted of what was planned.
+
+    Raises:
+        StoreError: The store refused; nothing was announced.
+    """
+    found = plan.garbage
+    table = plan.snapshot.table
+    with ExitStack() as stack:
+        folders = {_folder(table, item) for item in found.files if not item.dropped}
+        write = WriteOptions(options.lock_wait_seconds, options.stale_seconds)
+        busy: set[str] = set()
+        for folder in sorted(folders):
+            try:
+                stack.enter_context(hold_locks(store, table, [folder], writer_id, write))
+            except LockTimeoutError:
+                busy.add(folder)
+        going = [f for f in found.files if f.dropped or _folder(table, f) not in busy]
+        left = [
+            replace(item, reason="a leftover beside a writer at work")
+            for item in found.files
+            if item not in going
+        ]
+        announced: list[str] = []
+
+        def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+            used = {block.file for block in present.blocks}
+            announced[:] = [
+                path
+                for item in going
+                if not item.dropped and (path := item.key[len(table.folder) :]) not in used
+            ]
+            return Entry(
+                format=FORMAT,
+                number=number,
+                commit=commit_id,
+                operation=START,
+                stream=table.stream,
+                time=time,
+                writer=writer_id,
+                software=SOFTWARE,
+                deletes=announced.copy(),
+                metrics={"files_to_delete": len(announced), "groups_to_combine": len(plan.combine)},
+            )
+
+        after = commit(store, plan.snapshot, build)
+    known = {table.data(path) for path in announced}
+    files = [item for item in going if item.dropped or item.key in known]
+    return after, replace(found, files=files, kept=[*found.kept, *left])
+
+
+def _folder(table: TableName, item: Item) -> str:
+    return item.key[len(table.folder) :].partition("/")[0]
+
+
+def with_newly_dropped(
+    store: Store, snapshot: Snapshot, found: Garbage, options: VacuumOptions
+) -> Garbage:
+    """What is to go, with what the vacuum itself has dropped: at once if nothing is retained."""
+    new = garbage.find(store, snapshot, time.time() - options.retain_seconds)
+    known = {item.key for item in found.everything} | {item.key for item in found.kept}
+    known |= {snapshot.table.data(path) for path in found.vanished}
+    return replace(
+        found,
+        files=[*found.files, *(item for item in new.files if item.key not in known)],
+        kept=[*found.kept, *(item for item in new.kept if item.key not in known)],
+    )
+
+
+def delete_garbage(
+    store: Store,
+    snapshot: Snapshot,
+    found: Garbage,
+    options: VacuumOptions,
+    *,
+    check: Callable[[], None],
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[list[Item], list[Item]]:
+    """Delete what was announced, once no reader needs it any more.
+
+    Args:
+        store: The lake's store.
+        snapshot: The table, with nothing of it referenced any more.
+        found: What may go.
+        options: How long to wait for readers.
+        check: Raises where the vacuum's lock was lost.
+        tick: Called now and then; may raise to end it.
+
+    Returns:
+        What was deleted, and what stays for the next run, with the reason.
+
+    Raises:
+        ConflictError: The lock was lost.
+        StoreError: The store refused; the next run goes on.
+    """
+    table = snapshot.table
+    if not found.everything:
+        return [], []
+    check()
+    garbage.delete(store, [item.key for item in found.markers], tick)
+    # Listed after the references are gone: who takes a lease from now on cannot know them.
+    present = lease.leases(store, table)
+    needed = {
+        one.key
+        for one in present
+        if found.index_files or any(garbage.protected(item, [one]) for item in found.files)
+    }
+    live = lease.wait_out(
+        store,
+        table,
+        needed,
+        wait_seconds=options.lease_wait_seconds,
+        stale_seconds=options.stale_seconds,
+        tick=tick,
+    )
+    going: list[Item] = []
+    kept: list[Item] = []
+    for item in found.files:
+        by = garbage.protected(item, live)
+        if by is None:
+            going.append(item)
+        else:
+            kept.append(replace(item, reason=f"needed by the reader {by.reader_id}"))
+    for item in garbage.unmarked(store, found.index_files):
+        if live:
+            kept.append(replace(item, reason=f"the reader {live[0].reader_id} may need it"))
+        else:
+            going.append(item)
+    for start in range(0, len(going), BATCH):
+        check()
+        garbage.delete(store, [item.key for item in going[start : start + BATCH]], tick)
+    return [*found.markers, *going], kept
+
+
+def finish(
+    store: Store,
+    snapshot: Snapshot,
+    deleted: list[Item],
+    vanished: list[str],
+    *,
+    writer_id: str,
+    metrics: dict[str, int | float],
+) -> Snapshot:
+    """Say in the log that a vacuum is done, and what is no more."""
+    table = snapshot.table
+    gone = [item.key[len(table.folder) :] for item in deleted if item.dropped] + vanished
+
+    def build(_: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+        return Entry(
+            format=FORMAT,
+            number=number,
+            commit=commit_id,
+            operation=DONE,
+            stream=table.stream,
+            time=time,
+            writer=writer_id,
+            software=SOFTWARE,
+            deleted=gone,
+            metrics=metrics,
+        )
+
+    return commit(store, snapshot, build)

@@ -1,0 +1,335 @@
+"""Dropping history by Spark: find the rows that are kept, write them anew, prove the result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+
+from singerlake.errors import DamagedError
+from singerlake.format.log import Block, Entry
+from singerlake.lake import Table
+from singerlake.maintenance import history
+from singerlake.maintenance.history import HistoryPlan, Rewrite
+from singerlake.spark import fold, frames
+from singerlake.spark.columns import Columns
+from singerlake.spark.fingerprint import Content
+from singerlake.spark.fold import Survival
+from singerlake.spark.frames import BLOCK, ORDINAL, BlockReader, Shape, shape_of
+from singerlake.spark.freeze import state_content
+from singerlake.spark.lines import block_of
+from singerlake.spark.rewriting import KEPT, WRITTEN, Rewriter
+from singerlake.spark.session import cores
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import FILE_BYTES
+
+logger = logging.getLogger(__name__)
+WRITE_BYTES = 128 << 20
+"""Inflated bytes that one task reads to write anew, about."""
+_POSITION = [
+    T.StructField("interval", T.IntegerType()),
+    T.StructField("block", T.LongType()),
+    T.StructField("row", T.IntegerType()),
+]
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What dropping history wrote, before it is committed.
+
+    Attributes:
+        entry: The log entry.
+        files: Paths of the new files, within the table.
+    """
+
+    entry: Entry
+    files: list[str]
+
+
+def drop_history(
+    spark: SparkSession, table: Table, snapshot: Snapshot, plan: HistoryPlan
+) -> Dropped:
+    """Write what is kept, and make sure that every protected state reads as before.
+
+    Args:
+        spark: The session.
+        table: The table.
+        snapshot: Its head.
+        plan: What history can go.
+
+    Raises:
+        DamagedError: A block cannot be read, or a state would not read as before; nothing
+            was changed.
+        StoreError: The store refused.
+    """
+    kept = _kept(spark, table, snapshot, plan).persist(StorageLevel.MEMORY_AND_DISK)
+    files: list[str] = []
+    try:
+        counts: dict[int, int] = {}
+        for row in kept.groupBy("block").count().collect():  # one row a block
+            number = block_of(snapshot.blocks, row["block"]).number
+            counts[number] = counts.get(number, 0) + row["count"]
+        rewrites: list[Rewrite] = []
+        gone: list[Block] = []
+        for interval in plan.intervals:
+            decided = _decided(snapshot.at(interval.end))
+            some, none = history.plan_rewrites(interval, counts, decided)
+            rewrites += some
+            gone += none
+        written = _write(spark, table, snapshot, kept, rewrites)
+        files += sorted({block.file for _, block in written})
+        entry = history.history_entry(snapshot, plan, written, gone)
+        _prove(spark, table, snapshot, plan, entry)
+        return Dropped(entry, files)
+    except BaseException:
+        withdraw(table, files)
+        raise
+    finally:
+        kept.unpersist()
+
+
+def withdraw(table: Table, files: list[str]) -> None:
+    """Delete new files that no log entry names."""
+    for path in files:
+        table.store.delete(table.name.data(path))
+
+
+def _decided(snapshot: Snapshot) -> tuple[int, int]:
+    """The position before which everything is gone in a state, and in all later ones."""
+    different = fold.survival(snapshot.blocks).different
+    return (different.block, different.rows) if different is not None else (0, 0)
+
+
+def _kept(spark: SparkSession, table: Table, snapshot: Snapshot, plan: HistoryPlan) -> DataFrame:
+    """Positions of the rows that are kept, each once.
+
+    The key may differ from schema to schema. A row is kept if it is the newest of its key by
+    the key of any protected state from its interval on.
+    """
+    ends = sorted(plan.protected)
+    later = [*ends, *range(plan.floor + 1, snapshot.head + 1)]
+    last_use: dict[Columns, int] = {}
+    hashes: dict[str, Columns] = {}
+    for number in later:
+        schema_hash = snapshot.summary(number).schema_hash
+        if schema_hash not in hashes:
+            hashes[schema_hash] = _key(shape_of(snapshot.at(number)))
+        last_use[hashes[schema_hash]] = number
+    found: DataFrame | None = None
+    for key, last in last_use.items():
+        intervals = [interval for interval in plan.intervals if interval.end <= last]
+        if not intervals:
+            continue
+        frame = _newest(spark, table, snapshot, key, intervals)
+        found = frame if found is None else found.unionAll(frame)
+    if found is None:
+        raise DamagedError(f"{table.name}: no protected state has a schema")
+    return found.distinct() if len(last_use) > 1 else found
+
+
+def _key(shape: Shape) -> Columns:
+    return tuple(shape.columns[place] for place in shape.keys)
+
+
+def _newest(
+    spark: SparkSession,
+    table: Table,
+    snapshot: Snapshot,
+    key: Columns,
+    intervals: list[history.Interval],
+) -> DataFrame:
+    """The newest row of each key in each interval; without a key all that no activation took."""
+    states = [snapshot.at(interval.end) for interval in intervals]
+    survivals = [fold.survival(state.blocks) for state in states]
+    blocks = [
+        block
+        for interval, survival in zip(intervals, survivals, strict=True)
+        for block in fold.needed(interval.blocks, survival)
+    ]
+    shape = Shape(key, tuple(range(len(key))), Survival())
+    tasks = fold.tasks(blocks, 2 * cores(spark), frames.TASK_BYTES)
+    reader = IntervalReader(
+        frames.block_reader(table, snapshot, tasks, key),
+        ends=[state.last_block for state in states],
+        survivals=survivals,
+        keyed=bool(key),
+    )
+    fields = [
+        T.StructField(place, frames.spark_type(type_))
+        for place, (_, type_) in zip(shape.places, key, strict=True)
+    ]
+    parts = spark.range(len(tasks), numPartitions=max(1, len(tasks)))
+    frame = parts.mapInArrow(reader, T.StructType([*fields, *_POSITION]))
+    if not key:
+        return frame.select("block", "row")
+    newest = frame.groupBy("interval", *shape.places).agg(
+        F.max(F.struct("block", "row")).alias("at")
+    )
+    return newest.select("at.block", "at.row")
+
+
+@dataclass
+class IntervalReader:
+    """Reads keys, and says in which interval each row lies. Sent to executors by value.
+
+    Attributes:
+        reader: Reads the key columns.
+        ends: The last block of each interval, rising.
+        survivals: What the activations leave at the end of each.
+        keyed: Whether rows that an activation removed may hide older ones.
+    """
+
+    reader: BlockReader
+    ends: list[int]
+    survivals: list[Survival]
+    keyed: bool
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the tasks whose numbers come in."""
+        for batch in self.reader(numbers):
+            yield self._kept(batch)
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        blocks = batch.column(BLOCK).to_numpy()
+        ordinals = batch.column(ORDINAL).to_numpy()
+        versions = batch.column(frames.VERSION)
+        intervals = np.searchsorted(self.ends, blocks).astype(np.int32)
+        stays = np.ones(len(blocks), dtype=bool)
+        for number in np.unique(intervals):
+            mine = intervals == number
+            rule = self.survivals[number]
+            if rule.last is None:
+                continue
+            stays[mine] = False
+            after = mine & _from(blocks, ordinals, rule.last)
+            if rule.different is not None:
+                since = mine & _from(blocks, ordinals, rule.different)
+            else:
+                since = mine
+            if not self.keyed:
+                same = versions.fill_null(rule.last.version - 1).to_numpy() == rule.last.version
+                since = since & same
+            stays |= after | since
+        keys = [batch.column(n) for n in range(batch.num_columns - len(frames.PROVENANCE) - 1)]
+        names = [*(f"c{n}" for n in range(len(keys))), "interval", "block", "row"]
+        columns = [*keys, pa.array(intervals), batch.column(BLOCK), batch.column(ORDINAL)]
+        return pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(stays))
+
+
+def _from(
+    blocks: NDArray[np.int64], ordinals: NDArray[np.int32], place: fold.Activation
+) -> NDArray[np.bool_]:
+    """Which rows lie at or after a position."""
+    same = (blocks == place.block) & (ordinals >= place.rows)
+    after: NDArray[np.bool_] = (blocks > place.block) | same
+    return after
+
+
+def _write(
+    spark: SparkSession,
+    table: Table,
+    snapshot: Snapshot,
+    kept: DataFrame,
+    rewrites: list[Rewrite],
+) -> list[tuple[Rewrite, Block]]:
+    if not rewrites:
+        return []
+    tasks = _tasks(rewrites)
+    place = Placer(
+        numbers=[block.number for block in snapshot.blocks],
+        tasks={b.number: n for n, task in enumerate(tasks) for r in task for b in r.sources},
+    )
+    marks = [(number, 0, -1) for number in range(len(tasks))]
+    rows = kept.mapInArrow(place, KEPT).unionAll(spark.createDataFrame(marks, KEPT))
+    parts = min(len(tasks), 4 * cores(spark) + len(tasks) // 4)
+    ordered = rows.repartition(parts, "task").sortWithinPartitions("task", "block", "row")
+    writer = Rewriter(table.store, table.name, tasks, FILE_BYTES)
+    # A description a block comes back to the driver, never rows.
+    described = ordered.mapInArrow(writer, WRITTEN).collect()
+    blocks = {row["number"]: msgspec.json.decode(row["block"], type=Block) for row in described}
+    return [(rewrite, blocks[rewrite.number]) for rewrite in rewrites]
+
+
+def _tasks(rewrites: list[Rewrite]) -> list[list[Rewrite]]:
+    tasks: list[list[Rewrite]] = []
+    size = WRITE_BYTES
+    for rewrite in rewrites:
+        if size >= WRITE_BYTES:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(rewrite)
+        size += rewrite.bytes
+    return tasks
+
+
+@dataclass
+class Placer:
+    """Says which task writes a row; rows of blocks that stay are left out.
+
+    Attributes:
+        numbers: All blocks' numbers, rising.
+        tasks: The task of each block that is written anew.
+    """
+
+    numbers: list[int]
+    tasks: dict[int, int]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Place rows by their positions."""
+        numbers = np.array(self.numbers, dtype=np.int64)
+        tasks = np.array([self.tasks.get(n, -1) for n in self.numbers], dtype=np.int32)
+        for batch in batches:
+            block = batch.column("block")
+            found = tasks[np.searchsorted(numbers, block.to_numpy())]
+            columns = [pa.array(found), block, batch.column("row")]
+            placed = pa.RecordBatch.from_arrays(columns, names=["task", "block", "row"])
+            yield placed.filter(pa.array(found >= 0))
+
+
+def _prove(
+    spark: SparkSession, table: Table, snapshot: Snapshot, plan: HistoryPlan, entry: Entry
+) -> None:
+    """Read every state that lost blocks, by the new blocks, and hold it against the old.
+
+    Raises:
+        DamagedError: One reads otherwise.
+    """
+    after = snapshot.applied([entry])
+    touched = min(interval.blocks[0].number for interval in plan.intervals if interval.blocks)
+    seen: set[tuple[int, str]] = set()
+    for version in snapshot.frozen:
+        at = after.at(version.transaction).settled()
+        same = (at.last_block, at.schema_hash)
+        if at.last_block < touched or same in seen:
+            continue
+        seen.add(same)
+        found = state_content(spark, table, at)
+        _agree(table, f"version {version.number}", (version.rows, version.fingerprint), found)
+    for number in (plan.floor, snapshot.head):
+        old = snapshot.at(number)
+        same = (old.last_block, old.schema_hash)
+        if same in seen:
+            continue
+        seen.add(same)
+        was = state_content(spark, table, old)
+        found = state_content(spark, table, after.at(number))
+        _agree(table, f"transaction {number}", (was.rows, was.fingerprint), found)
+
+
+def _agree(table: Table, what: str, was: tuple[int, str], found: Content) -> None:
+    now = (found.rows, found.fingerprint)
+    if was != now:
+        raise DamagedError(
+            f"{table.name}: without its old history {what} would read {now[0]} rows with the "
+            f"fingerprint {now[1]}, and it has {was[0]} with {was[1]}: nothing was changed; look "
+            f"with: singerlake verify {table.name}"
+        )

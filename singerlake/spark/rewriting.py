@@ -1,0 +1,168 @@
+"""Writing kept rows anew, on the executors: several blocks become one, lines keep their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from singerlake.errors import DamagedError
+from singerlake.format import block as format_block
+from singerlake.format import rewritten
+from singerlake.format.log import Block
+from singerlake.format.names import TableName
+from singerlake.maintenance.history import Rewrite
+from singerlake.spark import lines
+from singerlake.storage.base import Store
+from singerlake.transactions.blocks import read_block
+from singerlake.transactions.staging import StagedTable, replace_block
+
+KEPT = "task int, block long, row int"
+"""What a partition must hold: positions of kept rows by task, in order. A row of -1 only says
+that the task is there, for one may have nothing but activations to write."""
+WRITTEN = "number long, block binary"
+
+Positions: TypeAlias = NDArray[np.int64]
+"""Rows of two numbers: the block that a row came in, and its place there."""
+
+
+@dataclass
+class Rewriter:
+    """Writes new blocks. Sent to the executors by value: the store goes with it.
+
+    Attributes:
+        store: The lake's store.
+        table: Whose rows.
+        tasks: What each task writes.
+        file_bytes: Compressed size of a file.
+    """
+
+    store: Store
+    table: TableName
+    tasks: list[list[Rewrite]]
+    file_bytes: int
+
+    def __call__(self, kept: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the tasks that come in; files are durable when their descriptions come out."""
+        for task, positions in _by_task(kept):
+            yield self._write(self.tasks[task], positions)
+
+    def _write(self, rewrites: list[Rewrite], positions: Positions) -> pa.RecordBatch:
+        staged = StagedTable(self.store, self.table, self.file_bytes)
+        try:
+            for rewrite in rewrites:
+                data, block = self._block(rewrite, positions)
+                staged.add(rewrite.sources[-1].schema_hash, data, block)
+            staged.publish()
+            placed = staged.numbered(0)
+        finally:
+            staged.discard()
+        blocks = [
+            replace_block(block, number=rewrite.number)
+            for rewrite, block in zip(rewrites, placed, strict=True)
+        ]
+        return pa.RecordBatch.from_pydict(
+            {
+                "number": pa.array([block.number for block in blocks], pa.int64()),
+                "block": [msgspec.json.encode(block) for block in blocks],
+            }
+        )
+
+    def _block(self, rewrite: Rewrite, positions: Positions) -> tuple[bytes, Block]:
+        parts: list[bytes] = []
+        stamps: list[int] = []
+        written, rows, schema_line = 0, 0, b""
+        first = last = ""
+        for source in rewrite.sources:
+            where = f"block {source.number} of {self.table}"
+            low = source.first_version or source.number
+            begin, end = np.searchsorted(positions[:, 0], [low, source.number + 1])
+            mine = positions[begin:end]
+            head = self.store.get_range(
+                self.table.data(source.file), source.offset, min(source.length, _HEADER_BYTES)
+            )
+            written = format_block.header(head, where).written
+            origin = format_block.origin(head, where)
+            stamps += [*(origin.replaced if origin is not None else ()), written]
+            text = read_block(self.store, self.table, source)
+            schema_line = format_block.lines(text)[0]
+            found = [*_kept_lines(text, source, mine, rewrite.activations)]
+            rows += len(mine)
+            parts += found
+            first = first or source.first
+            last = source.last or last
+        if rows != rewrite.rows:
+            raise DamagedError(
+                f"block {rewrite.number} of {self.table} would hold {rows} rows, "
+                f"and {rewrite.rows} were to be kept"
+            )
+        text = b"".join((schema_line, *parts))
+        made_of = format_block.Origin(rewrite.number, tuple(stamps[-format_block.MAX_REPLACED :]))
+        data = format_block.encode(text, rows, written, made_of)
+        block = Block(
+            number=rewrite.number,
+            file="",
+            offset=0,
+            length=len(data),
+            rows=rows,
+            bytes=len(text),
+            first=first,
+            last=last,
+            activations=rewrite.activations,
+            first_version=rewrite.first_version,
+        )
+        return data, block
+
+
+_HEADER_BYTES = 1 << 16
+"""Both subfields of a header: gzip's extra field is no longer."""
+
+
+def _kept_lines(
+    text: bytes, source: Block, kept: Positions, activations: list[tuple[int, int]]
+) -> Iterator[bytes]:
+    """The lines of a block that are kept, in order, with where they came from."""
+    wanted = {(int(block), int(row)) for block, row in kept}
+    places = iter(rewritten.positions(text, source))
+    # Only the last source can have activations that are kept, and of these the later ones.
+    dropped = len(source.activations) - len(activations) if source.activations else 0
+    for line in format_block.lines(text)[1].split(b"\n")[:-1]:
+        if source.activations and lines.is_activation(line):
+            if dropped > 0:
+                dropped -= 1
+            elif activations:
+                yield line + b"\n"
+            continue
+        place = next(places)
+        if place in wanted:
+            yield rewritten.placed(line, *place) + b"\n"
+
+
+def _by_task(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Positions]]:
+    """The positions of each task, in order; a task's rows come one behind the other."""
+    present = -1
+    gathered: list[Positions] = []
+    for batch in batches:
+        tasks = batch.column(0).to_numpy()
+        rows = np.stack([batch.column(1).to_numpy(), batch.column(2).to_numpy()], axis=1)
+        cuts = np.flatnonzero(np.diff(tasks)) + 1
+        for begin, end in zip([0, *cuts], [*cuts, len(tasks)], strict=True):
+            if begin == end:
+                continue
+            if tasks[begin] != present and gathered:
+                yield present, _positions(gathered)
+                gathered = []
+            present = int(tasks[begin])
+            gathered.append(rows[begin:end].astype(np.int64))
+    if gathered:
+        yield present, _positions(gathered)
+
+
+def _positions(gathered: list[Positions]) -> Positions:
+    found = np.concatenate(gathered)
+    return found[found[:, 1] >= 0]

@@ -1,0 +1,189 @@
+"""The vacuum job: drop history, combine files, delete what nothing needs. Each part alone, too.
+
+Spark starts only if there is something for it to do; what is left over is deleted without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from singerlake.errors import OutcomeUnknownError, SingerlakeError
+from singerlake.format.log import COMBINE
+from singerlake.format.names import TableName
+from singerlake.lake import Table
+from singerlake.maintenance import combine, history, vacuum
+from singerlake.maintenance.combine import Group
+from singerlake.maintenance.history import HistoryPlan
+from singerlake.maintenance.vacuum import Vacuumed, VacuumOptions, VacuumPlan
+from singerlake.spark import drop_history
+from singerlake.spark.failures import plain_errors
+from singerlake.storage.base import Store
+from singerlake.transactions.lock import WriterLock, new_writer_id
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import update_checkpoint
+
+Start = Callable[[], SparkSession]
+
+
+def vacuum_table(
+    start: Start,
+    table: Table,
+    options: VacuumOptions,
+    *,
+    tick: Callable[[], None] = lambda: None,
+) -> Vacuumed:
+    """Vacuum one table.
+
+    Args:
+        start: Gives the Spark session; called only if it is needed.
+        table: The table.
+        options: What to do, and how carefully.
+        tick: Called now and then; may raise to end the run, which loses nothing.
+
+    Raises:
+        UsageError: The table has lost its log, or an option makes no sense.
+        ConflictError: Another vacuum is at work on it.
+        DamagedError: A block that is needed cannot be read.
+        StoreError: The store refused. What was committed stays; the next run goes on.
+    """
+    plan = vacuum.plan_vacuum(table.store, table.snapshot(), options)
+    if plan.empty:
+        return Vacuumed(table.name, kept=plan.garbage.kept)
+    writer_id = new_writer_id()
+    with vacuum.vacuum_lock(table.store, table.name, writer_id, options) as lock:
+        # Another vacuum may have been here while this one waited.
+        plan = vacuum.plan_vacuum(table.store, table.snapshot(), options)
+        if plan.empty:
+            return Vacuumed(table.name, kept=plan.garbage.kept)
+        return _Job(start, table, options, writer_id, lock, tick).run(plan)
+
+
+@dataclass
+class _Job:
+    """One vacuum of one table, from the announcement to the last word."""
+
+    start: Start
+    table: Table
+    options: VacuumOptions
+    writer_id: str
+    lock: WriterLock
+    tick: Callable[[], None]
+
+    def run(self, plan: VacuumPlan) -> Vacuumed:
+        store = self.table.store
+        snapshot, found = vacuum.announce(store, plan, self.options, self.writer_id)
+        done = Vacuumed(self.table.name)
+        if plan.history is not None:
+            snapshot, done = self._drop_history(snapshot, plan.history, done)
+        groups = plan.combine
+        if plan.history is not None and COMBINE in self.options.parts:
+            groups = combine.plan_combine(snapshot, self.options.target_file_bytes)
+        if groups:
+            snapshot, done = self._combine(snapshot, groups, done)
+        if vacuum.DELETE in self.options.parts:
+            # With no retention, what was dropped just now goes at once.
+            found = vacuum.with_newly_dropped(store, snapshot, found, self.options)
+        deleted, kept = vacuum.delete_garbage(
+            store, snapshot, found, self.options, check=self.lock.check, tick=self.tick
+        )
+        done = replace(
+            done,
+            files_deleted=len(deleted),
+            bytes_deleted=sum(item.bytes for item in deleted),
+            kept=[*found.kept, *kept],
+        )
+        metrics: dict[str, int | float] = {
+            name: getattr(done, name)
+            for name in (
+                "files_in",
+                "files_out",
+                "bytes_copied",
+                "rows_dropped",
+                "bytes_dropped",
+                "files_deleted",
+                "bytes_deleted",
+            )
+        }
+        snapshot = vacuum.finish(
+            store, snapshot, deleted, found.vanished, writer_id=self.writer_id, metrics=metrics
+        )
+        update_checkpoint(store, snapshot)
+        return replace(done, transaction=snapshot.head)
+
+    def _drop_history(
+        self, snapshot: Snapshot, plan: HistoryPlan, done: Vacuumed
+    ) -> tuple[Snapshot, Vacuumed]:
+        with plain_errors():
+            dropped = drop_history.drop_history(self.start(), self.table, snapshot, plan)
+        try:
+            self.lock.check()
+            after = history.commit_history(
+                self.table.store, snapshot, plan, dropped.entry, writer_id=self.writer_id
+            )
+        except BaseException as error:
+            self._withdraw(error, dropped.files)
+            raise
+        metrics = dropped.entry.metrics
+        return after, replace(
+            done,
+            rows_dropped=int(metrics["rows_dropped"]),
+            bytes_dropped=int(metrics["bytes_dropped"]),
+        )
+
+    def _combine(
+        self, snapshot: Snapshot, groups: list[Group], done: Vacuumed
+    ) -> tuple[Snapshot, Vacuumed]:
+        spark = self.start()
+        writer = GroupWriter(self.table.store, self.table.name, groups)
+        numbers = spark.range(len(groups), numPartitions=len(groups))
+        with plain_errors():
+            written = numbers.mapInArrow(writer, "number long, path string").collect()
+        paths = {row["number"]: row["path"] for row in written}
+        try:
+            self.lock.check()
+            after = combine.commit_combine(
+                self.table.store,
+                snapshot,
+                [(group, paths[number]) for number, group in enumerate(groups)],
+                writer_id=self.writer_id,
+            )
+        except BaseException as error:
+            self._withdraw(error, list(paths.values()))
+            raise
+        return after, replace(
+            done,
+            files_in=sum(group.files for group in groups),
+            files_out=len(groups),
+            bytes_copied=sum(group.bytes for group in groups),
+        )
+
+    def _withdraw(self, error: BaseException, files: list[str]) -> None:
+        """Delete new files, but only if it is certain that no log entry names them."""
+        if isinstance(error, SingerlakeError) and not isinstance(error, OutcomeUnknownError):
+            drop_history.withdraw(self.table, files)
+
+
+@dataclass
+class GroupWriter:
+    """Copies groups of blocks into new files, on the executors. Sent there by value.
+
+    Attributes:
+        store: The lake's store.
+        table: Whose blocks.
+        groups: All groups.
+    """
+
+    store: Store
+    table: TableName
+    groups: list[Group]
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the groups whose numbers come in."""
+        for batch in numbers:
+            mine = batch.column(0).to_pylist()
+            paths = [combine.write_group(self.store, self.table, self.groups[n]) for n in mine]
+            yield pa.RecordBatch.from_pydict({"number": mine, "path": paths})

@@ -1,0 +1,132 @@
+"""How a lock's file gets onto a store: by conditions, or by the published protocol.
+
+Where the store keeps conditions, creating a file where there is none is one step, and so is
+replacing one that has not changed. Where it ignores them, the writer looks, writes, waits for
+the settle time and reads back: who finds its own file has the lock. That holds as long as
+looking and writing together take less than the settle time; a writer that notices that it
+took longer gives way.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from singerlake.storage.base import KeyExistsError, KeyMissingError, Store, StoredObject
+
+
+class LockFile(ABC):
+    """One lock's file.
+
+    Args:
+        store: The lake's store.
+        key: The file's key.
+    """
+
+    trouble = ""
+    """Why the lock could not be had although it was free, for a person."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store = store
+        self._key = key
+
+    def read(self) -> StoredObject | None:
+        """What is there."""
+        try:
+            return self._store.get(self._key)
+        except KeyMissingError:
+            return None
+
+    @abstractmethod
+    def create(self, content: bytes) -> str | None:
+        """Write the file where there is none; its etag, or None where it was not ours to take."""
+
+    @abstractmethod
+    def swap(self, content: bytes, etag: str) -> str | None:
+        """Take over a file that still has this etag."""
+
+    @abstractmethod
+    def refresh(self, content: bytes, etag: str) -> str | None:
+        """Write one's own file again if it still has this etag."""
+
+
+class _ByCondition(LockFile):
+    """On a store that refuses what it should."""
+
+    def create(self, content: bytes) -> str | None:
+        try:
+            return self._store.put_if_absent(self._key, content)
+        except KeyExistsError:
+            present = self.read()
+        # Our own, if the store had it and the reply to the first try was lost.
+        return present.etag if present is not None and present.data == content else None
+
+    def swap(self, content: bytes, etag: str) -> str | None:
+        try:
+            return self._store.replace(self._key, content, etag)
+        except KeyExistsError:
+            return None
+
+    refresh = swap
+
+
+class _ByReadingBack(LockFile):
+    """On a store that ignores conditions: write, wait, read back."""
+
+    def __init__(self, store: Store, key: str, clock: Callable[[], float]) -> None:
+        super().__init__(store, key)
+        self._clock = clock
+
+    def create(self, content: bytes) -> str | None:
+        began = self._clock()
+        return self._settled(content, began) if self.read() is None else None
+
+    def swap(self, content: bytes, etag: str) -> str | None:
+        began = self._clock()
+        return self._settled(content, began) if self._is(etag) else None
+
+    def refresh(self, content: bytes, etag: str) -> str | None:
+        # No waiting: only its owner writes to a lock that is not stale.
+        return self._store.replace(self._key, content, None) if self._is(etag) else None
+
+    def _is(self, etag: str) -> bool:
+        present = self.read()
+        return present is not None and present.etag == etag
+
+    def _settled(self, content: bytes, began: float) -> str | None:
+        self._store.replace(self._key, content, None)
+        took = self._clock() - began
+        if took > self._store.settle_seconds:
+            self._give_way(content, took)
+            return None
+        time.sleep(self._store.settle_seconds)
+        present = self.read()
+        return present.etag if present is not None and present.data == content else None
+
+    def _give_way(self, content: bytes, took: float) -> None:
+        """Another may have read its own file back before ours came, and have gone on.
+
+        It finds ours before it commits, and does not; nor must we.
+        """
+        self.trouble = (
+            f"writing it took {took:.1f} s, longer than the {self._store.settle_seconds:g} s "
+            "after which writers trust it: raise lock_settle_seconds in raw/singerlake.json"
+        )
+        present = self.read()
+        if present is not None and present.data == content:
+            self._store.delete(self._key)
+
+
+def lock_file(store: Store, key: str, clock: Callable[[], float]) -> LockFile:
+    """The file of a lock, written the way that its store allows.
+
+    Args:
+        store: The lake's store. Where it is not known whether it keeps conditions, it is
+            not relied on.
+        key: The file's key.
+        clock: Seconds.
+    """
+    if store.keeps_conditions:
+        return _ByCondition(store, key)
+    return _ByReadingBack(store, key, clock)

@@ -1,0 +1,223 @@
+"""singerlake doctor: whether all is there that the commands need, and what to do where not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from importlib import metadata as packages
+from pathlib import Path
+
+import click
+
+from singerlake import __version__
+from singerlake.errors import SingerlakeError, StoreError
+from singerlake.format import names
+from singerlake.format.metadata import LakeFile, decode
+from singerlake.lake import Lake
+from singerlake.storage.base import KeyMissingError
+from singerlake_cli import output
+from singerlake_cli.shared import Shared
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+SKEW_NOTE = 60.0
+SKEW_REFUSED = 900.0
+"""Seconds of difference: worth a word; and S3 refuses requests beyond."""
+SPARK = 4
+"""The release of Spark that the jobs are written for."""
+_COLOURS = {OK: "green", NOTE: "yellow", PROBLEM: "red"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at.
+
+    Attributes:
+        check: What.
+        state: ``ok``, ``note`` (works, but should be known) or ``problem``.
+        found: What was found.
+        advice: What to do; empty where there is nothing to.
+        exit_code: Of the error that a command would meet.
+    """
+
+    check: str
+    state: str
+    found: str
+    advice: str = ""
+    exit_code: int = 0
+
+
+@click.command("doctor")
+@click.option("--master", metavar="URL", default="local[*]", help="The Spark master to look for.")
+@click.pass_obj
+def command(shared: Shared, master: str) -> None:
+    """Say what was found on this machine and at the lake, and what to do about it.
+
+    Looks at Python, Java, Spark, the lake, credentials, conditional writes and clocks. Changes
+    nothing, starts no Java, prints no secret. Exits with 0 where commands will work, else with
+    the code that they would end with.
+
+    \b
+    singerlake doctor
+    singerlake --lake s3://bucket/prefix doctor
+    singerlake --output json doctor
+    """
+    findings = [_python(), _java(master), _spark(), *_lake(shared.uri)]
+    if shared.json:
+        output.print_json([asdict(finding) for finding in findings])
+    else:
+        _print(findings)
+    click.get_current_context().exit(max(finding.exit_code for finding in findings))
+
+
+def _print(findings: list[Finding]) -> None:
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        state = click.style(f"{finding.state:<8}", fg=_COLOURS[finding.state])
+        click.echo(f"{state}{finding.check:<{width}}  {finding.found}")
+        if finding.advice:
+            click.echo(f"{'':<8}{'':<{width}}  → {finding.advice}")
+
+
+def _python() -> Finding:
+    found = f"{platform.python_version()} ({sys.executable}), singerlake {__version__}"
+    return Finding("Python", OK, found)
+
+
+def _java(master: str) -> Finding:
+    from singerlake.spark import java
+
+    try:
+        found = java.find(master)
+    except SingerlakeError as error:
+        what, _, advice = str(error).partition(": ")
+        return Finding("Java", PROBLEM, what, advice, error.exit_code)
+    number = found.version if found.version is not None else "of a version it does not say"
+    text = f"{number} ({found.path}, from {found.source})"
+    older = [
+        f"{one.path} is Java {one.version}"
+        for one in java.candidates()
+        if one.version is not None and one.version < java.OLDEST
+    ]
+    if older:
+        advice = f"passed by as too old for Spark: {'; '.join(older)}"
+        return Finding("Java", NOTE, text, advice)
+    return Finding("Java", OK, text)
+
+
+def _spark() -> Finding:
+    try:
+        version = packages.version("pyspark")
+    except packages.PackageNotFoundError:
+        return Finding("Spark", PROBLEM, "pyspark is not installed", "pip install singerlake", 1)
+    if version.partition(".")[0] != str(SPARK):
+        advice = f'pip install "pyspark>={SPARK},<{SPARK + 1}"'
+        return Finding("Spark", PROBLEM, f"pyspark {version}", advice, 1)
+    if home := os.environ.get("SPARK_HOME"):
+        advice = "that Spark is started; unset SPARK_HOME to use the one beside this Python"
+        return Finding("Spark", NOTE, f"pyspark {version}, SPARK_HOME={home}", advice)
+    return Finding("Spark", OK, f"pyspark {version}")
+
+
+def _lake(uri: str) -> Iterator[Finding]:
+    lake = None
+    try:
+        lake = Lake.open(uri)
+        yield _format(lake)
+    except SingerlakeError as error:
+        yield Finding("lake", PROBLEM, *_parted(str(error)), error.exit_code)
+    if uri.startswith("s3://"):
+        yield from _bucket(uri)
+    else:
+        yield _folder(uri if lake is None else lake.store.uri)
+    if lake is not None:
+        yield _conditions(lake)
+    if not uri.startswith("s3://"):
+        now = datetime.now(tz=timezone.utc)
+        yield Finding("clock", OK, f"{now:%Y-%m-%d %H:%M:%S} UTC; a folder has none of its own")
+
+
+def _parted(message: str) -> tuple[str, str]:
+    """What happened, and the next step, of an error that says both."""
+    what, separator, step = message.rpartition(": ")
+    return (what, step) if separator else (message, "")
+
+
+def _format(lake: Lake) -> Finding:
+    taps = lake.taps()
+    try:
+        known = decode(lake.store.get(names.LAKE).data, LakeFile, names.LAKE)
+    except (KeyMissingError, SingerlakeError):
+        return Finding(
+            "lake",
+            NOTE,
+            f"{lake.store.uri}: its lake file is missing or damaged, its tables may be well",
+            "singerlake rebuild --all",
+        )
+    found = f"{lake.store.uri}: format {known.format}, {len(taps)} tap{'s'[: len(taps) != 1]}"
+    return Finding("lake", OK, found)
+
+
+def _folder(uri: str) -> Finding:
+    """Whether a folder can be written to: what credentials are for a bucket."""
+    folder = Path(uri.removeprefix("file://")).expanduser().absolute()
+    while not folder.exists():
+        folder = folder.parent
+    if os.access(folder, os.W_OK | os.X_OK):
+        return Finding("credentials", OK, "none needed; the folder can be written to")
+    advice = "enough to read; to write, ask for the right, or run as its owner"
+    return Finding("credentials", NOTE, f"{folder} cannot be written to", advice)
+
+
+def _bucket(uri: str) -> Iterator[Finding]:
+    from singerlake.storage import s3_facts
+
+    try:
+        facts = s3_facts.look(uri)
+    except SingerlakeError as error:
+        yield Finding("credentials", PROBLEM, *_parted(str(error)), error.exit_code)
+        return
+    except Exception as error:  # noqa: BLE001  # boto3's own, of which there are many
+        advice = "check AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL"
+        text = f"the AWS configuration cannot be used ({type(error).__name__})"
+        yield Finding("credentials", PROBLEM, text, advice, StoreError.exit_code)
+        return
+    if facts.credentials is None:
+        advice = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+        yield Finding("credentials", PROBLEM, "none were found", advice, StoreError.exit_code)
+    else:
+        found = f"from {facts.credentials}, for {facts.endpoint}"
+        yield Finding("credentials", OK, found)
+    yield clock(facts.clock_ahead)
+
+
+def clock(ahead: float | None) -> Finding:
+    """What a difference between this machine's clock and the store's means."""
+    if ahead is None:
+        return Finding("clock", NOTE, "the store did not say the time")
+    text = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the store's"
+    advice = "set this machine's clock, for example with NTP"
+    if abs(ahead) >= SKEW_REFUSED:
+        return Finding("clock", PROBLEM, f"{text}: S3 refuses requests", advice, 1)
+    if abs(ahead) >= SKEW_NOTE:
+        return Finding("clock", NOTE, text, advice)
+    return Finding("clock", OK, text)
+
+
+def _conditions(lake: Lake) -> Finding:
+    check = "conditional writes"
+    if lake.store.keeps_conditions:
+        return Finding(check, OK, "kept, as a folder does")
+    try:
+        known = decode(lake.store.get(names.LAKE).data, LakeFile, names.LAKE).conditional_writes
+    except (KeyMissingError, SingerlakeError):
+        known = None
+    if known is None:
+        return Finding(check, NOTE, "not tried yet", "the next sync finds out, and notes it")
+    if known:
+        return Finding(check, OK, "kept by this store")
+    advice = "let one writer at a time write to a table, or use a store that keeps them"
+    return Finding(check, NOTE, "ignored by this store; writers take turns by locks", advice)

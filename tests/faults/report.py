@@ -1,0 +1,45 @@
+"""The table of faults and operations in docs/safety.md; ``make faults`` writes it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.faults.faulty_store import KINDS
+from tests.faults.operations import OPERATIONS
+from tests.faults.s3_place import WIRE_KINDS
+
+SAFETY = Path(__file__).parents[2] / "docs" / "safety.md"
+ON_S3 = "target on S3"
+ROWS = [kind.name for kind in (*KINDS, *WIRE_KINDS)]
+COLUMNS = [*(operation.name for operation in OPERATIONS), ON_S3]
+Counts = dict[tuple[str, str], int]
+"""Cases by kind and operation."""
+_TABLE = re.compile(r"(<!-- faults: made by make faults -->\n).*?(<!-- end -->)", re.S)
+
+
+def table(counts: Counts) -> str:
+    """A row for each kind of fault, a column for each operation."""
+    lines = [f"| fault | {' | '.join(COLUMNS)} |", f"| --- |{' ---: |' * len(COLUMNS)}"]
+    for row in ROWS:
+        cells = [str(counts.get((row, column), 0) or "–") for column in COLUMNS]
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    totals = [sum(counts.get((row, column), 0) for row in ROWS) for column in COLUMNS]
+    lines.append(f"| **all {sum(totals)}** | {' | '.join(map(str, totals))} |")
+    return "\n".join(lines)
+
+
+def names(text: str) -> tuple[list[str], list[str]]:
+    """The rows and columns of the table in a document, the totals left out."""
+    found = _TABLE.search(text)
+    assert found, "docs/safety.md has lost its markers"
+    lines = [line for line in found[0].splitlines() if line.startswith("|")]
+    rows = [line.split("|")[1].strip() for line in lines[2:-1]]
+    return rows, [cell.strip() for cell in lines[0].split("|")[2:-1]]
+
+
+def write(counts: Counts) -> None:
+    """Put the table into docs/safety.md."""
+    text = SAFETY.read_text(encoding="utf-8")
+    new = _TABLE.sub(lambda match: f"{match[1]}\n{table(counts)}\n\n{match[2]}", text)
+    SAFETY.write_text(new, encoding="utf-8")

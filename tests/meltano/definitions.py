@@ -1,0 +1,176 @@
+"""What Meltano and its Hub are told of the three plugins, from the plugins' own ``--about``.
+
+``python -m tests.meltano.definitions`` writes it into ``meltano.yml`` and ``docs/hub``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import yaml
+from singer_sdk.plugin_base import PluginBase
+
+from tap_singerlake.tap import TapSingerlake
+from target_singerlake.target import TargetSingerlake
+
+ROOT = Path(__file__).parents[2]
+MELTANO = ROOT / "meltano.yml"
+HUB = ROOT / "docs" / "hub"
+PLUGINS: dict[str, type[PluginBase]] = {"tap": TapSingerlake, "target": TargetSingerlake}
+COMMANDS = {
+    "ls": ("ls", "List the lake's tables."),
+    "show": ("show", "Show a table: its columns, sizes and versions."),
+    "history": ("history", "List a table's transactions."),
+    "freeze": ("freeze", "Freeze a new version of a table."),
+    "versions": ("versions", "List a table's frozen versions."),
+    "query": ("query", "Ask the lake in SQL."),
+    "revert": ("revert", "Turn a table back to an older state, as one more transaction."),
+    "verify": ("verify", "Hold log, files and versions against each other."),
+    "vacuum": ("vacuum", "Remove what nothing refers to any more."),
+    "vacuum-all": ("vacuum --all", "Vacuum every table of the lake."),
+    "doctor": ("doctor", "Say what is there, what is missing, and what to do."),
+}
+"""Commands of the utility: arguments and description of each."""
+OF_THE_PROJECT = {"freeze-orders": ("freeze tap-shop.orders", "Freeze the shop's orders.")}
+"""One more in this repository's project, for its job."""
+UNKNOWN_TO_HUB = {"structured-logging"}
+UNKNOWN_TO_MELTANO = {"validate-records"}
+"""Capabilities of the target that one's schema for loaders has a word for and the other's not."""
+
+_KINDS = {"number": "decimal"}
+_SINGERLAKE = [
+    {
+        "name": "lake",
+        "kind": "string",
+        "label": "Lake",
+        "description": "Where the lake lies: a folder, or s3://bucket/prefix.",
+        "env": "SINGERLAKE_LAKE",
+    },
+    *(
+        {
+            "name": name,
+            "kind": "string",
+            "label": label,
+            "description": text,
+            "env": name.upper(),
+            **({"sensitive": True} if secret else {}),
+        }
+        for name, label, text, secret in (
+            ("aws_access_key_id", "AWS access key id", "Access key for S3.", True),
+            ("aws_secret_access_key", "AWS secret access key", "The secret to it.", True),
+            ("aws_session_token", "AWS session token", "For temporary credentials.", True),
+            ("aws_profile", "AWS profile", "A profile of the AWS configuration files.", False),
+            ("aws_region", "AWS region", "The region of the bucket.", False),
+            ("aws_endpoint_url", "AWS endpoint URL", "Another S3-compatible service.", False),
+        )
+    ),
+]
+
+
+def settings(plugin: type[PluginBase]) -> list[dict[str, Any]]:
+    """A plugin's settings, as Meltano has them."""
+    found = []
+    for name, schema in plugin._get_about_info().settings["properties"].items():
+        types = [kind for kind in schema["type"] if kind != "null"]
+        one = {
+            "name": name,
+            "kind": _KINDS.get(types[0], types[0]),
+            "label": schema["title"],
+            "description": " ".join(schema["description"].split()),
+        }
+        if schema.get("secret"):
+            one["sensitive"] = True
+        if "default" in schema:
+            one["value"] = schema["default"]
+        found.append(one)
+    return found
+
+
+def capabilities(plugin: type[PluginBase], unknown: Collection[str] = ()) -> list[str]:
+    """A plugin's capabilities, as Meltano spells them, without those it would not know."""
+    own = {str(one.value) for one in plugin._get_about_info().capabilities}
+    return sorted(own.difference(unknown))
+
+
+def commands(wanted: dict[str, tuple[str, str]]) -> dict[str, dict[str, str]]:
+    """The utility's commands, as Meltano has them."""
+    return {name: {"args": args, "description": text} for name, (args, text) in wanted.items()}
+
+
+def hub() -> dict[str, str]:
+    """The Hub's definitions: path below ``docs/hub`` and text of each."""
+    shared = {"variant": "singerlake", "label": "Singerlake", "pip_url": "singerlake"}
+    more = {
+        "maintenance_status": "beta",
+        "keywords": ["data lake", "versioning", "spark", "s3"],
+        "supported_python_versions": ["3.10", "3.11", "3.12", "3.13"],
+    }
+    tap: dict[str, Any] = {
+        "name": "tap-singerlake",
+        "namespace": "tap_singerlake",
+        **shared,
+        "description": "Plays a lake of raw Singer messages back: all, a version, or what is new",
+        "executable": "tap-singerlake",
+        "capabilities": capabilities(TapSingerlake),
+        "settings": settings(TapSingerlake),
+        "settings_group_validation": [["lake"]],
+        **more,
+    }
+    target = {
+        "name": "target-singerlake",
+        "namespace": "target_singerlake",
+        **shared,
+        "description": "Keeps every Singer message in a lake of versioned tables",
+        "executable": "target-singerlake",
+        "capabilities": capabilities(TargetSingerlake, UNKNOWN_TO_HUB),
+        "settings": settings(TargetSingerlake),
+        "settings_group_validation": [["lake"]],
+        **more,
+    }
+    utility = {
+        "name": "singerlake",
+        "namespace": "singerlake",
+        **shared,
+        "description": "Freezes, queries, reverts and vacuums the tables of a lake, on Spark",
+        "executable": "singerlake",
+        "commands": commands(COMMANDS),
+        "settings": _SINGERLAKE,
+        **more,
+    }
+    return {
+        "extractors/tap-singerlake/singerlake.yml": _yaml(tap),
+        "loaders/target-singerlake/singerlake.yml": _yaml(target),
+        "utilities/singerlake/singerlake.yml": _yaml(utility),
+    }
+
+
+def filled(text: str) -> str:
+    """``meltano.yml`` with its marked parts as they should be."""
+    for name, plugin in PLUGINS.items():
+        text = _replaced(text, "settings", name, settings(plugin))
+        text = _replaced(text, "capabilities", name, capabilities(plugin, UNKNOWN_TO_MELTANO))
+    text = _replaced(text, "settings", "singerlake", _SINGERLAKE)
+    return _replaced(text, "commands", "singerlake", commands({**COMMANDS, **OF_THE_PROJECT}))
+
+
+def _replaced(text: str, key: str, plugin: str, value: Any) -> str:
+    body = "".join(f"    {line}\n" for line in _yaml({key: value}).splitlines())
+    pattern = rf"(    # {key}: {plugin}\n).*?(    # end\n)"
+    new, count = re.subn(pattern, lambda found: found[1] + body + found[2], text, flags=re.S)
+    assert count == 1, (key, plugin)
+    return new
+
+
+def _yaml(value: Any) -> str:
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=96)
+    return text
+
+
+if __name__ == "__main__":
+    MELTANO.write_text(filled(MELTANO.read_text("utf-8")), encoding="utf-8")
+    for path, text in hub().items():
+        (HUB / path).parent.mkdir(parents=True, exist_ok=True)
+        (HUB / path).write_text(text, encoding="utf-8")

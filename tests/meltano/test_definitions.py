@@ -1,0 +1,64 @@
+"""What Meltano and its Hub are told is what the plugins say of themselves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from singerlake_cli.main import COMMANDS
+from tests.meltano import definitions
+
+
+def test_meltano_yml_is_what_about_says() -> None:
+    text = definitions.MELTANO.read_text("utf-8")
+    assert text == definitions.filled(text), "run: python -m tests.meltano.definitions"
+
+
+def test_the_hubs_definitions_are_what_about_says() -> None:
+    wanted = definitions.hub()
+    found = {str(p.relative_to(definitions.HUB)) for p in definitions.HUB.rglob("*.yml")}
+    assert found == set(wanted)
+    for path, text in wanted.items():
+        message = "run: python -m tests.meltano.definitions"
+        assert (definitions.HUB / path).read_text("utf-8") == text, message
+
+
+def test_every_setting_is_described_and_secrets_are_sensitive() -> None:
+    secrets = {"aws_access_key_id", "aws_secret_access_key", "aws_session_token"}
+    for text in definitions.hub().values():
+        settings = yaml.safe_load(text)["settings"]
+        assert all(one["kind"] and one["label"] and one["description"] for one in settings)
+        assert {one["name"] for one in settings if one.get("sensitive")} == secrets
+
+
+def test_every_command_of_the_utility_exists() -> None:
+    wanted = {**definitions.COMMANDS, **definitions.OF_THE_PROJECT}
+    assert {args.split()[0] for args, _ in wanted.values()} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("state", "records", "last"),
+    [
+        (None, 100, "2026-03-02T06:00:00Z"),
+        ("2026-03-02T06:00:00Z", 41, "2026-03-03T06:00:00Z"),
+        ("2026-03-03T06:00:00Z", 0, "2026-03-03T06:00:00Z"),
+    ],
+)
+def test_the_example_tap_brings_a_day_a_run(
+    tmp_path: Path, state: str | None, records: int, last: str
+) -> None:
+    args: list[str] = []
+    if state is not None:
+        path = tmp_path / "state.json"
+        path.write_text(json.dumps({"bookmarks": {"orders": {"updated_at": state}}}))
+        args = ["--state", str(path)]
+    tap = definitions.ROOT / "examples" / "tap-shop"
+    done = subprocess.run([sys.executable, tap, *args], capture_output=True, text=True, check=True)
+    messages = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [m["type"] for m in messages] == ["SCHEMA", *["RECORD"] * records, "STATE"]
+    assert messages[-1]["value"]["bookmarks"]["orders"]["updated_at"] == last
