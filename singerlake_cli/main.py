@@ -26,8 +26,11 @@ COMMANDS = {
     "rows": "rows",
     "create-table": "create_table",
     "revert": "revert",
+    "vacuum": "vacuum",
     "verify": "verify",
     "rebuild": "rebuild",
+    "locks": "locks",
+    "unlock": "unlock",
     "doctor": "doctor",
     "completion": "completion",
 }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
 PIPE_WIDTH = 240
+_BARS = "▁▂▃▄▅▆▇█"
 
 
 def print_json(value: Any) -> None:
@@ -81,6 +82,14 @@ def size(count: int) -> str:
             break
         value /= _STEP
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def sparkline(values: Sequence[int]) -> str:
+    """Numbers as a row of bars, the greatest at full height: ``▁▂█``."""
+    top = max(values, default=0)
+    if top <= 0:
+        return ""
+    return "".join(_BARS[max(0, value) * (len(_BARS) - 1) // top] for value in values)
 
 
 def ago(stamp: str) -> str:

@@ -177,6 +177,9 @@ class Soak:
         config = self._settings("reader", tap_id=TAP)
         while not self._over:
             known = list(self.acknowledged)
+            if not any(known):
+                time.sleep(0.1)  # there is nothing yet
+                continue
             process = self._start("tap_singerlake", "--config", config)
             timer = self._doom(process, 20)
             out, said = process.communicate()
@@ -202,7 +205,7 @@ class Soak:
             time.sleep(0.1)  # there is nothing yet
             return
         process = self._start("singerlake_cli.main", *command)
-        timer = self._doom(process, 60)
+        timer = self._doom(process, 30)
         _, said = process.communicate()
         timer.cancel()
         self._ended(role, process, said)

@@ -245,3 +245,39 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
         if known is None or shorter in known or whole not in known:
             return TableRef(shorter, last)
     return TableRef(whole)
+
+
+@dataclass(frozen=True)
+class LockPlace:
+    """What a lock's key says.
+
+    Attributes:
+        table: Whose; None for the lake's.
+        kind: ``write`` (one schema's folder), ``commit`` (the whole table's log), ``vacuum``,
+            ``read`` (a lease), ``lake`` (catalogues and the lake's file).
+        schema: The schema's hash, of a ``write`` lock.
+    """
+
+    table: TableName | None
+    kind: str
+    schema: str | None = None
+
+
+def lock_place(key: str) -> LockPlace | None:
+    """What a key means as a lock; None where it is not one."""
+    if key == LAKE_LOCK:
+        return LockPlace(None, "lake")
+    parts = key.removeprefix(RAW).split("/")
+    try:
+        table = TableName(decode(parts[0]), decode(parts[1]))
+    except (InvalidNameError, IndexError):
+        return None
+    if key == table.table_lock:
+        return LockPlace(table, "commit")
+    if key == table.vacuum_lock:
+        return LockPlace(table, "vacuum")
+    if key.startswith(table.leases) and key.endswith(".json"):
+        return LockPlace(table, "read")
+    if is_schema_folder(parts[2]) and key == table.lock(parts[2]):
+        return LockPlace(table, "write", parts[2])
+    return None

@@ -24,7 +24,7 @@ from singerlake.maintenance.combine import Group, plan_combine
 from singerlake.maintenance.garbage import Garbage, Item
 from singerlake.maintenance.history import HistoryPlan, plan_history
 from singerlake.storage.base import KeyMissingError, Store
-from singerlake.transactions import lease
+from singerlake.transactions import conditions, lease
 from singerlake.transactions.commit import SOFTWARE, commit
 from singerlake.transactions.lease import LiveLease
 from singerlake.transactions.lock import WriterLock
@@ -191,6 +191,7 @@ def vacuum_lock(
         if len(set(seen)) > 1:
             raise ConflictError(f"another vacuum of {table} is at work: let it finish")
 
+    conditions.settle(store)
     return WriterLock(
         store,
         table.vacuum_lock,

@@ -36,6 +36,22 @@ class Listed(NamedTuple):
     modified: float
 
 
+class Leftover(NamedTuple):
+    """What a writer that died left on the store, and no key shows.
+
+    Attributes:
+        name: How the store finds it again, and a person may know it.
+        bytes: Its size, as far as the store says.
+        modified: Last change, in seconds since 1970.
+        certain: Whether its writer is known to be dead; else only its age speaks for that.
+    """
+
+    name: str
+    bytes: int
+    modified: float
+    certain: bool = True
+
+
 class Staged(ABC):
     """Bytes on their way into the lake, seen by nobody until :meth:`publish`."""
 
@@ -141,6 +157,14 @@ class Store(ABC):
     def stage_in_parts(self) -> Staged:
         """Begin a file that goes up the way that large ones do, however small it is."""
         return self.stage()
+
+    def leftovers(self) -> Iterator[Leftover]:
+        """What dead writers staged and never published; not what one at work has staged."""
+        return iter(())
+
+    def remove_leftover(self, leftover: Leftover) -> None:
+        """Remove one; one that is not there any more is no error."""
+        raise NotImplementedError(f"{self.uri} never has any: {leftover.name}")
 
     def exists(self, key: str) -> bool:
         """Whether there is an object of this key."""

@@ -11,21 +11,27 @@ import errno
 import fcntl
 import hashlib
 import os
-import uuid
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from singerlake.errors import InvalidNameError, OutcomeUnknownError, StoreError
 from singerlake.format.names import STAGING
 from singerlake.storage.base import (
     KeyExistsError,
     KeyMissingError,
+    Leftover,
     Listed,
     Staged,
     Store,
     StoredObject,
 )
+from singerlake.storage.local_session import Session, left_by_the_dead
+
+_REPLACE_LOCK = "replace.lock"
+"""In the staging folder; held while an object is compared and replaced."""
 
 _PLAIN_WORDS = {
     errno.ENOSPC: "the disk is full: free some space and run it again",
@@ -88,12 +94,6 @@ def _raise_unless_gone(error: OSError) -> None:
         raise error
 
 
-def _remove(temporary: Path) -> None:
-    # A leftover in staging harms nobody; what was made of it must not look failed.
-    with suppress(OSError):
-        temporary.unlink(missing_ok=True)
-
-
 class LocalStaged(Staged):
     """A temporary file in the lake's staging folder, on the file system it will stay on."""
 
@@ -115,7 +115,7 @@ class LocalStaged(Staged):
         self._store.link(self._path, key)
 
     def discard(self) -> None:
-        _remove(self._path)
+        self._store.remove(self._path)
 
 
 class LocalStore(Store):
@@ -128,6 +128,8 @@ class LocalStore(Store):
     def __init__(self, root: Path) -> None:
         self.root = root
         self.uri = str(root)
+        self._own: Session | None = None
+        self._mutex = threading.Lock()
 
     def _path(self, key: str) -> Path:
         parts = key.split("/")
@@ -137,11 +139,31 @@ class LocalStore(Store):
 
     def temporary(self) -> Path:
         """A fresh, empty file in the staging folder."""
-        path = self.root / STAGING / uuid.uuid4().hex
         with _plain_words("write to the lake at", self.root):
-            _make_folder(path.parent)
-            path.touch(exist_ok=False)
+            _make_folder(self.root / STAGING)
+            path = self._session().begin()
+            try:
+                path.touch(exist_ok=False)
+            except BaseException:
+                self.remove(path)
+                raise
         return path
+
+    def remove(self, temporary: Path) -> None:
+        """Remove a temporary file. Never raises."""
+        # A leftover in staging harms nobody; what was made of it must not look failed.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        self._session().end(temporary)
+
+    def _session(self) -> Session:
+        with self._mutex:
+            if self._own is None or self._own.process != os.getpid():
+                self._own = Session(self.root / STAGING)
+            return self._own
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LocalStore, (self.root,)
 
     def link(self, source: Path, key: str) -> None:
         """Give a durable temporary file its name, unless the name is taken."""
@@ -162,7 +184,7 @@ class LocalStore(Store):
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException:
-            _remove(path)
+            self.remove(path)
             raise
         return path
 
@@ -187,7 +209,7 @@ class LocalStore(Store):
         try:
             self.link(temporary, key)
         finally:
-            _remove(temporary)
+            self.remove(temporary)
         return _etag(data)
 
     def replace(self, key: str, data: bytes, etag: str | None) -> str:
@@ -203,12 +225,12 @@ class LocalStore(Store):
                 temporary.replace(path)
                 _sync_entry(path)
         finally:
-            _remove(temporary)
+            self.remove(temporary)
         return _etag(data)
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        with (self.root / STAGING / "replace.lock").open("ab") as file:
+        with (self.root / STAGING / _REPLACE_LOCK).open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
@@ -243,3 +265,10 @@ class LocalStore(Store):
 
     def stage(self) -> Staged:
         return LocalStaged(self)
+
+    def leftovers(self) -> Iterator[Leftover]:
+        with _plain_words("list", self.root / STAGING):
+            yield from left_by_the_dead(self.root / STAGING, _REPLACE_LOCK)
+
+    def remove_leftover(self, leftover: Leftover) -> None:
+        self.delete(leftover.name)

@@ -34,10 +34,12 @@ from botocore.exceptions import ConnectionError as BotoConnectionError
 from botocore.parsers import ResponseParserError
 
 from singerlake.errors import InvalidNameError, OutcomeUnknownError, StoreError, UsageError
+from singerlake.format.names import STAGING
 from singerlake.storage import StoreOptions, s3_settings, s3_words
 from singerlake.storage.base import (
     KeyExistsError,
     KeyMissingError,
+    Leftover,
     Listed,
     Staged,
     Store,
@@ -270,6 +272,26 @@ class S3Store(Store):
 
     def stage(self) -> Staged:
         return S3Staged(self.upload)
+
+    def leftovers(self) -> Iterator[Leftover]:
+        where = {"Bucket": self._bucket, "Prefix": self._base}
+        with self._plain_words("list unfinished uploads in", ""):
+            pages = list(self._client.get_paginator("list_multipart_uploads").paginate(**where))
+        for upload in (upload for page in pages for upload in page.get("Uploads", [])):
+            name = f"{upload['Key'][len(self._base) :]}?uploadId={upload['UploadId']}"
+            yield Leftover(name, 0, upload["Initiated"].timestamp(), certain=False)
+        for item in self.list(STAGING):  # of a probe that died
+            yield Leftover(item.key, item.size, item.modified, certain=False)
+
+    def remove_leftover(self, leftover: Leftover) -> None:
+        key, of_upload, upload = leftover.name.rpartition("?uploadId=")
+        if not of_upload:
+            self.delete(leftover.name)
+            return
+        target = {"Bucket": self._bucket, "Key": self._name(key), "UploadId": upload}
+        gone = suppress(self._client.exceptions.NoSuchUpload)
+        with self._plain_words("abort the upload of", key, write=True), gone:
+            self._client.abort_multipart_upload(**target)
 
     def stage_in_parts(self) -> Staged:
         return S3Staged(self._upload_parts)

@@ -127,16 +127,15 @@ class TableWriter:
         if self._snapshot is not None:
             return log.refresh(self._store, self._snapshot)
         snapshot = log.read_snapshot(self._store, self._table)
-        if snapshot is None:
-            # A first transaction on top of files whose log is lost would hide their rows. The
-            # log once more after the files: somebody may just have made the table.
-            if next(files.data_files(self._store, self._table), None) is not None:
-                snapshot = log.read_snapshot(self._store, self._table)
-                if snapshot is None:
-                    raise DamagedError(
-                        f"{self._table} has files but neither log nor manifest: make them again "
-                        f"first, with: singerlake rebuild {self._table}"
-                    )
+        # A first transaction on top of files whose log is lost would hide their rows.
+        if snapshot is None and next(files.data_files(self._store, self._table), None) is not None:
+            # The log once more, after the files: somebody may just have made the table.
+            snapshot = log.read_snapshot(self._store, self._table)
+            if snapshot is None:
+                raise DamagedError(
+                    f"{self._table} has files but neither log nor manifest: make them again "
+                    f"first, with: singerlake rebuild {self._table}"
+                )
         return snapshot or Snapshot(self._table)
 
     def _withdraw(self, staged: StagedTable, snapshot: Snapshot, locks: HeldLocks) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from singerlake.errors import NotFoundError, SingerlakeError
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
+
+RECENT = 6
+"""So many transactions back the sparkline goes."""
 
 
 @click.command("ls")
@@ -14,6 +19,9 @@ from singerlake_cli.shared import Shared
 @click.pass_obj
 def command(shared: Shared, tap: str | None) -> None:
     """List the lake's tables, or one TAP's.
+
+    "head" is a table's last transaction; "recent" draws the records of its last ones, the
+    newest at the right.
 
     \b
     singerlake ls
@@ -31,7 +39,7 @@ def command(shared: Shared, tap: str | None) -> None:
         except SingerlakeError as error:
             failed.append(error)
             continue
-        syncs = [t for t in snapshot.transactions if t.operation != "freeze"]
+        writes = [t for t in snapshot.transactions if t.rows]
         found.append(
             {
                 "table": str(name),
@@ -39,7 +47,8 @@ def command(shared: Shared, tap: str | None) -> None:
                 "bytes": sum(t.bytes for t in snapshot.transactions),
                 "transactions": snapshot.head,
                 "versions": len(snapshot.frozen),
-                "last_sync": syncs[-1].time if syncs else None,
+                "last_sync": writes[-1].time if writes else None,
+                "recent": [t.rows for t in writes[-RECENT:]],
             }
         )
     if shared.json:
@@ -52,17 +61,18 @@ def command(shared: Shared, tap: str | None) -> None:
         click.get_current_context().exit(max(failure.exit_code for failure in failed))
 
 
-def _print(shared: Shared, found: list[dict[str, object]]) -> None:
+def _print(shared: Shared, found: list[dict[str, Any]]) -> None:
     rows = [
         (
             t["table"],
             f"{t['records']:,}",
-            output.size(int(str(t["bytes"]))),
+            output.size(t["bytes"]),
             t["transactions"],
             t["versions"] or None,
-            output.ago(str(t["last_sync"])) if t["last_sync"] else None,
+            output.ago(t["last_sync"]) if t["last_sync"] else None,
+            output.sparkline(t["recent"]) or None,
         )
         for t in found
     ]
-    columns = ("table", "records>", "size>", "transactions>", "versions>", "last sync")
+    columns = ("table~", "records>", "size>", "head>", "versions>", "last sync", "recent")
     output.print_table(None, columns, rows, "" if rows else f"the lake at {shared.uri} is empty")

@@ -7,17 +7,23 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
-from singerlake.format.log import SchemaEntry
+from singerlake.format.log import FrozenVersion, SchemaEntry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, complete_table
+
+RECENT = 30
+VERSIONS = 10
+"""So many transactions back the sparkline goes, and so many versions are listed."""
 
 
 @click.command("show")
 @click.argument("table", shell_complete=complete_table)
 @click.pass_obj
 def command(shared: Shared, table: str) -> None:
-    """Show a TABLE: its columns, sizes and versions.
+    """Show a TABLE: its columns, sizes, versions and recent transactions.
+
+    "recent" draws the records of the last transactions, the newest at the right.
 
     \b
     singerlake show tap-shop.orders
@@ -42,10 +48,23 @@ def command(shared: Shared, table: str) -> None:
         ("column", "type", "key"),
         [(name, kind, "key" if key else "") for name, kind, key in columns(snapshot.schema)],
     )
+    if snapshot.frozen:
+        _print_versions(snapshot.frozen[-VERSIONS:], len(snapshot.frozen))
+
+
+def _print_versions(newest: list[FrozenVersion], count: int) -> None:
+    """The newest versions; ``singerlake versions`` has all of all."""
+    rows = [(v.number, v.label, v.transaction, f"{v.rows:,}", output.clock(v.time)) for v in newest]
+    note = (
+        f"the newest {len(newest)} of {count}: singerlake versions" if len(newest) < count else ""
+    )
+    columns = ("version>", "label~", "of>", "rows>", "frozen (UTC)")
+    output.print_table(None, columns, rows, note)
 
 
 def _facts(name: str, snapshot: Snapshot) -> dict[str, Any]:
     files = {block.file for block in snapshot.blocks}
+    writes = [t for t in snapshot.transactions if t.rows]
     return {
         "table": name,
         "transaction": snapshot.head,
@@ -60,6 +79,8 @@ def _facts(name: str, snapshot: Snapshot) -> dict[str, Any]:
         "first": next((b.first for b in snapshot.blocks if b.first), None),
         "last": next((b.last for b in reversed(snapshot.blocks) if b.last), None),
         "changed": snapshot.transactions[-1].time if snapshot.transactions else None,
+        "last_sync": writes[-1].time if writes else None,
+        "recent": [t.rows for t in writes[-RECENT:]],
         "versions": len(snapshot.frozen),
     }
 
@@ -76,8 +97,17 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("extracted", f"{facts['first'] or '–'} to {facts['last'] or '–'}"),
         ("schema", f"{facts['schema_hash']}, number {len(facts['schemas'])} of this table"),
+        ("last sync", output.ago(facts["last_sync"]) if facts["last_sync"] else "–"),
+        ("recent", _recent(facts["recent"])),
         ("versions", str(facts["versions"] or "none yet")),
     ]
+
+
+def _recent(rows: list[int]) -> str:
+    if not rows:
+        return "–"
+    many = f"{len(rows)} transactions" if len(rows) > 1 else "1 transaction"
+    return f"{output.sparkline(rows)}  {sum(rows):,} records in {many}"
 
 
 def columns(schema: SchemaEntry) -> list[tuple[str, str, bool]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,13 @@ class Project:
         )
         assert done.returncode == 0, f"meltano {' '.join(args)}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+
+def readme_commands() -> list[str]:
+    """The commands of the README's block on Meltano, in order, without their comments."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return [line for line in lines if re.match(r"meltano (run|invoke|install|add)\b", line)]
 
 
 def copied(folder: Path, program: Path) -> Project:

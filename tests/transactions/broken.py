@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from singerlake.errors import OutcomeUnknownError
+from singerlake.errors import ConflictError, OutcomeUnknownError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
@@ -132,3 +132,13 @@ def ids_in(store: Store) -> list[int]:
         _, rest = format_block.lines(read_block(store, TABLE, block))
         found.extend(json.loads(line)["record"]["id"] for line in rest.splitlines())
     return found
+
+
+def until_done(work: Callable[[], object]) -> None:
+    """Run again after a conflict, as the message says."""
+    while True:
+        try:
+            work()
+            return
+        except ConflictError:
+            continue

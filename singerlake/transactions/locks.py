@@ -1,0 +1,81 @@
+"""All locks of a lake: who holds what, and breaking one on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from singerlake.errors import ConflictError
+from singerlake.format import names
+from singerlake.format.log import UNREADABLE
+from singerlake.format.names import LockPlace, TableName
+from singerlake.storage.base import KeyMissingError, Store
+
+
+class _Held(msgspec.Struct):
+    """What a lock and a lease have in common; anything may be missing in a damaged one."""
+
+    writer: str = msgspec.field(name="writer-id", default="")
+    reader: str = msgspec.field(name="reader-id", default="")
+    acquired: str = ""
+    refreshed: str = ""
+
+
+@dataclass(frozen=True)
+class SeenLock:
+    """A lock as it was seen.
+
+    Attributes:
+        key: Where its file lies.
+        place: What it locks.
+        holder: Who wrote it; empty where the file cannot be read.
+        acquired: When it was taken, by the holder's clock.
+        refreshed: When it was last said to live, by the holder's clock.
+    """
+
+    key: str
+    place: LockPlace
+    holder: str
+    acquired: str
+    refreshed: str
+
+
+def locks(store: Store, table: TableName | None = None) -> list[SeenLock]:
+    """The locks of a lake or of one table, leases of readers among them; by listing."""
+    prefix = names.RAW if table is None else table.folder
+    found = []
+    for item in store.list(prefix):
+        place = names.lock_place(item.key)
+        if place is not None and (lock := _read(store, item.key, place)) is not None:
+            found.append(lock)
+    return found
+
+
+def _read(store: Store, key: str, place: LockPlace) -> SeenLock | None:
+    try:
+        data = store.get(key).data
+    except KeyMissingError:
+        return None  # given up while we looked
+    try:
+        held = msgspec.json.decode(data, type=_Held)
+    except UNREADABLE:
+        held = _Held()
+    return SeenLock(key, place, held.writer or held.reader, held.acquired, held.refreshed)
+
+
+def break_lock(store: Store, lock: SeenLock) -> None:
+    """Remove a lock. Its writer, should it live, stops with a conflict and commits nothing.
+
+    Raises:
+        ConflictError: It changed hands since it was seen.
+    """
+    present = _read(store, lock.key, lock.place)
+    if present is None:
+        return
+    if (present.holder, present.acquired) != (lock.holder, lock.acquired):
+        raise ConflictError(
+            f"the lock {lock.key} is {present.holder or 'another writer'}'s by now: "
+            "it was left alone"
+        )
+    store.delete(lock.key)

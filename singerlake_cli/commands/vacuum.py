@@ -1,0 +1,246 @@
+"""singerlake vacuum: combine small files, drop old history, delete what nothing needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from singerlake.errors import SingerlakeError, UsageError
+from singerlake.format.log import COMBINE, DROP_HISTORY
+from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
+from singerlake.maintenance.vacuum import DELETE, PARTS, Vacuumed, VacuumOptions, plan_vacuum
+from singerlake_cli import output, vacuum_output
+from singerlake_cli.shared import Shared, complete_table, spark_options, start_spark
+from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.lake import Lake, Table
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)?")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)", re.IGNORECASE)
+_POWERS = "kmgt"
+
+
+def duration(value: str) -> float:
+    """``7d``, ``36h``, ``90min`` in seconds; a number alone is refused, for it could be any.
+
+    Raises:
+        click.BadParameter: It is none of these.
+    """
+    found = _DURATION.fullmatch(value.strip())
+    if found is None or (found[2] is None and float(found[1])):
+        raise click.BadParameter(f"{value!r} is no duration: write it as 7d, 36h or 90min")
+    return float(found[1]) * _SECONDS[found[2] or "s"]
+
+
+def size(value: str) -> int:
+    """``128MiB``, ``1GB``, ``4096`` in bytes.
+
+    Raises:
+        click.BadParameter: It is none of these.
+    """
+    found = _SIZE.fullmatch(value.strip())
+    if found is None:
+        raise click.BadParameter(f"{value!r} is no size: write it as 128MiB")
+    unit = found[2].lower().removesuffix("b")
+    step = 1024 if unit.endswith("i") else 1000
+    power = _POWERS.index(unit[0]) + 1 if unit[:1] in tuple(_POWERS) else 0
+    return int(float(found[1]) * step**power)
+
+
+@click.command("vacuum")
+@click.argument("tables", nargs=-1, metavar="[TABLE]...", shell_complete=complete_table)
+@click.option("--all", "every", is_flag=True, help="All tables of the lake.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done, and what stays why.")
+@click.option(
+    "--retain",
+    type=duration,
+    metavar="DURATION",
+    default="7d",
+    show_default=True,
+    help="What was needed, or made, in this time stays.",
+)
+@click.option(
+    "--target-file-bytes",
+    type=size,
+    metavar="SIZE",
+    default="128MiB",
+    show_default=True,
+    help="Combine small files up to this size.",
+)
+@click.option(
+    "--drop-history",
+    is_flag=True,
+    help="Also drop rows that a later one has replaced, where no version and no state within "
+    "the retention needs them.",
+)
+@click.option(
+    "--only",
+    type=click.Choice(PARTS),
+    multiple=True,
+    help="Only this part; may be repeated.",
+)
+@click.option(
+    "--full/--lite",
+    default=True,
+    show_default=True,
+    help="Look through the store for leftovers; or delete only what the log says was dropped.",
+)
+@click.option(
+    "--no-retention-guard", is_flag=True, help="Allow a retention below 24 h: nobody may read."
+)
+@click.option(
+    "--wait",
+    type=duration,
+    metavar="DURATION",
+    default="2min",
+    show_default=True,
+    help="How long to wait for readers that may need what is to be deleted.",
+)
+@spark_options
+@click.pass_obj
+def command(
+    shared: Shared,
+    tables: tuple[str, ...],
+    every: bool,
+    dry_run: bool,
+    retain: float,
+    target_file_bytes: int,
+    drop_history: bool,
+    only: tuple[str, ...],
+    full: bool,
+    no_retention_guard: bool,
+    wait: float,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Clean TABLES up: few large files, no leftovers (a Spark job, where there is work for it).
+
+    Safe beside everything else: what a frozen version, a running reader or a running sync
+    needs is never touched. Meant for cron; killed half-way, the next run goes on.
+
+    \b
+    singerlake vacuum --all
+    singerlake vacuum tap-shop.orders --dry-run
+    singerlake vacuum tap-shop.orders --drop-history --retain 30d
+    singerlake --output json vacuum --all
+    """
+    if every == bool(tables):
+        raise UsageError("name the tables to vacuum, or say --all")
+    parts = only or (COMBINE, *([DROP_HISTORY] if drop_history else []), DELETE)
+    if drop_history and DROP_HISTORY not in parts:
+        raise UsageError("--drop-history is left out by --only: say --only drop-history as well")
+    options = VacuumOptions(
+        retain_seconds=retain,
+        target_file_bytes=target_file_bytes,
+        parts=parts,
+        full=full,
+        guard=not no_retention_guard,
+        lease_wait_seconds=wait,
+    )
+    options.check()
+    lake = shared.lake()
+    chosen = [lake.table(name) for name in lake.tables()] if every else _named(lake, tables)
+    run = _Run(shared, lake, options, dry_run, master, conf)
+    for table in chosen:
+        run.table(table)
+    run.leftovers()
+    run.end(go_on=every)
+
+
+def _named(lake: Lake, texts: tuple[str, ...]) -> list[Table]:
+    found = []
+    for text in texts:
+        table, ref = lake.find(text)
+        if ref.version is not None:
+            raise UsageError(f"a vacuum is of a whole table: say {ref.table}")
+        found.append(table)
+    return found
+
+
+class _Run:
+    """Goes from table to table, past those that fail."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        lake: Lake,
+        options: VacuumOptions,
+        dry_run: bool,
+        master: str | None,
+        conf: tuple[str, ...],
+    ) -> None:
+        self._shared = shared
+        self._lake = lake
+        self._options = options
+        self._dry_run = dry_run
+        self._start = lambda: start_spark(master, conf)
+        self._failed: dict[str, SingerlakeError] = {}
+        self._said: list[dict[str, Any]] = []
+        self._done: list[Vacuumed] = []
+
+    def table(self, table: Table) -> None:
+        """Vacuum one table, or show its plan."""
+        try:
+            if self._dry_run:
+                self._plan(table)
+            else:
+                self._vacuum(table)
+        except SingerlakeError as error:
+            self._failed[str(table.name)] = error
+            click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+            click.echo(f"{table.name}: {error}", err=True)
+
+    def _plan(self, table: Table) -> None:
+        plan = plan_vacuum(table.store, table.snapshot(), self._options)
+        if self._shared.json:
+            self._said.append(vacuum_output.plan_as_json(plan))
+        else:
+            vacuum_output.print_plan(plan)
+
+    def _vacuum(self, table: Table) -> None:
+        # Most nights most tables have nothing to do: then not even Spark's code is loaded.
+        plan = plan_vacuum(table.store, table.snapshot(), self._options)
+        if plan.empty:
+            done = Vacuumed(table.name, kept=plan.garbage.kept)
+        else:
+            from singerlake.spark.vacuum import vacuum_table
+
+            with working(f"vacuuming {table.name}"):
+                done = vacuum_table(self._start, table, self._options)
+        self._done.append(done)
+        if self._shared.json:
+            self._said.append({**asdict(done), "table": str(done.table)})
+        else:
+            click.echo(vacuum_output.summary(done))
+
+    def leftovers(self) -> None:
+        """What belongs to no table; looked for once."""
+        if not self._options.full or DELETE not in self._options.parts:
+            return
+        plan = plan_leftovers(self._lake.store, self._options)
+        items = plan.items if self._dry_run else remove_leftovers(self._lake.store, plan)
+        if self._shared.json:
+            self._said.append(
+                {
+                    "staging": [asdict(item) for item in items],
+                    "kept": [asdict(item) for item in plan.kept],
+                }
+            )
+        elif items:
+            verb = "would be removed" if self._dry_run else "removed"
+            size = output.size(sum(item.bytes for item in items))
+            click.echo(f"staging: {len(items):,} leftovers of dead writers {verb} ({size})")
+
+    def end(self, *, go_on: bool) -> None:
+        """The last line, and the exit code."""
+        if self._shared.json:
+            output.print_json(self._said)
+        elif go_on and not self._dry_run:
+            click.echo(vacuum_output.total(self._done, list(self._failed)))
+        codes = [error.exit_code for error in self._failed.values()]
+        click.get_current_context().exit(max(codes, default=0))

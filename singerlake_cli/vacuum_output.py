@@ -1,0 +1,116 @@
+"""How a vacuum's plan and its results are told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import Any
+
+import click
+
+from singerlake.maintenance.garbage import Item, protected
+from singerlake.maintenance.vacuum import Vacuumed, VacuumPlan
+from singerlake_cli import output
+
+SHOWN = 20
+
+
+def summary(done: Vacuumed) -> str:
+    """One line about one table."""
+    parts = []
+    if done.rows_dropped:
+        parts.append(
+            f"dropped {done.rows_dropped:,} old row versions ({output.size(done.bytes_dropped)})"
+        )
+    if done.files_in:
+        parts.append(
+            f"combined {done.files_in:,} files into {done.files_out:,} "
+            f"({output.size(done.bytes_copied)})"
+        )
+    if done.files_deleted:
+        parts.append(f"deleted {done.files_deleted:,} files ({output.size(done.bytes_deleted)})")
+    if done.kept:
+        kept = output.size(sum(item.bytes for item in done.kept))
+        parts.append(f"{len(done.kept):,} files ({kept}) stay for a later run")
+    return f"{done.table}: " + (", ".join(parts) if parts else "nothing to do")
+
+
+def total(done: Sequence[Vacuumed], failed: Sequence[str]) -> str:
+    """The last line about all tables."""
+    worked = sum(1 for one in done if one.transaction)
+    freed = output.size(sum(one.bytes_deleted for one in done))
+    line = f"{len(done):,} tables vacuumed, {worked:,} with work to do, {freed} freed"
+    return line + (f"; failed: {', '.join(failed)}" if failed else "")
+
+
+def plan_as_json(plan: VacuumPlan) -> dict[str, Any]:
+    """A plan for scripts."""
+    history = plan.history
+    return {
+        "table": str(plan.snapshot.table),
+        "transaction": plan.snapshot.head,
+        "cutoff": _time(plan.cutoff),
+        "combine": [
+            {"files": group.files, "blocks": len(group.blocks), "bytes": group.bytes}
+            for group in plan.combine
+        ],
+        "drop_history": None
+        if history is None
+        else {
+            "floor": history.floor,
+            "blocks": len(history.blocks),
+            "rows": sum(block.rows for block in history.blocks),
+            "bytes": sum(block.length for block in history.blocks),
+            "protected": {str(number): by for number, by in history.protected.items()},
+        },
+        "delete": [asdict(item) for item in plan.garbage.everything],
+        "kept": [asdict(item) for item in plan.garbage.kept],
+        "leases": [asdict(lease) for lease in plan.leases],
+    }
+
+
+def print_plan(plan: VacuumPlan) -> None:
+    """A plan for people."""
+    table, found = plan.snapshot.table, plan.garbage
+    click.echo(f"{table} at transaction {plan.snapshot.head}; cutoff {_time(plan.cutoff)}")
+    if plan.empty:
+        click.echo("  nothing to do")
+    if plan.combine:
+        files = sum(group.files for group in plan.combine)
+        size = output.size(sum(group.bytes for group in plan.combine))
+        click.echo(f"  combine: {files:,} files into {len(plan.combine):,} ({size})")
+    if plan.history is not None:
+        blocks = plan.history.blocks
+        rows = sum(block.rows for block in blocks)
+        size = output.size(sum(block.length for block in blocks))
+        click.echo(
+            f"  drop history before transaction {plan.history.floor}: looks through {rows:,} rows "
+            f"in {len(blocks):,} blocks ({size})"
+        )
+        for number, by in sorted(plan.history.protected.items()):
+            click.echo(f"    transaction {number} stays readable: {by}")
+    _print_items("delete", found.everything, plan)
+    _print_items("keep", found.kept, plan)
+    for lease in plan.leases:
+        click.echo(f"  reader: {lease.reader_id} at transaction {lease.transaction}")
+
+
+def _print_items(verb: str, items: Sequence[Item], plan: VacuumPlan) -> None:
+    if not items:
+        return
+    size = output.size(sum(item.bytes for item in items))
+    click.echo(f"  {verb}: {len(items):,} files ({size})")
+    for item in items[:SHOWN]:
+        by = protected(item, plan.leases)
+        held = f"; the reader {by.reader_id} may need it" if by is not None else ""
+        click.echo(f"    {item.key} ({output.size(item.bytes)}): {item.reason}{held}")
+    if len(items) > SHOWN:
+        reasons = Counter(item.reason.partition(" by transaction")[0] for item in items[SHOWN:])
+        more = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(3))
+        click.echo(f"    and {len(items) - SHOWN:,} more: {more}")
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, tz=timezone.utc):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,108 @@
+"""Real targets side by side: one tap split by stream, and all of them on one table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from singerlake.format import names
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from singerlake.maintenance.verify import check_files, check_log
+from singerlake.storage.base import Store
+from singerlake.storage.local import LocalStore
+from tests.storage.conftest import KEY_ID, SECRET, TOKEN, in_bucket
+from tests.target.harness import TAP, command, record, schema, state, text
+
+COUNT = 3
+
+
+def settings(port: int) -> dict[str, str]:
+    """The settings by which plugins reach the S3 server."""
+    return {
+        "aws_access_key_id": KEY_ID,
+        "aws_secret_access_key": SECRET,
+        "aws_session_token": TOKEN,
+        "aws_region": "us-east-1",
+        "aws_endpoint_url": f"http://127.0.0.1:{port}",
+    }
+
+
+def messages(number: int, commits: int) -> bytes:
+    """A stream of its own, one that all write, and a STATE after each commit's worth."""
+    own = f"own-{number}"
+    columns = {"id": {"type": "integer"}, f"x{number % 2}": {"type": "string"}}
+    lines = [schema(own), schema("shared", columns), record(own, {"id": number})]
+    for n in range(commits):
+        lines += [record("shared", {"id": 100 * number + n}), state([number, n])]
+    return text(lines)
+
+
+def run_all(folder: Path, uri: str, commits: int, more: dict[str, Any]) -> list[list[Any]]:
+    """All targets at once; each one's STATEs."""
+    running = []
+    for number in range(COUNT):
+        args, env = command(folder / "lake", **{**more, "lake": uri, "commit_minutes": 0})
+        running.append(
+            subprocess.Popen(
+                args,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=env,
+            )
+        )
+    for number, process in enumerate(running):
+        assert process.stdin is not None
+        process.stdin.write(messages(number, commits))
+        process.stdin.flush()
+    found = []
+    for process in running:
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err.decode()
+        found.append([json.loads(line) for line in out.splitlines()])
+    return found
+
+
+def assert_nothing_is_lost(store: Store, commits: int) -> None:
+    table = TableName(TAP, "shared")
+    found = check_log(store, table)
+    assert found.problems == []
+    assert check_files(store, found.snapshot)[0] == []
+    transactions = found.snapshot.transactions
+    assert [t.number for t in transactions] == [*range(1, COUNT * commits + 1)]
+    lake = Lake(store)
+    ids = []
+    for block in found.snapshot.blocks:
+        for line in lake.table(table).read_block(block).splitlines():
+            message = json.loads(line)
+            ids += [message["record"]["id"]] if message["type"] == "RECORD" else []
+    assert sorted(ids) == [100 * n + m for n in range(COUNT) for m in range(commits)]
+    catalogue = json.loads(store.get(names.catalogue(TAP)).data)
+    streams = [stream["stream"] for stream in catalogue["streams"]]
+    assert streams == [*(f"own-{n}" for n in range(COUNT)), "shared"]
+    assert TAP in json.loads(store.get(names.LAKE).data)["taps"]
+    assert not [item.key for item in store.list(names.RAW) if item.key.endswith(".lock")]
+
+
+@pytest.mark.parametrize(("kind", "commits"), [("disk", 5), ("lakes", 3), ("careless", 2)])
+def test_targets_side_by_side(tmp_path: Path, s3_port: int, kind: str, commits: int) -> None:
+    more: dict[str, Any] = {}
+    store: Store = LocalStore(tmp_path / "lake")
+    if kind != "disk":
+        more = settings(s3_port)
+        store = in_bucket(s3_port, kind)
+    if kind == "careless":
+        # Known beforehand is only how long to wait; that it is needed they find out at once.
+        store.put_if_absent(names.LAKE, b'{"format": 1, "lock_settle_seconds": 0.2}')
+    states = run_all(tmp_path, store.uri, commits, more)
+    assert states == [[[n, m] for m in range(commits)] for n in range(COUNT)]
+    assert_nothing_is_lost(store, commits)
+    if kind != "disk":
+        file = json.loads(store.get(names.LAKE).data)
+        assert file["conditional_writes"] is (kind == "lakes")
+        assert [*store.list(names.STAGING)] == []

@@ -1,0 +1,123 @@
+"""The wheel, installed into an empty environment on a machine without Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from singerlake import __version__
+from tests.meltano.project import ENVIRONMENT, ROOT, installed
+
+pytestmark = pytest.mark.slow
+VERSIONS = ("3.13", "3.10", "3.12", "3.11")
+"""The supported ones; the oldest and the newest first, for they differ most."""
+PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake")
+
+
+def found(version: str) -> str | None:
+    """A Python of this version that runs, on the PATH or among pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    candidates = [shutil.which(f"python{version}"), *pyenv.glob(f"{version}.*/bin/python")]
+    for candidate in (str(one) for one in candidates if one):
+        asked = subprocess.run(
+            [candidate, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if asked.stdout.strip() == version:
+            return candidate
+    return None
+
+
+def wanted() -> list[str]:
+    """All versions for ``make wheel-check``; for the test suite one that is there."""
+    if os.environ.get("SINGERLAKE_PYTHONS") == "all":
+        return list(VERSIONS)
+    running = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return [next((version for version in VERSIONS if found(version)), running)]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT],
+        check=True,
+        timeout=300,
+    )
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_it_holds_what_it_should(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        text = archive.read(metadata).decode()
+    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    assert "singerlake/spark/log4j2.properties" in names
+    assert {name.partition("/")[0] for name in names} == {*PACKAGES, metadata.partition("/")[0]}
+    assert f"\nVersion: {__version__}\n" in text
+
+
+def test_the_version_stands_in_one_place() -> None:
+    places = [
+        path
+        for folder in (*PACKAGES, "docs")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".md", ".yml"} and f'"{__version__}"' in path.read_text("utf-8")
+    ]
+    assert places == [ROOT / "singerlake" / "__init__.py"]
+    assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text("utf-8")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", wanted())
+def test_the_three_commands_work_where_nothing_else_is(
+    tmp_path: Path, wheel: Path, version: str
+) -> None:
+    python = found(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} on this machine")
+    installed()
+    uv = str(ENVIRONMENT / "bin" / "uv")  # it comes with Meltano, and links what pip would copy
+    empty = tmp_path / "empty"
+    subprocess.run([uv, "venv", "--quiet", "--python", python, empty], check=True)
+    to = ["--python", empty / "bin" / "python"]
+    subprocess.run([uv, "pip", "install", "--quiet", *to, wheel], check=True, timeout=400)
+
+    def run(command: str, *args: str, given: str = "") -> str:
+        path = {"HOME": str(tmp_path), "PATH": "/nowhere", "LANG": "C.UTF-8"}
+        done = subprocess.run(
+            [empty / "bin" / command, *args],
+            cwd=tmp_path,
+            env=path,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    for command in ("singerlake", "tap-singerlake", "target-singerlake"):
+        assert __version__ in run(command, "--version")
+    messages = run("python", str(ROOT / "examples" / "tap-shop"))
+    (tmp_path / "target.json").write_text(json.dumps({"lake": "lake", "tap_id": "tap-shop"}))
+    assert json.loads(run("target-singerlake", "--config", "target.json", given=messages))
+    version_1 = json.loads(run("singerlake", "--output", "json", "freeze", "tap-shop.orders"))
+    assert version_1["rows"] == 100
+    assert run("singerlake", "doctor").startswith(f"ok      Python              {version}")
+    (tmp_path / "tap.json").write_text(json.dumps({"lake": "lake"}))
+    out = run("tap-singerlake", "--config", "tap.json").splitlines()
+    records = [line for line in messages.splitlines() if '"RECORD"' in line]
+    assert [line for line in out if '"RECORD"' in line] == records
