@@ -87,10 +87,10 @@ def missing(store: Store, snapshot: Snapshot) -> list[str]:
 def last_readable(store: Store, snapshot: Snapshot) -> int:
     """The last transaction whose state needs no file that is gone; by one listing."""
     gone = set(missing(store, snapshot))
-    first = next((block.number for block in snapshot.blocks if block.file in gone), None)
+    first = next((block for block in snapshot.blocks if block.file in gone), None)
     if first is None:
         return snapshot.head
-    return snapshot.transaction_of_block(first) - 1
+    return snapshot.transaction_of_block(first.first_version or first.number) - 1
 
 
 def new_singer_version(snapshot: Snapshot) -> int:

@@ -166,16 +166,17 @@ class _Job:
         )
 
     def _under_other_schemas(self) -> list[tuple[int, int]]:
-        """Ranges of blocks since the old state that were written under another schema."""
+        """Ranges of row versions since the old state that came under another schema."""
         head, to = self._wanted.head, self._wanted.to
         ranges: list[tuple[int, int]] = []
         for block in head.blocks_after(to.head):
             if block.schema_hash == to.schema_hash:
                 continue
-            if ranges and ranges[-1][1] == block.number - 1:
+            start = block.first_version or block.number
+            if ranges and ranges[-1][1] == start - 1:
                 ranges[-1] = (ranges[-1][0], block.number)
             else:
-                ranges.append((block.number, block.number))
+                ranges.append((start, block.number))
         # Too many make too large an expression; more rows than needed do no harm.
         return ranges if len(ranges) <= MOST_RANGES else [(ranges[0][0], ranges[-1][1])]
 

@@ -35,6 +35,10 @@ def command(folder: Path) -> None:
 
     Needs no network. Leaves a real lake behind to look into; every command it runs is shown,
     and can be run again from within the folder.
+
+    \b
+    singerlake demo
+    singerlake demo my-first-lake
     """
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty: name another folder, or delete it first")

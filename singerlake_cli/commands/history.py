@@ -33,7 +33,10 @@ def command(shared: Shared, table: str, limit: int) -> None:
     if shared.json:
         output.print_json(
             [
-                {**_in_full(found, snapshot, t.number), "readable": t.number <= readable}
+                {
+                    **_in_full(found, snapshot, t.number),
+                    "readable": t.number <= readable and snapshot.readable(t.number),
+                }
                 for t in newest
             ]
         )
@@ -73,6 +76,11 @@ def command(shared: Shared, table: str, limit: int) -> None:
         notes.append(
             f"from transaction {readable + 1} on the state cannot be read: files are gone; "
             f"singerlake verify {ref.table} names them"
+        )
+    if snapshot.floor > 1:
+        notes.append(
+            f"history before transaction {snapshot.floor} was dropped: of what came before, only "
+            "frozen versions can be read"
         )
     output.print_table(str(ref), columns, rows, "\n".join(notes))
 

