@@ -21,9 +21,9 @@ def summary(done: Vacuumed) -> str:
     """One line about one table."""
     parts = []
     if done.rows_dropped:
-        parts.append(
-            f"dropped {done.rows_dropped:,} old row versions ({output.size(done.bytes_dropped)})"
-        )
+        # Lines that are kept say where they were, which few rows may not make up for.
+        saved = f" ({output.size(done.bytes_dropped)})" if done.bytes_dropped > 0 else ""
+        parts.append(f"dropped {done.rows_dropped:,} old row versions{saved}")
     if done.files_in:
         parts.append(
             f"combined {done.files_in:,} files into {done.files_out:,} "

@@ -25,6 +25,7 @@ KINDS = {
     "manifest": metadata.Manifest,
     "lake": metadata.LakeFile,
     "lock": metadata.Lock,
+    "lease": metadata.Lease,
     "index": metadata.IndexMarker,
 }
 
@@ -69,6 +70,15 @@ def test_a_hash_vector(text: str, nuls: str, fingerprint: str, name: str) -> Non
 
 def test_there_are_vectors() -> None:
     assert len(VECTORS) >= 3
+
+
+def test_the_header_of_what_a_vacuum_put_together() -> None:
+    data = block.encode(b"x\n", 7, 12, block.Origin(300, (10, 12)))
+    assert int.from_bytes(data[10:12], "little") == 24 + 12 + 16
+    assert data[36:40] == b"SR\x18\0"
+    stamps = [int.from_bytes(data[at : at + 8], "little") for at in (40, 48, 56)]
+    assert stamps == [300, 10, 12]
+    assert block.origin(data, "it") == block.Origin(300, (10, 12))
 
 
 def test_the_header_is_laid_out_as_the_table_says() -> None:

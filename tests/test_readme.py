@@ -20,7 +20,7 @@ from tests import readme_tables
 from tests.meltano import project
 
 HELD_ELSEWHERE = {
-    "make demo": "tests/spark/test_java.py runs the demo",
+    "make demo": "tests/test_wheel.py runs the demo",
     "make test": "runs this",
     "pip install .": "tests/test_wheel.py installs into an empty environment",
 }

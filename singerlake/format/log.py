@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,6 +12,13 @@ from singerlake.errors import DamagedError, NewerFormatError
 COMBINE, DROP_HISTORY = "combine", "drop-history"
 MOVING = (COMBINE, DROP_HISTORY)
 """Operations after which blocks lie elsewhere, or are no more."""
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""What is counted or numbered; JSON readers of every language know it exactly."""
+
+BlockBytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
+"""No writer makes a block that is longer, or inflates to more; a log that says so is forged."""
 
 
 class SchemaEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,16 +48,16 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True):
             the lowest number that went into it.
     """
 
-    number: int
+    number: Count
     file: str
-    offset: int
-    length: int
-    rows: int
-    bytes: int
+    offset: Count
+    length: BlockBytes
+    rows: Count
+    bytes: BlockBytes
     first: str = ""
     last: str = ""
-    activations: list[tuple[int, int]] = []
-    first_version: int = 0
+    activations: list[tuple[Count, int]] = []
+    first_version: Count = 0
 
     @property
     def rewritten(self) -> bool:

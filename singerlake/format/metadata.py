@@ -8,7 +8,15 @@ import msgspec
 
 from singerlake import FORMAT
 from singerlake.errors import DamagedError
-from singerlake.format.log import UNREADABLE, Block, FrozenVersion, SchemaEntry, check_format
+from singerlake.format.log import (
+    UNREADABLE,
+    Block,
+    BlockBytes,
+    Count,
+    FrozenVersion,
+    SchemaEntry,
+    check_format,
+)
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -32,15 +40,15 @@ class TransactionSummary(msgspec.Struct, frozen=True, omit_defaults=True, kw_onl
 class BlockRow(msgspec.Struct, frozen=True, array_like=True):
     """A block in the manifest, where its file is said once for all its blocks."""
 
-    number: int
-    offset: int
-    length: int
-    rows: int
-    bytes: int
+    number: Count
+    offset: Count
+    length: BlockBytes
+    rows: Count
+    bytes: BlockBytes
     first: str
     last: str
-    activations: list[tuple[int, int]] = []
-    first_version: int = 0
+    activations: list[tuple[Count, int]] = []
+    first_version: Count = 0
 
 
 class FileEntry(msgspec.Struct, frozen=True):
@@ -104,6 +112,7 @@ class LakeFile(msgspec.Struct, kw_only=True):
     Attributes:
         conditional_writes: What a probe of the store found; None where none was needed, or
             none was made yet.
+        probed: The place that it was found of: a lake that was copied is probed again.
         lock_settle_seconds: On a store that ignores conditions, how long all writers wait
             after a write before they trust it; None leaves it to the software.
     """
@@ -115,6 +124,7 @@ class LakeFile(msgspec.Struct, kw_only=True):
     documentation: str | None = None
     job_status: str | None = None
     conditional_writes: bool | None = None
+    probed: str | None = None
     lock_settle_seconds: float | None = None
 
 

@@ -46,7 +46,7 @@ def plan_combine(
 ) -> list[Group]:
     """Which files to put together.
 
-    Neighbours below the target size are packed as far as they fit into one file. So after a
+    Neighbours up to the target size are packed as far as they fit into one file. So after a
     run any two neighbours are together above the target, and a second run finds nothing.
 
     Args:
@@ -63,7 +63,9 @@ def plan_combine(
     for path, blocks in files.items():
         folder = path.partition("/")[0]
         used = sum(block.length for block in blocks)
-        if used >= target_bytes and not _mostly_dead(path, used, sizes):
+        if used > target_bytes:
+            # Alone, and its neighbours are put together past it: so it is in the next plan too.
+            groups += _closed([blocks], sizes)
             continue
         gathered = open_groups.setdefault(folder, [])
         together = used + sum(block.length for one in gathered for block in one)
@@ -138,10 +140,17 @@ def _copy(store: Store, table: TableName, run: list[Block], staged: Staged) -> N
     for block in run:
         where = f"block {block.number} of {table} ({key} at byte {block.offset})"
         at = block.offset - start
-        header = format_block.header(data[at : at + format_block.HEADER_BYTES], where)
-        if (header.length, header.rows) != (block.length, block.rows) or len(data) < length:
+        if not _is(data[at : at + format_block.HEADER_BYTES], block) or len(data) < length:
             raise DamagedError(f"{where} is not what the log says: singerlake verify {table}")
     staged.write(data)
+
+
+def _is(head: bytes, block: Block) -> bool:
+    try:
+        found = format_block.header(head, "it")
+    except DamagedError:
+        return False
+    return (found.length, found.rows) == (block.length, block.rows)
 
 
 def commit_combine(

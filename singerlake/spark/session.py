@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,8 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         context = SparkContext(conf=spark_conf, gateway=gateway)
     else:
         context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+    if not _runs_here(context.master):
+        context.addPyFile(str(_packed(folder)))
     spark = SparkSession(context)
     atexit.register(_stop, spark)
     context.setLogLevel("ERROR")
@@ -88,6 +91,25 @@ def running_tasks(spark: SparkSession) -> tuple[int, int]:
 def cores(spark: SparkSession) -> int:
     """Tasks that run at the same time, as far as the driver knows."""
     return max(1, spark.sparkContext.defaultParallelism)
+
+
+def _runs_here(master: str) -> bool:
+    """Whether Python's workers are started by this very Python's environment."""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def _packed(folder: Path) -> Path:
+    """This package as a zip file for the executors, so that they run the driver's release.
+
+    What it depends on is not in it: that is compiled, and must be installed there.
+    """
+    source = Path(__file__).parents[1]
+    packed = folder / f"{source.name}.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(source.rglob("*")):
+            if path.suffix in {".py", ".properties"}:
+                archive.write(path, path.relative_to(source.parent))
+    return packed
 
 
 def _settings(master: str, folder: Path) -> dict[str, str]:

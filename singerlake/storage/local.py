@@ -197,6 +197,8 @@ class LocalStore(Store):
     def get_range(self, key: str, offset: int, length: int) -> bytes:
         path = self._path(key)
         with _plain_words("read", path), path.open("rb", buffering=0) as file:
+            # As much memory is taken as is asked for, whatever the file has.
+            length = min(length, os.fstat(file.fileno()).st_size - offset)
             # One call gives at most 2 GiB, and may give less.
             pieces: list[bytes] = []
             while length > 0 and (piece := os.pread(file.fileno(), length, offset)):

@@ -1,8 +1,9 @@
 """Whether a lake's store keeps conditions: found once, by the first writer, and recorded.
 
 Readers need not know. A writer asks before its first write; what a probe found stands in the
-lake's file, so that all writers treat the lake alike. Where that file is lost, the next writer
-probes again. Two who probe at once find the same, each with objects of its own names.
+lake's file, so that all writers treat the lake alike. Where that file is lost, or the lake was
+copied to another place, the next writer probes again. Two who probe at once find the same,
+each with objects of its own names.
 """
 
 from __future__ import annotations
@@ -33,12 +34,11 @@ def settle(store: Store) -> None:
     with _one_at_a_time:  # the tables of one run are committed in threads
         if store.keeps_conditions is not None:
             return
-        lake = recorded(store)
-        if lake is None or lake.conditional_writes is None:
-            store.keeps_conditions = not ignored_conditions(store)
-            lake = update_lake_facts(store, conditional_writes=store.keeps_conditions)
-        if lake.lock_settle_seconds is not None:
-            store.settle_seconds = max(0.0, lake.lock_settle_seconds)
+        try:
+            lake = _recorded_or_found(store)
+        except BaseException:
+            store.keeps_conditions = None
+            raise
         store.keeps_conditions = lake.conditional_writes is not False
     if not store.keeps_conditions:
         logger.warning(
@@ -47,6 +47,16 @@ def settle(store: Store) -> None:
             store.uri,
             store.settle_seconds,
         )
+
+
+def _recorded_or_found(store: Store) -> LakeFile:
+    lake = recorded(store)
+    if lake is not None and lake.lock_settle_seconds is not None:
+        store.settle_seconds = max(0.0, lake.lock_settle_seconds)
+    if lake is not None and lake.conditional_writes is not None and lake.probed == store.uri:
+        return lake
+    store.keeps_conditions = not ignored_conditions(store)
+    return update_lake_facts(store, conditional_writes=store.keeps_conditions)
 
 
 def recorded(store: Store) -> LakeFile | None:

@@ -107,10 +107,11 @@ def update_lake_facts(store: Store, *, conditional_writes: bool) -> LakeFile:
     def change(present: LakeFile) -> LakeFile | None:
         nonlocal found
         found = present
-        kept = conditional_writes and present.conditional_writes is not False
-        if present.conditional_writes is kept:
+        here = present.probed == store.uri
+        kept = conditional_writes and not (here and present.conditional_writes is False)
+        if here and present.conditional_writes is kept:
             return None
-        present.conditional_writes = kept
+        present.conditional_writes, present.probed = kept, store.uri
         return present
 
     _merge(store, names.LAKE, LakeFile, change)

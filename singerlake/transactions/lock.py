@@ -181,7 +181,7 @@ class WriterLock:
         self._released.set()
         if self._refresher is not None:
             self._refresher.join()
-        if self._abandoned:
+        if self._abandoned or self._may_be_taken_over(self._refreshed_at):
             return
         try:
             present = self._file.read()

