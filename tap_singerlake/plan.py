@@ -27,13 +27,21 @@ class Plan:
     start: int
 
     def steps(self) -> Iterator[tuple[TransactionSummary, list[Block]]]:
-        """The transactions after the start, each with its blocks, in order of the log."""
+        """The transactions after the start, each with its blocks, in order of the log.
+
+        Where a vacuum has put rows of a transaction together with later ones, its blocks come
+        with the later transaction: a bookmark between them would stand for rows that are not
+        out yet.
+        """
         blocks = deque(self.blocks())
+        own: list[Block] = []
         for transaction in self.snapshot.transactions[self.start :]:
-            own = []
             while blocks and blocks[0].number <= transaction.last_block:
                 own.append(blocks.popleft())
+            if blocks and blocks[0].rewritten and blocks[0].first_version <= transaction.last_block:
+                continue
             yield transaction, own
+            own = []
 
     def blocks(self) -> list[Block]:
         """The blocks of all steps."""

@@ -39,8 +39,9 @@ def choose(lake: Lake, config: Mapping[str, Any]) -> list[Choice]:
     if not tables:
         raise NotFoundError(_nothing(lake, tap_id))
     everything = settings.table_version(config)
-    entries: Sequence[str] = config.get("streams") or ["*"]
-    pinned: dict[TableName, str | None] = {}
+    entries: Sequence[str] = config.get("streams") or []
+    # Not by the pattern *, which may be a stream's name.
+    pinned: dict[TableName, str | None] = {} if entries else dict.fromkeys(tables)
     for entry in entries:
         for table, version in _matches(entry, tables).items():
             before = pinned.setdefault(table, version)

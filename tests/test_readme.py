@@ -43,8 +43,12 @@ def test_every_document_it_links_is_there() -> None:
     text = readme_tables.README.read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
     assert links
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    anchors = {re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in headings}
     for link in links:
-        assert (readme_tables.README.parent / link).exists(), link
+        path, _, anchor = link.partition("#")
+        assert (readme_tables.README.parent / path).exists(), link
+        assert path or anchor in anchors, link
 
 
 def test_the_exit_codes_are_those_of_the_errors() -> None:

@@ -10,6 +10,8 @@ from singerlake import FORMAT
 from singerlake.errors import DamagedError, NewerFormatError
 
 COMBINE, DROP_HISTORY = "combine", "drop-history"
+VACUUM = "vacuum"
+"""Says that a vacuum is done: what it was about to delete is gone, or stays."""
 MOVING = (COMBINE, DROP_HISTORY)
 """Operations after which blocks lie elsewhere, or are no more."""
 
@@ -117,8 +119,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         moved: Blocks that lie elsewhere from now on, each with the number that it had.
         removed: Ranges of block numbers, ends included, that are no more.
         floor: The history floor: of earlier transactions only frozen ones can be read now.
-        deletes: Files of dead writers that a vacuum is about to delete; no commit may name
-            them any more.
+        deletes: Files that a vacuum is about to delete; until it is done no other's commit
+            may name them, and those who began before may not even then.
         deleted: Files that it did delete since the vacuum before.
         last_block: The table's last block after it, where a rebuild wrote an entry whose
             blocks no longer tell.

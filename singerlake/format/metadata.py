@@ -82,6 +82,7 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
         transaction: The transaction it is folded up to.
         floor: The history floor; 0 where no history was ever dropped.
         dropped: Files that wait to be deleted.
+        doomed: Files that a vacuum is about to delete, with the transaction that said so.
     """
 
     format: int
@@ -95,6 +96,7 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
     files: list[FileEntry] = []
     floor: int = 0
     dropped: list[DroppedFile] = []
+    doomed: dict[str, Count] = {}
 
 
 class TapEntry(msgspec.Struct, omit_defaults=True):

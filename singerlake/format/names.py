@@ -31,6 +31,7 @@ _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?|catalogue\.json", re.IGNORECASE
 )
 _VERSION = re.compile(r"@?[0-9]+")
+_LOG_ENTRY = re.compile(r"([0-9]{1,18})\.json")
 _INDEX_PART = re.compile(r"part-[0-9a-f]{32}\.parquet")
 _SCHEMA_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{6}")
 
@@ -118,7 +119,8 @@ class TableName:
         """
         folder, slash, name = file.partition("/")
         if not slash or not is_schema_folder(folder) or "/" in name or not is_data_file(name):
-            raise InvalidNameError(f"{file!r} is not the path of a data file of {self}")
+            # Whoever forged it chose its length, too.
+            raise InvalidNameError(f"{file[:200]!r} is not the path of a data file of {self}")
         return f"{self.folder}{file}"
 
     def lock(self, schema: str) -> str:
@@ -201,9 +203,8 @@ def is_index_part(name: str) -> bool:
 
 def transaction_number(key: str) -> int | None:
     """The number in a log entry's key, or None where it is not one."""
-    name = key.rsplit("/", 1)[-1]
-    digits = name[:-5]
-    return int(digits) if name.endswith(".json") and digits.isdigit() else None
+    found = _LOG_ENTRY.fullmatch(key.rsplit("/", 1)[-1])
+    return int(found[1]) if found else None
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,10 @@ def placed(line: bytes, version: int, ordinal: int) -> bytes:
     """A RECORD line (without newline) that says where it came from."""
     if b'"row_' in line:  # it may say so already: of another lake, or by an earlier vacuum
         members = _MEMBERS.decode(line)
-        members.pop(VERSION, None)
-        members.pop(ORDINAL, None)
-        line = msgspec.json.encode(members)
+        if VERSION in members or ORDINAL in members:
+            members.pop(VERSION, None)
+            members.pop(ORDINAL, None)
+            line = msgspec.json.encode(members)
     end = line.rindex(b"}")
     return b'%b, "row_version": %d, "row_ordinal": %d}' % (line[:end], version, ordinal)
 

@@ -1,7 +1,7 @@
 """Vacuum: the plan, its announcement, the deletion, and the word that it is done.
 
-A vacuum is a ``vacuum-start`` in the log, which names the dead writers' files that it is about
-to delete (what was dropped, the log has said already); then a ``combine`` and a
+A vacuum is a ``vacuum-start`` in the log, which names the files that it is about to delete, so
+that nobody commits one whose name became free meanwhile; then a ``combine`` and a
 ``drop-history``, if there is anything for them to do; then the deletion; then a ``vacuum`` with
 the counts. Killed anywhere, the table reads the same, and the next run finds what is left to do
 by looking, not by what the dead one had in mind. What Spark has to do for the two in the middle
@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 
 from singerlake import FORMAT
 from singerlake.errors import ConflictError, LockTimeoutError, UsageError
-from singerlake.format.log import COMBINE, DROP_HISTORY, Entry
+from singerlake.format.log import COMBINE, DROP_HISTORY, VACUUM, Entry
 from singerlake.format.names import TableName
 from singerlake.maintenance import garbage
 from singerlake.maintenance.combine import Group, plan_combine
 from singerlake.maintenance.garbage import Garbage, Item
 from singerlake.maintenance.history import HistoryPlan, plan_history
-from singerlake.storage.base import KeyMissingError, Store
+from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions import conditions, lease
 from singerlake.transactions.commit import SOFTWARE, commit
 from singerlake.transactions.lease import LiveLease
@@ -32,7 +32,7 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import WriteOptions, hold_locks
 
-START, DONE, DELETE = "vacuum-start", "vacuum", "delete"
+START, DONE, DELETE = "vacuum-start", VACUUM, "delete"
 PARTS = (COMBINE, DROP_HISTORY, DELETE)
 DAY = 86_400.0
 LEAST_RETENTION = DAY
@@ -161,10 +161,7 @@ def plan_vacuum(
         )
     cutoff = (time.time() if now is None else now) - options.retain_seconds
     listed = list(store.list(table.folder)) if options.full else None
-    sizes = None
-    if listed is not None:
-        sizes = {item.key[len(table.folder) :]: item.size for item in listed}
-    groups = plan_combine(snapshot, options.target_file_bytes, sizes)
+    groups = _plan_groups(snapshot, options, listed)
     deleting = DELETE in options.parts
     return VacuumPlan(
         snapshot=snapshot,
@@ -174,6 +171,21 @@ def plan_vacuum(
         garbage=garbage.find(store, snapshot, cutoff, listed=listed) if deleting else Garbage(),
         leases=lease.leases(store, table),
     )
+
+
+def plan_groups(store: Store, snapshot: Snapshot, options: VacuumOptions) -> list[Group]:
+    """Which files to put together once history was dropped, as the next run would have it."""
+    listed = list(store.list(snapshot.table.folder)) if options.full else None
+    return _plan_groups(snapshot, options, listed)
+
+
+def _plan_groups(
+    snapshot: Snapshot, options: VacuumOptions, listed: list[Listed] | None
+) -> list[Group]:
+    sizes = None
+    if listed is not None:
+        sizes = {item.key[len(snapshot.table.folder) :]: item.size for item in listed}
+    return plan_combine(snapshot, options.target_file_bytes, sizes)
 
 
 def vacuum_lock(
@@ -205,10 +217,12 @@ def vacuum_lock(
 def announce(
     store: Store, plan: VacuumPlan, options: VacuumOptions, writer_id: str
 ) -> tuple[Snapshot, Garbage]:
-    """Say in the log that a vacuum begins, and which leftovers it is about to delete.
+    """Say in the log that a vacuum begins, and which files it is about to delete.
 
     From then on no writer can commit one of them, however long it was held up. Before that,
-    as a courtesy, writers at work in a folder with leftovers are let finish.
+    as a courtesy, writers at work in a folder with leftovers are let finish. Those dropped by
+    the log are named too: a vacuum that was killed may have deleted one, so that what lies
+    there now is a new writer's.
 
     Returns:
         The table after it, and what may be deleted of what was planned.
@@ -240,7 +254,7 @@ def announce(
             announced[:] = [
                 path
                 for item in going
-                if not item.dropped and (path := item.key[len(table.folder) :]) not in used
+                if (path := item.key[len(table.folder) :]) not in used
             ]
             return Entry(
                 format=FORMAT,
@@ -257,7 +271,7 @@ def announce(
 
         after = commit(store, plan.snapshot, build)
     known = {table.data(path) for path in announced}
-    files = [item for item in going if item.dropped or item.key in known]
+    files = [item for item in going if item.key in known]
     return after, replace(found, files=files, kept=[*found.kept, *left])
 
 
@@ -306,6 +320,9 @@ def delete_garbage(
         StoreError: The store refused; the next run goes on.
     """
     table = snapshot.table
+    # This vacuum may have given new files names that became free.
+    used = {table.data(block.file) for block in snapshot.blocks}
+    found = replace(found, files=[item for item in found.files if item.key not in used])
     if not found.everything:
         return [], []
     check()

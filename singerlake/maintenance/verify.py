@@ -153,14 +153,18 @@ def _read_entries(
     """The entries from 1 on, without a gap; those behind a gap are only looked at."""
     numbers = [names.transaction_number(item.key) or 0 for item in store.list(table.log)]
     stand_ins = entries_of(manifest) if manifest is not None else []
-    last = max([*numbers, len(stand_ins)], default=0)
     entries: list[Entry] = []
-    lost: list[int] = []
-    for number in range(1, last + 1):
+    lost: list[tuple[int, int]] = []
+    before = 0
+    # By what is there: a stray file of a huge number must not be counted up to.
+    for number in sorted({n for n in numbers if n} | {*range(1, len(stand_ins) + 1)}):
+        if number > before + 1:
+            lost.append((before + 1, number - 1))
+        before = number
         try:
             entry = log.read_entry(store, table, number)
             if entry is None:
-                lost.append(number)
+                lost.append((number, number))
         except SingerlakeError as error:
             entry = None
             wanted = f"transaction {number}"
@@ -182,13 +186,14 @@ def _read_entries(
     return entries
 
 
-def _runs(numbers: list[int]) -> list[tuple[int, int]]:
+def _runs(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges in order, those that meet put together."""
     runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = (runs[-1][0], number)
+    for start, end in ranges:
+        if runs and runs[-1][1] == start - 1:
+            runs[-1] = (runs[-1][0], end)
         else:
-            runs.append((number, number))
+            runs.append((start, end))
     return runs
 
 

@@ -1,1 +1,74 @@
-"""The Spark jobs. The only room that imports pyspark."""
+"""The Spark jobs. The only room that imports pyspark.
+
+For notebooks, and for jobs of one's own, these names stay: :func:`read_table` and
+:func:`register`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from singerlake.lake import Lake
+
+__all__ = ["read_table", "register"]
+
+
+def read_table(
+    name: str,
+    *,
+    lake: str | Lake | None = None,
+    version: int | str | None = None,
+    spark: SparkSession | None = None,
+    provenance: bool = False,
+) -> DataFrame:
+    """A table's rows as a Spark frame.
+
+    The frame stays at the transaction it was made at, whatever is written later. While it is
+    held, no vacuum deletes what it reads; frames made from it do not hold it, so keep it as
+    long as they are used. The first read of a state makes an index of it in the lake, as the
+    ``query`` command does.
+
+    Args:
+        name: ``tap.stream``, or ``tap.stream.2`` for version 2.
+        lake: The lake, or where it lies: a folder or ``s3://bucket/prefix``. The environment's
+            SINGERLAKE_LAKE by default, else ``./lake``.
+        version: A version's number or label, or ``"@17"`` for the state at transaction 17; the
+            head by default.
+        spark: The session to read with; the running one by default, or a new one.
+        provenance: Give the table two more columns, ``_row_id`` and ``_row_version``.
+
+    Returns:
+        A frame whose columns are named exactly as the schema's properties.
+
+    Raises:
+        NotFoundError: There is no such lake, table or version.
+        UsageError: Name and ``version`` name a version each.
+        DamagedError: A block that is needed cannot be read.
+    """
+    # Late: whoever only asks which Java there is (singerlake.spark.java) needs no pyspark.
+    from singerlake.spark import reading
+
+    return reading.read_table(name, lake=lake, version=version, spark=spark, provenance=provenance)
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``spark.read.format("singerlake")`` known to a session.
+
+    It reads what is folded already: every frozen version, and every state that was queried
+    once. Options are ``lake`` (else the environment's SINGERLAKE_LAKE) and ``version``: a
+    number, a label or ``@17``. Executors must have Singerlake installed.
+
+    ::
+
+        register(spark)
+        spark.read.format("singerlake").option("lake", uri).load("tap-shop.orders.1")
+
+    Args:
+        spark: The session.
+    """
+    from singerlake.spark.source import SingerlakeSource
+
+    spark.dataSource.register(SingerlakeSource)

@@ -11,38 +11,50 @@ import pyarrow.compute as pc
 from singerlake.errors import DamagedError
 from singerlake.spark import canonical
 from singerlake.spark.columns import NUMBER, TEXT, TIMESTAMP, Columns, Kind, Type, arrow_type
-from singerlake.spark.exact import converter, shown
+from singerlake.spark.exact import Gathered, converter, shown
 
 _TEXTS = (Kind.STRING, Kind.TEXT)
 _QUOTED = (Kind.STRING, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP)
 
 
 def cast_columns(
-    arrays: list[pa.Array], source: Columns, target: Columns, rows: int, where: str
+    gathered: Gathered, source: Columns, target: Columns, where: str, keys: frozenset[str]
 ) -> list[pa.Array]:
     """Turn a block's columns into the table's.
 
     A column that the block does not know is null; one that the table no longer has is left
-    out. A value that the table's column cannot hold is an error, never a null.
+    out. A value that the table's column cannot hold becomes a misfit, never just a null.
 
     Args:
-        arrays: The block's columns, as ``source`` names them.
-        source: Columns of the block's schema.
+        gathered: The block's rows; misfits are noted in it.
+        source: Its columns.
         target: Columns of the table's schema.
-        rows: Rows in the block.
         where: What to call the block in an error.
+        keys: Columns by which rows are told apart: here every value must be turned.
 
     Raises:
-        DamagedError: A value cannot be turned.
+        DamagedError: A key cannot be turned.
     """
-    present = {name: (array, type_) for (name, type_), array in zip(source, arrays, strict=True)}
+    rows = len(gathered.versions)
+    present = {
+        name: (array, type_) for (name, type_), array in zip(source, gathered.columns, strict=True)
+    }
     result = []
     for name, type_ in target:
         if name not in present:
             result.append(pa.nulls(rows, arrow_type(type_)))
             continue
         array, old = present[name]
-        result.append(_cast(array, old, type_, name, where))
+        misfits: dict[int, str] = {}
+        result.append(_cast(array, old, type_, misfits))
+        said = {
+            row: f"row {row} of {where}: the value {text} of column {name!r} was written as {old} "
+            f"and cannot become {type_}"
+            for row, text in misfits.items()
+        }
+        if said and name in keys:
+            raise DamagedError(said[min(said)])
+        gathered.misfits.update({row: said[row] for row in said.keys() - gathered.misfits})
     return result
 
 
@@ -56,7 +68,7 @@ def never_fails(source: Type, target: Type) -> bool:
     )
 
 
-def _cast(array: pa.Array, source: Type, target: Type, name: str, where: str) -> pa.Array:
+def _cast(array: pa.Array, source: Type, target: Type, misfits: dict[int, str]) -> pa.Array:
     if source == target or (source.kind in _TEXTS and target.kind in _TEXTS):
         return array
     if source.kind is Kind.INTEGER and target == NUMBER:
@@ -65,10 +77,10 @@ def _cast(array: pa.Array, source: Type, target: Type, name: str, where: str) ->
         return pc.cast(array, arrow_type(target))
     if source.kind is Kind.DATE and target == TIMESTAMP:
         return pc.cast(pc.cast(array, pa.timestamp("us")), arrow_type(target))
-    return _cast_values(array, source, target, name, where)
+    return _cast_values(array, source, target, misfits)
 
 
-def _cast_values(array: pa.Array, source: Type, target: Type, name: str, where: str) -> pa.Array:
+def _cast_values(array: pa.Array, source: Type, target: Type, misfits: dict[int, str]) -> pa.Array:
     """The long way round: each value's JSON text, read again under the other type."""
     read_value = converter(TEXT if target.kind in _TEXTS else target, loose=True)
     values: list[Any] = []
@@ -79,11 +91,9 @@ def _cast_values(array: pa.Array, source: Type, target: Type, name: str, where: 
         raw = _raw(value, source, target)
         try:
             values.append(read_value(raw))
-        except ValueError as error:
-            raise DamagedError(
-                f"row {row} of {where}: the value {shown(raw)} of column {name!r} was written "
-                f"as {source} and cannot become {target}"
-            ) from error
+        except ValueError:
+            misfits[row] = shown(raw)
+            values.append(None)
     return pa.array(values, arrow_type(target))
 
 

@@ -113,27 +113,39 @@ def _kept(spark: SparkSession, table: Table, snapshot: Snapshot, plan: HistoryPl
     """Positions of the rows that are kept, each once.
 
     The key may differ from schema to schema. A row is kept if it is the newest of its key by
-    the key of any protected state from its interval on.
+    the key of any state from its interval on that stays readable.
     """
-    ends = sorted(plan.protected)
-    later = [*ends, *range(plan.floor + 1, snapshot.head + 1)]
+    first_use: dict[Columns, int] = {}
     last_use: dict[Columns, int] = {}
     hashes: dict[str, Columns] = {}
-    for number in later:
+    for number in _readable(snapshot, plan):
         schema_hash = snapshot.summary(number).schema_hash
         if schema_hash not in hashes:
             hashes[schema_hash] = _key(shape_of(snapshot.at(number)))
+        first_use.setdefault(hashes[schema_hash], number)
         last_use[hashes[schema_hash]] = number
     found: DataFrame | None = None
     for key, last in last_use.items():
         intervals = [interval for interval in plan.intervals if interval.end <= last]
         if not intervals:
             continue
-        frame = _newest(spark, table, snapshot, key, intervals)
+        # What activations have removed by then need not be readable under its key.
+        rule = fold.survival(snapshot.at(first_use[key]).blocks)
+        frame = _newest(spark, table, snapshot, key, intervals, rule.first_block)
         found = frame if found is None else found.unionAll(frame)
     if found is None:
         raise DamagedError(f"{table.name}: no protected state has a schema")
     return found.distinct() if len(last_use) > 1 else found
+
+
+def _readable(snapshot: Snapshot, plan: HistoryPlan) -> list[int]:
+    """The transactions whose states can be read afterwards, as ``Snapshot.readable`` has it."""
+    ends = {snapshot.summary(number).last_block for number in plan.protected}
+    return [
+        transaction.number
+        for transaction in snapshot.transactions
+        if transaction.number > plan.floor or transaction.last_block in ends
+    ]
 
 
 def _key(shape: Shape) -> Columns:
@@ -146,19 +158,24 @@ def _newest(
     snapshot: Snapshot,
     key: Columns,
     intervals: list[history.Interval],
+    first_block: int,
 ) -> DataFrame:
-    """The newest row of each key in each interval; without a key all that no activation took."""
+    """The newest row of each key in each interval; without a key all that no activation took.
+
+    Blocks before the first one are not looked at.
+    """
     states = [snapshot.at(interval.end) for interval in intervals]
     survivals = [fold.survival(state.blocks) for state in states]
     blocks = [
         block
         for interval, survival in zip(intervals, survivals, strict=True)
         for block in fold.needed(interval.blocks, survival)
+        if block.number >= first_block
     ]
     shape = Shape(key, tuple(range(len(key))), Survival())
     tasks = fold.tasks(blocks, 2 * cores(spark), frames.TASK_BYTES)
     reader = IntervalReader(
-        frames.block_reader(table, snapshot, tasks, key),
+        frames.block_reader(table, snapshot, tasks, key, frozenset(name for name, _ in key)),
         ends=[state.last_block for state in states],
         survivals=survivals,
         keyed=bool(key),
@@ -219,7 +236,7 @@ class IntervalReader:
                 same = versions.fill_null(rule.last.version - 1).to_numpy() == rule.last.version
                 since = since & same
             stays |= after | since
-        keys = [batch.column(n) for n in range(batch.num_columns - len(frames.PROVENANCE) - 1)]
+        keys = [batch.column(n) for n in range(len(self.reader.target))]
         names = [*(f"c{n}" for n in range(len(keys))), "interval", "block", "row"]
         columns = [*keys, pa.array(intervals), batch.column(BLOCK), batch.column(ORDINAL)]
         return pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(stays))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Context, Decimal
 from typing import Any, TypeAlias
@@ -51,29 +51,43 @@ class MisfitError(ValueError):
 
 @dataclass
 class Gathered:
-    """The rows of a block, column by column."""
+    """The rows of a block, column by column.
+
+    Attributes:
+        columns: The values; null where one does not fit.
+        versions: The rows' Singer versions.
+        deleted: Which rows are deletions.
+        misfits: By row, what is said of the first value that does not fit.
+    """
 
     columns: list[pa.Array]
     versions: pa.Array
     deleted: pa.Array
+    misfits: dict[int, str] = field(default_factory=dict)
 
 
-def read(lines: bytes, columns: Columns, where: str) -> Gathered:
+def read(
+    lines: bytes, columns: Columns, where: str, keys: frozenset[str] = frozenset()
+) -> Gathered:
     """Read a block's lines after its SCHEMA line.
+
+    A value that does not fit its column harms nobody if a later row has replaced it. So it
+    becomes a misfit, which names the row and the column and shows the value.
 
     Args:
         lines: RECORD and ACTIVATE_VERSION lines.
         columns: The columns of the block's own schema that are wanted.
         where: What to call the block in an error.
+        keys: Columns by which rows are told apart: here a value must fit.
 
     Raises:
-        DamagedError: A line is no Singer message, or a value does not fit its column. Names
-            the row and the column, and shows the value.
+        DamagedError: A line is no Singer message, or a key does not fit its column.
     """
     readers = [(name, converter(type_)) for name, type_ in columns]
     values: list[list[Any]] = [[] for _ in columns]
     versions: list[int | None] = []
     deleted: list[bool] = []
+    misfits: dict[int, str] = {}
     for line in lines.split(b"\n"):
         if not line:
             continue
@@ -83,9 +97,17 @@ def read(lines: bytes, columns: Columns, where: str) -> Gathered:
         record = message.record or {}
         for (name, read_value), cells in zip(readers, values, strict=True):
             raw = record.get(name)
-            cells.append(
-                None if raw is None else _cell(bytes(raw), read_value, name, where, len(versions))
-            )
+            try:
+                cells.append(
+                    None
+                    if raw is None
+                    else _cell(bytes(raw), read_value, name, where, len(versions))
+                )
+            except DamagedError as error:
+                if name in keys:
+                    raise
+                misfits.setdefault(len(versions), str(error))
+                cells.append(None)
         mark = record.get(DELETED)
         deleted.append(mark is not None and bytes(mark) != b"null")
         versions.append(message.version)
@@ -93,7 +115,7 @@ def read(lines: bytes, columns: Columns, where: str) -> Gathered:
         pa.array(cells, arrow_type(type_))
         for cells, (_, type_) in zip(values, columns, strict=True)
     ]
-    return Gathered(arrays, pa.array(versions, pa.int64()), pa.array(deleted, pa.bool_()))
+    return Gathered(arrays, pa.array(versions, pa.int64()), pa.array(deleted, pa.bool_()), misfits)
 
 
 def _message(line: bytes, where: str, row: int) -> _Line | None:

@@ -25,6 +25,9 @@ _REFUSED_VALUE = re.compile(
     r"Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|IllegalArgument|NoSuchElement|"
     r"NumberFormat|Runtime|UnsupportedOperation)Exception: (\[[A-Z0-9_.]+\] .+)"
 )
+MISFIT_MARK = "singerlake: "
+"""Begins what Spark is told to raise for a row that does not fit its table."""
+_MISFIT = re.compile(rf"\[USER_RAISED_EXCEPTION\] {MISFIT_MARK}(.+)")
 _FILE_GONE = "[FAILED_READ_FILE."
 _CHECKSUM = "could not verify page integrity"
 
@@ -56,6 +59,8 @@ def translated(error: Exception) -> SingerlakeError:
             "a file of an index is damaged, or was deleted while it was read; an index is only "
             "a cache: delete the folder index/ of the lake and run it again"
         )
+    if misfit := _MISFIT.search(text):
+        return DamagedError(_cut(misfit.group(1)))
     if refused := _REFUSED_VALUE.search(text):
         return InvalidQueryError(_cut(refused.group(1)))
     if isinstance(error, PySparkException) and not isinstance(error, PythonException):

@@ -19,13 +19,14 @@ from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.spark import fold, rows
 from singerlake.spark.columns import Columns, Kind, Type, arrow_type, columns_of, key_positions
+from singerlake.spark.failures import MISFIT_MARK
 from singerlake.spark.fold import Survival
 from singerlake.spark.session import cores
 from singerlake.storage.base import Store
 from singerlake.transactions.blocks import read_block
 from singerlake.transactions.snapshot import Snapshot
 
-BLOCK, ORDINAL, VERSION, GONE = "p0", "p1", "p2", "p3"
+BLOCK, ORDINAL, VERSION, GONE, MISFIT = "p0", "p1", "p2", "p3", "p4"
 PROVENANCE = (BLOCK, ORDINAL, VERSION)
 """Where a row lies and under which Singer version it came; every frame inside carries them."""
 _PROVENANCE_TYPES = {
@@ -33,6 +34,7 @@ _PROVENANCE_TYPES = {
     ORDINAL: T.IntegerType(),
     VERSION: T.LongType(),
     GONE: T.BooleanType(),
+    MISFIT: T.StringType(),
 }
 TASK_BYTES = 256 << 20
 SHUFFLE_BYTES = 128 << 20
@@ -141,14 +143,19 @@ def read_blocks(
     """
     least = 2 * cores(spark)
     tasks = fold.tasks(fold.needed(blocks, shape.survival), least, TASK_BYTES)
-    reader = block_reader(table, snapshot, tasks, shape.columns)
+    keys = frozenset(shape.columns[place][0] for place in shape.keys)
+    reader = block_reader(table, snapshot, tasks, shape.columns, keys)
     count = len(tasks)
-    schema = frame_schema(shape, gone=True)
+    schema = frame_schema(shape, judged=False)
     return spark.range(count, numPartitions=max(1, count)).mapInArrow(reader, schema)
 
 
 def block_reader(
-    table: Table, snapshot: Snapshot, tasks: list[list[Block]], target: Columns
+    table: Table,
+    snapshot: Snapshot,
+    tasks: list[list[Block]],
+    target: Columns,
+    keys: frozenset[str],
 ) -> BlockReader:
     """What reads some columns of some blocks on the executors.
 
@@ -157,6 +164,7 @@ def block_reader(
         snapshot: Knows the schemas.
         tasks: The blocks of each task.
         target: The columns wanted.
+        keys: Names of those by which rows are told apart.
     """
     hashes = {block.schema_hash for run in tasks for block in run}
     return BlockReader(
@@ -165,6 +173,7 @@ def block_reader(
         tasks=tasks,
         sources={name: columns_of(snapshot.schema_of(name)) for name in hashes},
         target=target,
+        keys=keys,
     )
 
 
@@ -187,10 +196,28 @@ def fold_rows(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
             .withColumn("rank", F.row_number().over(newest))
             .where(F.col("rank") == 1)
         )
-    left = frame.where(~F.col(GONE))
+    stays = ~F.col(GONE)
     if (rule := _survives(shape.survival)) is not None:
-        left = left.where(rule)
-    return left.select(*shape.places, *PROVENANCE)
+        stays &= rule
+    return fitting(frame, stays).select(*shape.places, *PROVENANCE)
+
+
+def unjudged(frame: DataFrame) -> DataFrame:
+    """Rows of a state beside rows that are still to be judged: none is gone, all fit."""
+    none = F.lit(None).cast(T.StringType())
+    return frame.withColumn(GONE, F.lit(False)).withColumn(MISFIT, none)
+
+
+def fitting(frame: DataFrame, stays: Column) -> DataFrame:
+    """The rows that stay. One of them that does not fit is an error when it is computed.
+
+    In one expression, so that no optimizer asks the second question before the first, or
+    leaves it out because nobody looks at the column.
+    """
+    said = F.raise_error(F.concat(F.lit(MISFIT_MARK), F.col(MISFIT)))
+    return frame.where(
+        F.when(~stays, F.lit(False)).when(F.col(MISFIT).isNull(), True).otherwise(said)
+    )
 
 
 def _survives(rule: Survival) -> Column | None:
@@ -208,13 +235,19 @@ def _from(block: int, ordinal: int) -> Column:
     return (F.col(BLOCK) > block) | same
 
 
-def frame_schema(shape: Shape, *, gone: bool = False) -> T.StructType:
-    """The schema of a frame inside: columns by place, then where the rows come from."""
+def frame_schema(shape: Shape, *, judged: bool = True) -> T.StructType:
+    """The schema of a frame inside: columns by place, then where the rows come from.
+
+    Args:
+        shape: The table's.
+        judged: Whether only rows of the state are in it; else it says of each whether it is
+            a deletion, and what in it does not fit.
+    """
     fields = [
         T.StructField(place, spark_type(type_))
         for place, (_, type_) in zip(shape.places, shape.columns, strict=True)
     ]
-    extra = [*PROVENANCE, GONE] if gone else PROVENANCE
+    extra = PROVENANCE if judged else [*PROVENANCE, GONE, MISFIT]
     return T.StructType([*fields, *(T.StructField(n, _PROVENANCE_TYPES[n]) for n in extra)])
 
 
@@ -242,6 +275,7 @@ class BlockReader:
         tasks: The blocks of each task.
         sources: Columns of each schema that the blocks were written under.
         target: Columns of the table.
+        keys: Names of those by which rows are told apart.
     """
 
     store: Store
@@ -249,6 +283,7 @@ class BlockReader:
     tasks: list[list[Block]]
     sources: dict[str, Columns]
     target: Columns
+    keys: frozenset[str]
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the tasks whose numbers come in."""
@@ -263,10 +298,11 @@ class BlockReader:
             block=block,
             source=self.sources[block.schema_hash],
             target=self.target,
+            keys=self.keys,
         )
         batch = rows.read(read_block(self.store, self.table, block), about)
         places = [f"c{place}" for place in range(len(self.target))]
-        return batch.rename_columns([*places, BLOCK, ORDINAL, VERSION, GONE])
+        return batch.rename_columns([*places, *PROVENANCE, GONE, MISFIT])
 
 
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

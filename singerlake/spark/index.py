@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.errors import DamagedError
@@ -199,8 +198,7 @@ def _source(
     frame = frames.read_blocks(spark, table, snapshot, blocks, shape)
     if base is not None:
         size += 3 * sum(file.bytes for file in base.marker.files)
-        old = read_inside(spark, base).withColumn(frames.GONE, F.lit(False))
-        frame = old.unionAll(frame)
+        frame = frames.unjudged(read_inside(spark, base)).unionAll(frame)
     return frame, size
 
 

@@ -162,14 +162,17 @@ def start(java: Java, conf: Mapping[str, str], log: Path) -> Gateway:
         with log.open("wb") as output:
             # A session of its own, so that Ctrl-C on the terminal reaches Python only, which
             # then ends the JVM in good order.
-            process = subprocess.Popen(
-                command(java, conf),
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                start_new_session=True,
-            )
+            try:
+                process = subprocess.Popen(
+                    command(java, conf),
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    env=environment,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise RuntimeMissingError(f"it cannot be run ({error.strerror})") from error
         try:
             _wait(process, told)
             return Gateway(process, *_connection(told.read_bytes()))

@@ -26,7 +26,7 @@ from singerlake.spark import fold, frames, index, lines
 from singerlake.spark.casts import never_fails
 from singerlake.spark.columns import columns_of
 from singerlake.spark.failures import plain_errors
-from singerlake.spark.frames import BLOCK, GONE, ORDINAL
+from singerlake.spark.frames import BLOCK, ORDINAL
 from singerlake.spark.index import Index
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
@@ -135,7 +135,7 @@ class _Job:
         since = head.blocks_after(self._wanted.to.head)
         shape = replace(self._old.shape, survival=fold.survival(head.blocks))
         size = sum(block.bytes for block in since) + 3 * self._old.marker.rows
-        earlier = index.read_inside(self._spark, self._old).withColumn(GONE, F.lit(False))
+        earlier = frames.unjudged(index.read_inside(self._spark, self._old))
         later = frames.read_blocks(self._spark, self._table, head, since, shape)
         return frames.fold_rows(earlier.unionAll(later), shape, size)
 

@@ -25,12 +25,14 @@ from singerlake.spark.casts import cast_columns
 from singerlake.spark.columns import TEXT, Columns, Kind, Type, arrow_type
 from singerlake.spark.exact import DELETED, Gathered
 
-BLOCK, ORDINAL, VERSION, GONE = "_block", "_ordinal", "_singer_version", "_deleted"
+BLOCK, ORDINAL, VERSION = "_block", "_ordinal", "_singer_version"
+GONE, MISFIT = "_deleted", "_misfit"
 PROVENANCE = (
     pa.field(BLOCK, pa.int64()),
     pa.field(ORDINAL, pa.int32()),
     pa.field(VERSION, pa.int64()),
     pa.field(GONE, pa.bool_()),
+    pa.field(MISFIT, pa.string()),
 )
 _MAX_JSON = (1 << 31) - 2
 """pyarrow.json counts a chunk's bytes in 32 bits."""
@@ -52,40 +54,51 @@ class BlockRows:
         block: What the log says of it.
         source: All columns of the schema it was written under.
         target: The columns wanted, of the table's schema.
+        keys: Names of those by which rows are told apart.
     """
 
     where: str
     block: Block
     source: Columns
     target: Columns
+    keys: frozenset[str] = frozenset()
 
 
 def read(text: bytes, about: BlockRows) -> pa.RecordBatch:
     """Read an inflated block.
 
     Returns:
-        The wanted columns in order, then ``_block``, ``_ordinal``, ``_singer_version`` and
-        ``_deleted``. Columns are found by place, not by name, for names may collide.
+        The wanted columns in order, then ``_block``, ``_ordinal``, ``_singer_version``,
+        ``_deleted`` and ``_misfit``: what is wrong with a row of which a value fits not its
+        column or not the table's. Columns are found by place, not by name, for names may
+        collide.
 
     Raises:
-        DamagedError: A value fits neither its column nor the table's, a line is no Singer
-            message, or there are more or fewer rows than the log says.
+        DamagedError: A key does not fit, a line is no Singer message, or there are more or
+            fewer rows than the log says.
     """
     lines = format_block.lines(text)[1]
     wanted = {name for name, _ in about.target}
     source = tuple(column for column in about.source if column[0] in wanted)
-    gathered = read_fast(lines, source) or exact.read(lines, source, about.where)
+    gathered = read_fast(lines, source) or exact.read(lines, source, about.where, about.keys)
     count = len(gathered.versions)
     if count != about.block.rows:
         raise DamagedError(f"{about.where} has {count} rows where the log says {about.block.rows}")
-    arrays = cast_columns(gathered.columns, source, about.target, count, about.where)
+    arrays = cast_columns(gathered, source, about.target, about.where, about.keys)
     fields = [pa.field(name, arrow_type(type_)) for name, type_ in about.target]
     arrays += [
         *_positions(text, about.block),
         gathered.versions,
         gathered.deleted,
+        _misfits(gathered.misfits, count),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*fields, *PROVENANCE]))
+
+
+def _misfits(found: dict[int, str], count: int) -> pa.Array:
+    if not found:
+        return pa.nulls(count, pa.string())
+    return pa.array([found.get(row) for row in range(count)], pa.string())
 
 
 def _positions(text: bytes, block: Block) -> tuple[pa.Array, pa.Array]:

@@ -68,7 +68,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         context = SparkContext(conf=spark_conf, gateway=gateway)
     else:
         context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
-    if not _runs_here(context.master):
+    if not _runs_here(context.master or ""):
         context.addPyFile(str(_packed(folder)))
     spark = SparkSession(context)
     atexit.register(_stop, spark)

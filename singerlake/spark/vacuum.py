@@ -81,7 +81,7 @@ class _Job:
             snapshot, done = self._drop_history(snapshot, plan.history, done)
         groups = plan.combine
         if plan.history is not None and COMBINE in self.options.parts:
-            groups = combine.plan_combine(snapshot, self.options.target_file_bytes)
+            groups = vacuum.plan_groups(store, snapshot, self.options)
         if groups:
             snapshot, done = self._combine(snapshot, groups, done)
         if vacuum.DELETE in self.options.parts:

@@ -90,11 +90,17 @@ def _check_not_doomed(snapshot: Snapshot, entry: Entry, start: int) -> None:
     """A file that nobody named yet, a vacuum may have taken for a dead writer's leftover.
 
     It says so in the log before it deletes. So a writer that was held up between publishing
-    and committing, for however long, finds the number it wanted taken, and that entry.
+    and committing, for however long, finds the number it wanted taken, and that entry. Who
+    began later may have taken a name that became free again; but not before the vacuum is
+    done, for until then it may still delete what lies there. The vacuum itself may: what it
+    has put there it leaves.
     """
     named = {block.file for block in (*entry.blocks, *entry.moved)}
     for file in sorted(named):
-        if (by := snapshot.doomed.get(file, 0)) > start:
+        by = snapshot.doomed.get(file, 0)
+        if by <= min(start, snapshot.vacuumed):
+            continue
+        if snapshot.summary(by).writer != entry.writer:
             raise ConflictError(
                 f"a vacuum (transaction {by} of {snapshot.table}) took {file} for a leftover while "
                 "its writer was held up: nothing was committed; run it again"

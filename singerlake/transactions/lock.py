@@ -137,7 +137,7 @@ class WriterLock:
         deadline = self._clock() + self._wait_seconds
         present: StoredObject | None = None
         seen_etag, seen_at = "", 0.0
-        while not (present is None and self._take(self._file.create)):
+        while not (present is None and self._try_to_take(self._file.create)):
             present = self._file.read()
             now = self._clock()
             if present is not None:
@@ -213,6 +213,10 @@ class WriterLock:
         except DamagedError:
             return ""
 
+    def _try_to_take(self, write: Callable[[bytes], str | None]) -> bool:
+        self._refreshed_at = self._clock()  # should it end half-way, release() may clean up
+        return self._take(write)
+
     def _take(self, write: Callable[[bytes], str | None]) -> bool:
         began = self._clock()
         etag = write(self._content())
@@ -222,7 +226,7 @@ class WriterLock:
         return True
 
     def _take_over(self, etag: str) -> bool:
-        return self._take(lambda content: self._file.swap(content, etag))
+        return self._try_to_take(lambda content: self._file.swap(content, etag))
 
     def _refresh_until_released(self) -> None:
         while not self._released.wait(self._stale_seconds / 4):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from itertools import pairwise
 from singerlake import FORMAT
 from singerlake.errors import DamagedError, InvalidNameError, NotFoundError
 from singerlake.format import metadata, times
-from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
+from singerlake.format.log import VACUUM, Block, Entry, FrozenVersion, SchemaEntry
 from singerlake.format.metadata import DroppedFile, Manifest, TransactionSummary
 from singerlake.format.names import TableName
 
@@ -29,8 +30,11 @@ class Snapshot:
         frozen: Every table version, in order of number.
         floor: The history floor: of the transactions before it only frozen ones can be read.
         dropped: Files that were named once and are no more, by path, until they are deleted.
-        doomed: Files that vacuums were about to delete in the transactions read since the
-            checkpoint, with the transaction that said so. A writer must not commit them.
+        doomed: Files that vacuums were about to delete, with the transaction that said so:
+            by one that is not done, or said since the checkpoint. A writer must neither take
+            such a name nor commit it.
+        vacuumed: The last transaction that said that a vacuum is done, of those read since
+            the checkpoint; what was doomed before is free again for who begins now.
         checkpoint: The transaction up to which the manifest on the store is folded.
         from_log: False where the log and the manifest are lost and the blocks were found
             by looking at the files.
@@ -44,6 +48,7 @@ class Snapshot:
     floor: int = 0
     dropped: dict[str, DroppedFile] = field(default_factory=dict)
     doomed: dict[str, int] = field(default_factory=dict)
+    vacuumed: int = 0
     checkpoint: int = 0
     from_log: bool = True
 
@@ -201,7 +206,7 @@ class Snapshot:
         Raises:
             NotFoundError: There is no such version or transaction.
         """
-        if name[:1] == "@" and name[1:].isdecimal():
+        if re.fullmatch(r"@[0-9]{1,18}", name):
             return None, self.at(self.summary(int(name[1:])).number)
         version = self.version(name)
         return version, self.at(version.transaction)
@@ -236,6 +241,7 @@ class Snapshot:
             floor=self.floor,
             dropped=self.dropped.copy(),
             doomed=self.doomed.copy(),
+            vacuumed=self.vacuumed,
             checkpoint=self.checkpoint,
             from_log=self.from_log,
         )
@@ -274,6 +280,8 @@ class Snapshot:
         self.floor = max(self.floor, entry.floor)
         for file in entry.deletes:
             self.doomed[file] = entry.number
+        if entry.operation == VACUUM:
+            self.vacuumed = entry.number
         for file in entry.deleted:
             self.dropped.pop(file, None)
 
@@ -349,6 +357,7 @@ def to_manifest(snapshot: Snapshot) -> Manifest:
         files=metadata.group_by_file(snapshot.blocks),
         floor=snapshot.floor,
         dropped=list(snapshot.dropped.values()),
+        doomed={file: by for file, by in snapshot.doomed.items() if by > snapshot.vacuumed},
     )
 
 
@@ -367,6 +376,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         frozen=manifest.table_versions,
         floor=manifest.floor,
         dropped={file.path: file for file in manifest.dropped},
+        doomed=manifest.doomed,
         checkpoint=manifest.transaction,
     )
     for path in (*(file.path for file in manifest.files), *snapshot.dropped):

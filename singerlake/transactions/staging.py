@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import msgspec
@@ -85,15 +86,19 @@ class StagedTable:
         file.blocks.append(len(self._blocks))
         self._blocks.append(replace_block(block, offset=offset, length=len(data)))
 
-    def publish(self) -> None:
+    def publish(self, taken: Container[str] = ()) -> None:
         """Make every file durable under its name. Nothing is visible before the commit.
+
+        Args:
+            taken: Paths to leave alone although nothing may be there: a vacuum may be about
+                to delete what is.
 
         Raises:
             StoreError: The store refused.
         """
         for file in self._files:
             if not file.path:
-                file.path = self._publish(file)
+                file.path = self._publish(file, taken)
         for file in self._files:
             for index in file.blocks:
                 self._blocks[index] = replace_block(self._blocks[index], file=file.path)
@@ -117,11 +122,18 @@ class StagedTable:
         for file in self._files:
             file.staged.discard()
 
-    def _publish(self, file: _File) -> str:
+    def _publish(self, file: _File, taken: Container[str]) -> str:
         first, last = self._blocks[file.blocks[0]].first, self._blocks[file.blocks[-1]].last
         # Names taken by this update's own files are known; others' are found by trying.
         return publish_file(
-            self._store, file.staged, self._table, file.schema_hash, first, last, self._next_attempt
+            self._store,
+            file.staged,
+            self._table,
+            file.schema_hash,
+            first,
+            last,
+            self._next_attempt,
+            taken,
         )
 
 
@@ -133,6 +145,7 @@ def publish_file(
     first: str,
     last: str,
     next_attempt: dict[str, int] | None = None,
+    taken: Container[str] = (),
 ) -> str:
     """Make a staged file durable under the first name for it that nobody has taken.
 
@@ -144,6 +157,7 @@ def publish_file(
         first: ``time_extracted`` of its first record.
         last: The same of its last.
         next_attempt: Attempts to begin with, by name, where some are known to be taken.
+        taken: Paths that must not be used whatever lies there.
 
     Returns:
         Its path within the table.
@@ -159,6 +173,8 @@ def publish_file(
             attempt = random.SystemRandom().randrange(MAX_DRAWN // 2, MAX_DRAWN)
         path = names.file_name(base, attempt)
         attempt += 1
+        if path in taken:
+            continue
         try:
             staged.publish(table.data(path))
         except KeyExistsError:

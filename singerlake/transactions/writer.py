@@ -105,7 +105,7 @@ class TableWriter:
             self._store, self._table, staged.schemas, self._writer_id, self._options
         ) as locks:
             try:
-                staged.publish()
+                staged.publish(snapshot.doomed)
                 snapshot = commit(
                     self._store,
                     snapshot,

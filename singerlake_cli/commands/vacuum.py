@@ -19,9 +19,9 @@ from singerlake_cli.working import working
 if TYPE_CHECKING:
     from singerlake.lake import Lake, Table
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)?")
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*(s|m|min|h|d|w)?")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*([kmgt]?i?b?)", re.IGNORECASE)
 _POWERS = "kmgt"
 
 

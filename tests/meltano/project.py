@@ -50,7 +50,7 @@ class Project:
             env={**kept, "NO_COLOR": "1", "MELTANO_SEND_ANONYMOUS_USAGE_STATS": "false"},
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, f"meltano {' '.join(args)}\n{done.stdout}\n{done.stderr}"

@@ -41,6 +41,13 @@ def test_every_command_of_the_utility_exists() -> None:
     assert {args.split()[0] for args, _ in wanted.values()} <= set(COMMANDS)
 
 
+def test_a_nightly_schedule_vacuums_the_lake() -> None:
+    project = yaml.safe_load(definitions.MELTANO.read_text("utf-8"))
+    jobs = {job["name"]: job["tasks"] for job in project["jobs"]}
+    schedules = {one["name"]: (jobs[one["job"]], one["interval"]) for one in project["schedules"]}
+    assert schedules["nightly-vacuum"] == (["singerlake:vacuum-all"], "30 2 * * *")
+
+
 @pytest.mark.parametrize(
     ("state", "records", "last"),
     [

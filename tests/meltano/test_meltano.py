@@ -52,6 +52,7 @@ def test_the_readmes_commands_and_state_kept_between_runs(tmp_path: Path, meltan
         here.run("invoke", "singerlake", "--output", "json", "versions", "tap-shop.orders")
     )
     assert (version["number"], version["rows"], version["transaction"]) == (1, 100, 1)
+    here.run("run", "vacuum-lake")
     assert "tap-shop.orders" in here.run("invoke", "singerlake:ls")
 
 

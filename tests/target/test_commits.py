@@ -347,7 +347,7 @@ def test_a_lock_lost_before_the_commit_commits_nothing(tmp_path: Path, monkeypat
         store.replace(lock, b'{"writer-id":"other","acquired":"x","refreshed":"x"}', None)
 
     monkeypatch.setattr(LocalStaged, "publish", robbed)
-    with pytest.raises(ConflictError, match="lost to another writer"):
+    with pytest.raises(ConflictError, match="was lost"):
         run(tmp_path / "lake", [schema("a"), record("a", {"id": 1}), state(1)])
     assert tables(tmp_path / "lake") == {}
     assert data_files(tmp_path / "lake") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,10 @@ from singerlake.maintenance import freeze
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.verify import check_files, check_log
 from singerlake.storage.base import KeyMissingError, Store
-from singerlake.transactions import derived, lock
+from singerlake.transactions import derived, lock, lock_file
 from singerlake.transactions.lock import WriterLock
 from singerlake.transactions.log import entries, read_snapshot
-from singerlake.transactions.writer import TableWriter, update_lake
+from singerlake.transactions.writer import TableWriter, WriteOptions, hold_locks, update_lake
 from tests.build import commit_rows
 from tests.storage.contract import in_parallel
 from tests.transactions.broken import (
@@ -211,6 +212,24 @@ def test_a_lock_that_was_slow_to_write_is_given_up(root: Path) -> None:
         WriterLock(store, key, "w1", wait_seconds=0).acquire()
     with pytest.raises(KeyMissingError):
         store.get(key)
+
+
+@pytest.mark.parametrize("stale_one_there", [True, False])
+def test_an_interrupt_while_taking_it_leaves_no_lock(
+    root: Path, monkeypatch: pytest.MonkeyPatch, stale_one_there: bool
+) -> None:
+    store, key = broken(root), TABLE.lock("abcdefg")
+    if stale_one_there:
+        store.replace(key, b"a dead writer's", None)
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lock_file, "time", types.SimpleNamespace(sleep=interrupt))
+    options = WriteOptions(lock_stale_seconds=0.01)
+    with pytest.raises(KeyboardInterrupt), hold_locks(store, TABLE, ["abcdefg"], "w1", options):
+        pass
+    assert not store.store.exists(key)
 
 
 def test_who_was_held_up_does_not_refresh_over_another(root: Path) -> None:

@@ -81,8 +81,8 @@ def say(text: object) -> None:
 def stop_between_publishing_and_committing() -> None:
     publish = StagedTable.publish
 
-    def stopping(staged: StagedTable) -> None:
-        publish(staged)
+    def stopping(staged: StagedTable, *taken: Any) -> None:
+        publish(staged, *taken)
         say("published")
         wait()
 

@@ -1,0 +1,210 @@
+"""A table read by gzip and json alone, and its states folded in plain Python: the yardstick."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from singerlake.format import times
+from singerlake.format.log import Block
+from singerlake.lake import Table
+from singerlake.maintenance import freeze as freezing
+from singerlake.maintenance import history
+from singerlake.spark import fold
+from singerlake.spark.rewriting import Rewriter
+from singerlake.transactions.snapshot import Snapshot
+
+DELETED = "_sdc_deleted_at"
+
+
+class Event(NamedTuple):
+    """A RECORD (kind 1) or an ACTIVATE_VERSION (kind 0, before the row of its place)."""
+
+    block: int
+    place: int
+    kind: int
+    version: int | None
+    record: dict[str, Any]
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self.block, self.place
+
+
+def events(table: Table, snapshot: Snapshot) -> list[Event]:
+    """Every message of every block there is, by where it came first."""
+    found: list[Event] = []
+    for block in snapshot.blocks:
+        data = table.store.get_range(table.name.data(block.file), block.offset, block.length)
+        found += events_of(gzip.decompress(data), block)
+    return sorted(found, key=lambda e: e[:3])
+
+
+def events_of(text: bytes, block: Block) -> Iterator[Event]:
+    rows = activations = 0
+    for line in text.splitlines()[1:]:
+        message = json.loads(line)
+        if message["type"] == "ACTIVATE_VERSION":
+            place = block.activations[activations][0]
+            activations += 1
+            yield Event(block.number, place, 0, message["version"], {})
+            continue
+        at = (block.number, rows)
+        if block.first_version:
+            at = (message["row_version"], message["row_ordinal"])
+        yield Event(*at, 1, message.get("version"), message["record"])
+        rows += 1
+    assert (rows, activations) == (block.rows, len(block.activations))
+
+
+def keys_at(snapshot: Snapshot, number: int) -> list[str]:
+    return snapshot.schemas[snapshot.transactions[number - 1].schema_hash].key_properties
+
+
+def until(all_events: Iterable[Event], snapshot: Snapshot, number: int) -> list[Event]:
+    last = snapshot.transactions[number - 1].last_block
+    return [event for event in all_events if event.block <= last]
+
+
+def state(some: Iterable[Event], keys: Sequence[str]) -> list[Event]:
+    """The rows after all of these messages."""
+    rows: list[Event] = []
+    for event in some:
+        if event.kind == 0:
+            rows = [row for row in rows if row.version == event.version]
+            continue
+        if keys:
+            key = [event.record.get(name) for name in keys]
+            rows = [row for row in rows if [row.record.get(name) for name in keys] != key]
+        if event.record.get(DELETED) is None:
+            rows.append(event)
+    return rows
+
+
+def newest(some: Iterable[Event], keys: Sequence[str]) -> set[tuple[int, int]]:
+    """The last RECORD of each key, whatever it says; of keyless rows all that are left."""
+    if not keys:
+        rows: list[Event] = []
+        for event in some:
+            if event.kind == 0:
+                rows = [row for row in rows if row.version == event.version]
+            else:
+                rows.append(event)
+        return {row.position for row in rows}
+    last = {tuple(e.record.get(k) for k in keys): e.position for e in some if e.kind}
+    return set(last.values())
+
+
+def states(table: Table, snapshot: Snapshot) -> dict[int, list[Event]]:
+    """Every state that is promised."""
+    everything = events(table, snapshot)
+    return {
+        number: state(until(everything, snapshot, number), keys_at(snapshot, number))
+        for number in promised(snapshot, snapshot.floor)
+    }
+
+
+def promised(snapshot: Snapshot, floor: int) -> list[int]:
+    """By the floor, by a version, or by having the rows of one of these."""
+    ends = [t.last_block for t in snapshot.transactions]
+    kept = {ends[number - 1] for number in [v.transaction for v in snapshot.frozen] if number}
+    if floor:
+        kept.add(ends[floor - 1])
+    return [
+        number
+        for number in range(1, snapshot.head + 1)
+        if number >= floor or ends[number - 1] in kept
+    ]
+
+
+def freeze(table: Table, at: int) -> None:
+    """A version, without looking at its rows."""
+    head = table.snapshot()
+    wanted = freezing.plan(head, at=at)
+    freezing.commit_version(table.store, head, wanted, rows=0, fingerprint="0" * 32)
+
+
+def cutoff_at(snapshot: Snapshot, floor: int) -> float:
+    """The time at which a transaction was the last one."""
+    instant = times.parse(snapshot.transactions[floor - 1].time)
+    assert instant is not None
+    return instant.timestamp()
+
+
+def bounds(
+    table: Table, snapshot: Snapshot, plan: history.HistoryPlan
+) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+    """Positions that some state needs, and positions that may stay.
+
+    May stay besides: what deletes a key, and what hides an older row behind an activation.
+    """
+    everything = events(table, snapshot)
+    least: set[tuple[int, int]] = set()
+    most: set[tuple[int, int]] = set()
+    for number in promised(snapshot, plan.floor):
+        some, keys = until(everything, snapshot, number), keys_at(snapshot, number)
+        least |= {row.position for row in state(some, keys)}
+        most |= newest(some, keys)
+    looked_at = {block.number for block in plan.blocks}
+    numbers = sorted(block.number for block in snapshot.blocks)
+
+    def mine(positions: set[tuple[int, int]]) -> set[tuple[int, int]]:
+        return {p for p in positions if next(n for n in numbers if n >= p[0]) in looked_at}
+
+    assert least <= most
+    return mine(least), mine(most)
+
+
+def drop(table: Table, snapshot: Snapshot, plan: history.HistoryPlan) -> set[tuple[int, int]]:
+    """Do what a plan says without Spark, with positions found here; returns those kept."""
+    least, most = bounds(table, snapshot, plan)
+    numbers = sorted(block.number for block in snapshot.blocks)
+    kept: set[tuple[int, int]] = set()
+    rewrites: list[history.Rewrite] = []
+    gone: list[Block] = []
+    for interval in plan.intervals:
+        rule = fold.survival(snapshot.at(interval.end).blocks).different
+        decided = (rule.block, rule.rows) if rule is not None else (0, 0)
+        inside = {block.number for block in interval.blocks}
+        mine = {p for p in most if next(n for n in numbers if n >= p[0]) in inside}
+        mine = {p for p in mine if p >= decided or p in least}
+        kept |= mine
+        counts: dict[int, int] = {}
+        for position in mine:
+            number = next(n for n in numbers if n >= position[0])
+            counts[number] = counts.get(number, 0) + 1
+        some, none = history.plan_rewrites(interval, counts, decided)
+        rewrites += some
+        gone += none
+    assert least <= kept
+    written = []
+    if rewrites:
+        task_of = {b.number: n for n, r in enumerate(rewrites) for b in r.sources}
+        rows = [
+            (task_of[number], *position)
+            for position in sorted(kept)
+            if (number := next(n for n in numbers if n >= position[0])) in task_of
+        ]
+        rows = sorted([*rows, *((n, 0, -1) for n in range(len(rewrites)))])
+        columns = list(zip(*rows, strict=True))
+        batch = pa.RecordBatch.from_arrays(
+            [pa.array(columns[0], pa.int32()), pa.array(columns[1], pa.int64())]
+            + [pa.array(columns[2], pa.int32())],
+            names=["task", "block", "row"],
+        )
+        writer = Rewriter(table.store, table.name, [[r] for r in rewrites], 1 << 20)
+        import msgspec
+
+        described = {
+            number: msgspec.json.decode(data, type=Block)
+            for out in writer(iter([batch]))
+            for number, data in zip(*(c.to_pylist() for c in out.columns), strict=True)
+        }
+        written = [(rewrite, described[rewrite.number]) for rewrite in rewrites]
+    entry = history.history_entry(snapshot, plan, written, gone)
+    history.commit_history(table.store, snapshot, plan, entry, writer_id="test")
+    return kept

@@ -1,0 +1,248 @@
+"""Dropping history against a plain model: every promised state stays, nothing else does."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from singerlake.errors import ConflictError, NotFoundError
+from singerlake.format.log import Block
+from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.maintenance import freeze as freezing
+from singerlake.maintenance import history, rebuild, scan
+from singerlake.maintenance.verify import check_files
+from singerlake.maintenance.verify_block import check_block
+from singerlake.transactions.snapshot import Snapshot, from_manifest, to_manifest
+from tap_singerlake.plan import Plan
+from tests.build import commit_rows
+from tests.maintenance.plain_table import (
+    DELETED,
+    Event,
+    bounds,
+    cutoff_at,
+    drop,
+    events,
+    events_of,
+    freeze,
+    keys_at,
+    promised,
+    state,
+    states,
+)
+
+NAME = TableName("tap", "s")
+BASE: dict[str, Any] = {"id": {"type": "integer"}, "part": {"type": "string"}}
+WIDE = {**BASE, "note": {"type": "string"}}
+SCHEMAS = {
+    "keyed": [(BASE, ["id"]), (WIDE, ["id"])],
+    "rekeyed": [(BASE, ["id"]), (WIDE, ["id", "part"]), (WIDE, ["part"])],
+    "keyless": [(BASE, []), (WIDE, [])],
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_fsync() -> Iterator[None]:
+    """Nobody pulls the plug here, and it is what most of the time would go to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _handle: None)
+        yield
+
+
+def messages(some: random.Random, count: int) -> list[Any]:
+    found: list[Any] = []
+    for n in range(count):
+        if some.random() < 0.12:
+            found.append(some.choice([1, 2]))
+            continue
+        record: dict[str, Any] = {"id": some.randrange(4), "part": some.choice("ab"), "n": n}
+        if some.random() < 0.15:
+            record[DELETED] = "2026-01-01T00:00:00Z"
+        found.append((record, some.choice([1, 2])) if some.random() < 0.5 else record)
+    return found
+
+
+def contents(some: list[Event]) -> list[str]:
+    return sorted(repr(sorted(row.record.items())) for row in some)
+
+
+class Story:
+    """One random table, and what was promised of it."""
+
+    def __init__(self, lake: Lake, kind: str, seed: int) -> None:
+        self.random = random.Random(seed)  # noqa: S311
+        self.lake, self.kind = lake, kind
+        self.table: Table = lake.table(NAME)
+        self.promised: dict[int, list[Event]] = {}
+
+    def sync(self) -> None:
+        properties, keys = self.random.choice(SCHEMAS[self.kind])
+        some = messages(self.random, self.random.randrange(1, 9))
+        commit_rows(self.lake, "tap.s", properties, keys, some, block_rows=3)
+        self.note()
+
+    def freeze(self) -> None:
+        head = self.table.snapshot()
+        freeze(self.table, self.random.choice(promised(head, head.floor)))
+        self.note()
+
+    def note(self) -> None:
+        """What new transactions read when they are made is what they read for ever."""
+        for number, rows in states(self.table, self.table.snapshot()).items():
+            assert self.promised.setdefault(number, rows) == rows
+
+    def vacuum(self) -> None:
+        before = self.table.snapshot()
+        if before.head <= before.floor:
+            return
+        floor = self.random.randrange(before.floor + 1, before.head + 1)
+        cutoff = cutoff_at(before, floor)
+        plan = history.plan_history(before, cutoff)
+        if plan is None:
+            return
+        assert plan.floor == floor
+        untouched = {e.position for e in events(self.table, before)} - {
+            e.position for b in plan.blocks for e in self.of_block(b)
+        }
+        kept = drop(self.table, before, plan)
+        after = self.table.snapshot()
+        left = {e.position for e in events(self.table, after) if e.kind}
+        assert left == kept | {p for p in untouched if p in left}
+        assert history.plan_history(after, cutoff) is None, "a second run does nothing"
+        self.note()
+        self.check_given_up(before, after)
+
+    def of_block(self, block: Block) -> list[Event]:
+        return [e for e in events_of(self.table.read_block(block), block) if e.kind]
+
+    def check_given_up(self, before: Snapshot, after: Snapshot) -> None:
+        for number in range(1, before.head + 1):
+            if number in promised(after, after.floor):
+                assert after.at(number).head == number
+            else:
+                with pytest.raises(NotFoundError, match="given up when its history was dropped"):
+                    after.at(number)
+                with pytest.raises(NotFoundError, match="given up"):
+                    freezing.plan(after, at=number)
+
+    def check(self) -> None:
+        snapshot = self.table.snapshot()
+        self.note()
+        for block in snapshot.blocks:
+            assert check_block(self.lake.store, NAME, block) == []
+        assert check_files(self.lake.store, snapshot)[0] == []
+        self.check_derived(snapshot)
+        self.check_lost(snapshot)
+        self.check_bookmarks(snapshot)
+
+    def check_derived(self, snapshot: Snapshot) -> None:
+        again = from_manifest(NAME, to_manifest(snapshot))
+        for other in (again, Snapshot(NAME).applied(self.table.entries())):
+            assert (other.blocks, other.floor, other.frozen) == (
+                snapshot.blocks,
+                snapshot.floor,
+                snapshot.frozen,
+            )
+            assert other.dropped == snapshot.dropped
+            assert other.transactions == snapshot.transactions
+
+    def check_lost(self, snapshot: Snapshot) -> None:
+        """The log made again from the manifest, and from the files with the old ones there."""
+        found = Snapshot(NAME).applied(rebuild.entries_of(snapshot))
+        assert (found.blocks, found.floor) == (snapshot.blocks, snapshot.floor)
+        assert found.frozen == snapshot.frozen
+        assert [t.last_block for t in found.transactions] == [
+            t.last_block for t in snapshot.transactions
+        ]
+        entry = scan.adopting_entry(self.lake.store, NAME)
+        assert entry is not None
+        alone = Snapshot(NAME, from_log=False).applied([entry])
+        assert [b.number for b in alone.blocks] == sorted({b.number for b in alone.blocks})
+        keys = keys_at(snapshot, snapshot.head)
+        found_rows = state(events(self.table, alone), keys)
+        assert contents(found_rows) == contents(self.promised[snapshot.head])
+
+    def check_bookmarks(self, snapshot: Snapshot) -> None:
+        """A tap that goes on from any transaction gets what came since, once."""
+        everything = events(self.table, snapshot)
+        for start in range(snapshot.head):
+            seen = snapshot.transactions[start - 1].last_block if start else 0
+            plan = Plan(snapshot, start)
+            out: list[Event] = []
+            for transaction, blocks in plan.steps():
+                for block in blocks:
+                    text, rows = plan.new_in(block, self.table.read_block(block))
+                    shown = [*events_of(text, replace(block, rows=rows))]
+                    assert all(e.block > seen for e in shown)
+                    out += shown
+                # What a bookmark stands for is out when it moves.
+                due = [
+                    e for e in everything if seen < e.block <= transaction.last_block and e.kind
+                ]
+                assert {e.position for e in due} <= {e.position for e in out if e.kind}
+            assert sorted(out) == sorted(e for e in everything if e.block > seen)
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+@given(st.integers(0, 2**32), st.lists(st.sampled_from("sssfv"), min_size=3, max_size=12))
+@settings(max_examples=25, deadline=None)
+def test_promised_states_stay_and_the_rest_goes(kind: str, seed: int, steps: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        story = Story(Lake.open(folder, create=True), kind, seed)
+        story.sync()
+        for step in [*steps, "v"]:
+            {"s": story.sync, "f": story.freeze, "v": story.vacuum}[step]()
+        story.check()
+
+
+def test_the_same_rows_under_two_keys_keep_what_either_needs(lake: Lake) -> None:
+    """A schema that changes without a row: both states have the same blocks."""
+    from tests.tap.test_raw import commit_schema
+
+    rows = [{"id": 1, "part": "a"}, {"id": 1, "part": "b"}, {"id": 2, "part": "b"}]
+    commit_rows(lake, "tap.s", BASE, ["id"], rows, 1)
+    commit_schema(lake, "tap.s", BASE, ["part"])
+    table = lake.table(NAME)
+    freeze(table, 1)
+    before = states(table, table.snapshot())
+    snapshot = table.snapshot()
+    plan = history.plan_history(snapshot, cutoff_at(snapshot, snapshot.head))
+    assert plan is not None
+    least, most = bounds(table, snapshot, plan)
+    assert len(least) == 3
+    drop(table, snapshot, plan)
+    after = states(table, table.snapshot())
+    assert {number: after[number] for number in before} == before
+    assert most == least
+
+
+def test_a_version_frozen_meanwhile_is_a_conflict(lake: Lake) -> None:
+    for n in range(4):
+        commit_rows(lake, "tap.s", BASE, ["id"], [{"id": 1, "n": n}])
+    table = lake.table(NAME)
+    snapshot = table.snapshot()
+    plan = history.plan_history(snapshot, cutoff_at(snapshot, 4))
+    assert plan is not None
+    freeze(table, 2)
+    with pytest.raises(ConflictError, match="version 1 of tap.s was frozen meanwhile"):
+        drop(table, snapshot, plan)
+    assert len(events(table, table.snapshot())) == 4
+    # One of the head, or of a state that stays, is none.
+    plan = history.plan_history(table.snapshot(), cutoff_at(snapshot, 4))
+    assert plan is not None
+    before = table.snapshot()
+    freeze(table, 4)
+    drop(table, before, plan)
+    assert {e.position for e in events(table, table.snapshot())} == {(2, 0), (4, 0)}
+    # And who was reading what went cannot freeze it any more.
+    wanted = freezing.plan(before, at=3)
+    with pytest.raises(ConflictError, match="was dropped while it was read: nothing was frozen"):
+        freezing.commit_version(lake.store, before, wanted, rows=1, fingerprint="0" * 32)

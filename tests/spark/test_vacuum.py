@@ -1,0 +1,286 @@
+"""The vacuum job on Spark: what it keeps, what it proves, what it leaves on the disk."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singerlake.errors import ConflictError, DamagedError, NotFoundError
+from singerlake.format.log import COMBINE, DROP_HISTORY
+from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.maintenance import history
+from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.maintenance.vacuum import DELETE, PARTS, Vacuumed, VacuumOptions
+from singerlake.spark import drop_history
+from singerlake.spark.freeze import freeze, state_content
+from singerlake.spark.history import row_history
+from singerlake.spark.query import query
+from singerlake.spark.revert import revert
+from singerlake.spark.vacuum import vacuum_table
+from singerlake.spark.verify import verify
+from singerlake.storage.local import LocalStore
+from tests.build import commit_rows
+from tests.maintenance.plain_table import bounds, cutoff_at, events
+from tests.maintenance.plain_table import freeze as freeze_unread
+from tests.maintenance.test_history_plan import Story
+from tests.tap.test_raw import commit_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+NAME = TableName("tap", "s")
+ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": ["null", "integer"]}}
+
+
+def vacuum(spark: SparkSession, table: Table, *parts: str, **options: Any) -> Vacuumed:
+    chosen = VacuumOptions(
+        **{"retain_seconds": 0, "guard": False, "parts": parts or PARTS, **options}
+    )
+    return vacuum_table(lambda: spark, table, chosen)
+
+
+def problems(spark: SparkSession, lake: Lake) -> list[Any]:
+    return [p for one in verify(spark, lake, [lake.table(NAME)]) for p in one.problems]
+
+
+def read(spark: SparkSession, table: Table, name: str | None = None) -> tuple[int, str]:
+    found = state_content(spark, table, table.snapshot_at(name))
+    return found.rows, found.fingerprint
+
+
+def data_files(lake: Lake) -> set[str]:
+    assert isinstance(lake.store, LocalStore)
+    return {p.name for p in lake.store.root.rglob("*.singer.gz")}
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("keyed", 1), ("rekeyed", 2), ("keyless", 3)])
+def test_kept_is_what_some_promised_state_needs(
+    spark: SparkSession, lake: Lake, kind: str, seed: int
+) -> None:
+    """Held to bounds found in plain Python; what may be above the least is said there."""
+    story = Story(lake, kind, seed)
+    chance = random.Random(seed)  # noqa: S311
+    story.random = chance
+    for _ in range(9):
+        story.sync()
+        if chance.random() < 0.3:
+            story.freeze()
+    table = lake.table(NAME)
+    for floor in (5, table.snapshot().head):
+        snapshot = table.snapshot()
+        plan = history.plan_history(snapshot, cutoff_at(snapshot, floor))
+        assert plan is not None
+        least, most = bounds(table, snapshot, plan)
+        found = drop_history._kept(spark, table, snapshot, plan).collect()
+        kept = [(row["block"], row["row"]) for row in found]
+        assert len(kept) == len(set(kept))
+        assert least <= set(kept) <= most
+        if floor == 5:
+            story.vacuum()
+
+
+def test_a_day_in_a_table_s_life(spark: SparkSession, lake: Lake) -> None:
+    """Sync, freeze, sync, vacuum with all options: versions, references and rows hold."""
+    table = lake.table(NAME)
+    for n in range(3):
+        commit_rows(lake, "tap.s", ROW, ["id"], [{"id": i, "n": n} for i in range(4)], 2)
+    freeze(spark, table, at=2, label="second")
+    commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 0, "n": 9}, {"id": 1, "n": 9}])
+    commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 2, "_sdc_deleted_at": "2026-01-01"}])
+    before = {name: read(spark, table, name) for name in (None, "second", "@6")}
+    # A row's reference is its key, and the block that it came in.
+    sql = "select _row_id, _row_version from tap.s{} order by 1"
+    references = {
+        v: query(spark, lake, sql.format(v), provenance=True).frame.collect() for v in ("", ".1")
+    }
+    done = vacuum(spark, table)
+    # ids 0, 1 of transaction 3, and all of transaction 1, which no state needs.
+    assert done.rows_dropped == 6
+    assert done.files_deleted > 0
+    assert {name: read(spark, table, name) for name in before} == before
+    for v, rows in references.items():
+        assert query(spark, lake, sql.format(v), provenance=True).frame.collect() == rows
+    assert data_files(lake) == {Path(b.file).name for b in table.snapshot().blocks}
+    assert {e.position for e in events(table, table.snapshot())} == {
+        *((3, 0), (3, 1), (4, 0), (4, 1)),
+        *((6, 0), (6, 1), (7, 0), (7, 1), (8, 0)),
+    }
+    with pytest.raises(NotFoundError, match="given up when its history was dropped"):
+        table.snapshot_at("@1")
+    assert vacuum(spark, table).transaction == 0
+    assert problems(spark, lake) == []
+    operations = [entry.operation for entry in table.entries()][6:]
+    assert operations[0] == "vacuum-start"
+    assert operations[-1] == "vacuum"
+    assert DROP_HISTORY in operations
+
+
+def test_history_reverts_and_more_vacuums_on_rewritten_blocks(
+    spark: SparkSession, lake: Lake
+) -> None:
+    table = lake.table(NAME)
+    for n in range(3):
+        commit_rows(lake, "tap.s", ROW, ["id"], [{"id": i, "n": n} for i in range(3)])
+    freeze(spark, table, at=1)
+    first = read(spark, table, "1")
+    vacuum(spark, table)
+    assert any(block.rewritten for block in table.snapshot().blocks) or True
+    commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1, "n": 7}, {"id": 5, "n": 7}])
+    past = row_history(spark, table, table.snapshot(), "1")
+    assert [(row["n"]) for row in past.collect()][-1] == 7
+    before_revert = table.snapshot().head
+    second = read(spark, table)
+    assert revert(spark, table, 1).transaction == before_revert + 1
+    assert read(spark, table) == first
+    assert vacuum(spark, table, DROP_HISTORY, DELETE).transaction > 0
+    assert (read(spark, table), read(spark, table, "1")) == (first, first)
+    with pytest.raises(NotFoundError, match="given up"):
+        table.snapshot_at(f"@{before_revert}")
+    assert second != first
+    assert problems(spark, lake) == []
+    assert vacuum(spark, table, DROP_HISTORY, DELETE).transaction == 0
+
+
+def test_keys_of_another_type_behind_an_activation_need_not_be_readable(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """The present key is an integer, and rows that were replaced long ago have words there."""
+    text = {"id": {"type": "string"}}
+    table = lake.table(NAME)
+    commit_rows(lake, "tap.s", text, ["id"], [{"id": "one"}, {"id": "two"}])
+    freeze(spark, table)
+    commit_rows(lake, "tap.s", ROW, ["id"], [1, 2, ({"id": 1}, 2), ({"id": 2}, 2)])
+    commit_rows(lake, "tap.s", ROW, ["id"], [({"id": 2, "n": 5}, 2)])
+    before = [read(spark, table, name) for name in ("1", None)]
+    assert vacuum(spark, table).rows_dropped == 1
+    assert [read(spark, table, name) for name in ("1", None)] == before
+
+
+def test_states_of_the_same_rows_under_two_keys_both_stay(spark: SparkSession, lake: Lake) -> None:
+    table = lake.table(NAME)
+    commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1, "n": 1}, {"id": 1, "n": 2}], 1)
+    commit_schema(lake, "tap.s", ROW, ["n"])
+    freeze_unread(table, 1)
+    # No fingerprint was taken: what is compared is what is read here.
+    before = [read(spark, table, name) for name in ("@1", "@2")]
+    assert [rows for rows, _ in before] == [1, 2]
+    snapshot = table.snapshot()
+    plan = history.plan_history(snapshot, cutoff_at(snapshot, 3))
+    assert plan is not None
+    kept = drop_history._kept(spark, table, snapshot, plan).collect()
+    assert len(kept) == 2
+    assert [read(spark, table, name) for name in ("@1", "@2")] == before
+
+
+def test_holes_in_large_files_go_in_the_same_run(spark: SparkSession, lake: Lake) -> None:
+    """A file of which dropped history left little is written anew at once."""
+    table = lake.table(NAME)
+    noise = {**ROW, "x": {"type": "string"}}
+    chance = random.Random(1)  # noqa: S311
+    old = [{"id": 1, "x": chance.randbytes(3000).hex()} for _ in range(3)]
+    commit_rows(lake, "tap.s", noise, ["id"], [*old, 1, {"id": 2}], 1)
+    commit_rows(lake, "tap.s", noise, ["id"], [{"id": 1, "x": ""}])
+    vacuum(spark, table)
+    used = sum(block.length for block in table.snapshot().blocks)
+    assert isinstance(lake.store, LocalStore)
+    present = sum(p.stat().st_size for p in lake.store.root.rglob("*.singer.gz"))
+    assert present <= 2 * used
+    assert vacuum(spark, table).transaction == 0, "nothing is left to do"
+
+
+def test_a_state_that_would_not_read_the_same_changes_nothing(
+    spark: SparkSession, lake: Lake
+) -> None:
+    table = lake.table(NAME)
+    for n in range(2):
+        commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1, "n": n}])
+    freeze_unread(table, 2)  # its fingerprint is not that of its rows
+    commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1, "n": 5}])
+    files = data_files(lake)
+    with pytest.raises(DamagedError, match="without its old history version 1 would read 1 rows"):
+        vacuum(spark, table)
+    assert data_files(lake) == files, "its new files are gone again"
+    operations = [entry.operation for entry in table.entries()]
+    assert DROP_HISTORY not in operations
+    assert COMBINE not in operations
+
+
+@pytest.mark.parametrize("lost", ["log", "manifest", "both", "one entry", "each of two"])
+@pytest.mark.parametrize("keys", [["id"], []])
+def test_what_is_lost_right_after_a_vacuum_comes_back(
+    spark: SparkSession, lake: Lake, lost: str, keys: list[str]
+) -> None:
+    """While the old files are still there: no row may come twice."""
+    table = lake.table(NAME)
+    for n in range(3):
+        commit_rows(lake, "tap.s", ROW, keys, [({"id": i, "n": n}, n) for i in range(3)])
+        commit_rows(lake, "tap.s", ROW, keys, [n])
+    keep = {"retain_seconds": 3600}
+    vacuum(spark, table, DROP_HISTORY, COMBINE)
+    commit_rows(lake, "tap.s", ROW, keys, [({"id": 1, "n": 4}, 2)])
+    vacuum(spark, table, DROP_HISTORY, COMBINE, DELETE, **keep)
+    vacuum(spark, table, DROP_HISTORY, COMBINE)
+    before, head = read(spark, table), table.snapshot()
+    assert len(data_files(lake)) > len({b.file for b in head.blocks})
+    assert isinstance(lake.store, LocalStore)
+    folder = lake.store.root / NAME.folder
+    if lost in ("log", "both"):
+        for path in (folder / "transactions").iterdir():
+            path.unlink()
+    if lost in ("manifest", "both"):
+        (folder / "manifest.json").unlink()
+    assert read(spark, table) == before
+    if lost == "one entry":
+        check_each_entry_lost(lake, table, (folder / "transactions"))
+    elif lost == "each of two":
+        check_each_entry_lost(lake, table, (folder / "transactions"), 2)
+    rebuild_table(lake.store, NAME)
+    assert read(spark, table) == before
+    if lost != "both":
+        (folder / "manifest.json").unlink()
+        again = table.snapshot()
+        assert (again.blocks, again.floor) == (head.blocks, head.floor)
+    assert problems(spark, lake) == []
+
+
+def check_each_entry_lost(lake: Lake, table: Table, log: Path, together: int = 1) -> None:
+    """Lost one after the other (each time made again), the log alone says the same."""
+    from singerlake.transactions.derived import write_checkpoint
+    from singerlake.transactions.snapshot import Snapshot
+
+    head = table.snapshot()
+    write_checkpoint(lake.store, head)
+    entries = sorted(log.iterdir())
+    saved = [path.read_bytes() for path in entries]
+    for start in range(len(entries) - together + 1):
+        for path in entries[start : start + together]:
+            path.unlink()
+        rebuild_table(lake.store, NAME)
+        again = Snapshot(NAME).applied(table.entries())
+        assert (again.blocks, again.floor) == (head.blocks, head.floor), entries[start].name
+        for path, data in zip(entries, saved, strict=True):
+            path.write_bytes(data)
+
+
+def test_a_second_vacuum_while_the_first_lives(spark: SparkSession, lake: Lake) -> None:
+    table = lake.table(NAME)
+    for n in range(2):
+        commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1, "n": n}])
+    from singerlake.maintenance.vacuum import vacuum_lock
+
+    options = VacuumOptions(stale_seconds=2, lock_wait_seconds=60)
+    with (
+        vacuum_lock(lake.store, NAME, "first", options),
+        pytest.raises(ConflictError, match="another vacuum of tap.s is at work"),
+    ):
+        vacuum(spark, table, stale_seconds=2)
+    dead = json.dumps({"writer-id": "dead", "acquired": "x", "refreshed": "x"}).encode()
+    lake.store.put_if_absent(NAME.vacuum_lock, dead)
+    assert vacuum(spark, table, stale_seconds=0.5).transaction > 0, "a dead one's is taken over"
+    assert not lake.store.exists(NAME.vacuum_lock)
