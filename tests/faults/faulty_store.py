@@ -17,6 +17,7 @@ from singerlake.errors import OutcomeUnknownError, StoreError
 from singerlake.storage.base import (
     KeyExistsError,
     KeyMissingError,
+    Leftover,
     Listed,
     Staged,
     Store,
@@ -196,6 +197,12 @@ class FaultyStore(Store):
 
     def folders(self, prefix: str) -> Sequence[str]:
         return self.do("folders", prefix, lambda: self.inner.folders(prefix))  # type: ignore[no-any-return]
+
+    def leftovers(self) -> Iterator[Leftover]:
+        return self.inner.leftovers()
+
+    def remove_leftover(self, leftover: Leftover) -> None:
+        self.inner.remove_leftover(leftover)
 
     def stage(self) -> Staged:
         return _FaultyStaged(self, self.do("stage", "", self.inner.stage))

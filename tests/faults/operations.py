@@ -16,6 +16,7 @@ from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.storage.base import Store
 from singerlake.transactions.writer import WriteOptions
 from tests.build import commit_rows
@@ -272,6 +273,64 @@ class Rebuild(Operation):
             assert len(entries) == 3
 
 
+class Vacuum(Operation):
+    """Drops history before the head, but for a frozen version; combines; deletes."""
+
+    name = "vacuum"
+    spark = True
+    table = f"{TAP}.t"
+    head = [{"id": 1, "name": "c"}, {"id": 2, "name": "d"}, {"id": 4}]
+    frozen = [{"id": 1, "name": "b"}, {"id": 2}, {"id": 3}]
+
+    def prepare(self, lake: Lake) -> None:
+        commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1}, {"id": 2}, {"id": 3}])
+        commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "b"}])
+        self._freeze(lake)
+        gone = {"id": 3, "_sdc_deleted_at": "2026-01-02T03:04:05Z"}
+        commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "x"}, gone])
+        commit_rows(lake, self.table, WIDE, ["id"], [{"id": 2, "name": "d"}, {"id": 4}])
+        commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "c"}])
+        # What a writer left that died before its commit.
+        file = lake.find(self.table)[0].snapshot().blocks[0].file
+        data = lake.store.get(f"raw/{TAP}/t/{file}").data
+        lake.store.put_if_absent(f"raw/{TAP}/t/{file.replace('.singer.gz', '-99.singer.gz')}", data)
+
+    def _freeze(self, lake: Lake) -> None:
+        from singerlake.spark.freeze import freeze
+        from singerlake.spark.session import session
+
+        freeze(session("local[2]"), lake.find(self.table)[0])
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        from singerlake.maintenance.vacuum import PARTS
+        from singerlake.spark.session import session
+        from singerlake.spark.vacuum import vacuum_table
+
+        options = vacuum_options(PARTS, again=again)
+        vacuum_table(lambda: session("local[2]"), Lake(store).find(self.table)[0], options)
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        [version] = table.versions
+        assert table.state() == self.head
+        assert table.state(version["transaction"]) == self.frozen
+        lines = sum(message["type"] == "RECORD" for message in table.messages())
+        # Of nine rows, the first row 1 and the changed one that no version holds go.
+        assert lines == 7 if done else lines in (7, 9)
+
+
+def vacuum_options(parts: tuple[str, ...], *, again: bool = False) -> VacuumOptions:
+    """A vacuum that retains nothing, and waits for nobody for long."""
+    return VacuumOptions(
+        retain_seconds=0,
+        guard=False,
+        parts=parts,
+        lease_wait_seconds=0.1 if not again else 20,
+        lock_wait_seconds=0.1 if not again else 20,
+        stale_seconds=STALE_SECONDS if again else 600,
+    )
+
+
 def read_states(acknowledged: Path) -> list[Any]:
     """The STATEs that came out, whole lines only."""
     if not acknowledged.exists():
@@ -295,5 +354,6 @@ OPERATIONS: tuple[Callable[[], Operation], ...] = (
     Revert,
     RevertKeyless,
     CreateTable,
+    Vacuum,
     Rebuild,
 )

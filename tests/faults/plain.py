@@ -43,19 +43,31 @@ class PlainTable:
         """What was frozen."""
         return [entry["version"] for entry in self.log if "version" in entry]
 
-    def messages(self, upto: int | None = None) -> Iterable[dict[str, Any]]:
-        """Its RECORD and ACTIVATE_VERSION messages, block after block."""
-        places = _places(self.log)
-        for entry in self.log[:upto]:
-            for block in entry.get("blocks", ()):
-                file, offset, length = places[block["number"]]
-                member = self.dump[self.folder + file][offset : offset + length]
-                assert len(member) == length, f"{file} is cut"
-                schema, *lines = gzip.decompress(member).splitlines()
-                assert json.loads(schema)["type"] == "SCHEMA"
-                found = [json.loads(line) for line in lines]
-                assert sum(m["type"] == "RECORD" for m in found) == block["rows"]
-                yield from found
+    def messages(self, upto: int | None = None) -> list[dict[str, Any]]:
+        """Its RECORD and ACTIVATE_VERSION messages up to a transaction, in order of position."""
+        entries = self.log[:upto]
+        last = max((b["number"] for e in entries for b in e.get("blocks", ())), default=0)
+        found: list[tuple[int, int, dict[str, Any]]] = []
+        for block in blocks_now(self.log).values():
+            if (block.get("first_version") or block["number"]) <= last:
+                found += self._positions(block)
+        found.sort(key=lambda item: item[:2])
+        return [message for version, _, message in found if version <= last]
+
+    def _positions(self, block: dict[str, Any]) -> Iterable[tuple[int, int, dict[str, Any]]]:
+        start = block.get("offset", 0)
+        member = self.dump[self.folder + block["file"]][start : start + block["length"]]
+        assert len(member) == block["length"], f"{block['file']} is cut"
+        schema, *lines = gzip.decompress(member).splitlines()
+        assert json.loads(schema)["type"] == "SCHEMA"
+        messages = [json.loads(line) for line in lines]
+        assert sum(m["type"] == "RECORD" for m in messages) == block["rows"]
+        at = (block.get("first_version") or block["number"], -1)
+        for message in messages:
+            if message["type"] == "RECORD":
+                own = message if block.get("first_version") else {}
+                at = (own.get("row_version", at[0]), own.get("row_ordinal", at[1] + 1))
+            yield *at, message
 
     def state(self, upto: int | None = None) -> list[Row]:
         """Its rows at a transaction (the head by default), sorted."""
@@ -65,13 +77,15 @@ class PlainTable:
         return folded(self.messages(upto), schemas.get(last, {}).get("key_properties", []))
 
 
-def _places(log: list[dict[str, Any]]) -> dict[int, tuple[str, int, int]]:
-    """Where each block lies by the last word of the log."""
-    places: dict[int, tuple[str, int, int]] = {}
+def blocks_now(log: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """The blocks there are by the last word of the log, by number."""
+    blocks: dict[int, dict[str, Any]] = {}
     for entry in log:
-        for block in entry.get("blocks", ()):
-            places[block["number"]] = (block["file"], block["offset"], block["length"])
-    return places
+        for block in (*entry.get("blocks", ()), *entry.get("moved", ())):
+            blocks[block["number"]] = block
+        for first, last in entry.get("removed", ()):
+            blocks = {n: b for n, b in blocks.items() if not first <= n <= last}
+    return blocks
 
 
 def folded(messages: Iterable[dict[str, Any]], keys: list[str]) -> list[Row]:
@@ -109,7 +123,7 @@ def leftovers(dump: Dump) -> list[str]:
     for table in tables(dump).values():
         needed.add(f"{table.folder}manifest.json")
         needed.add(f"{table.folder.rsplit('/', 2)[0]}/catalogue.json")
-        needed |= {table.folder + file for file, _, _ in _places(table.log).values()}
+        needed |= {table.folder + b["file"] for b in blocks_now(table.log).values()}
     for key, data in dump.items():
         if key.endswith("/_index.json"):
             folder = key.rpartition("/")[0]
@@ -119,7 +133,8 @@ def leftovers(dump: Dump) -> list[str]:
         removable = (
             _DATA.fullmatch(key)
             or key.startswith(".staging/")
-            or key.endswith("/singerlake.lock")
+            or key.endswith(("/singerlake.lock", "/vacuum.lock"))
+            or re.fullmatch(r"raw/.*/leases/[^/]+\.json", key)
             or re.fullmatch(r"index/.*/part-[0-9a-f]{32}\.parquet", key)
         )
         assert removable, f"{key} was left behind, and no vacuum would know it"

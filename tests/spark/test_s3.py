@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from singerlake.lake import Lake
+from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
+from singerlake.maintenance.vacuum import DAY, PARTS, VacuumOptions
 from singerlake.spark import frames, freeze, index
 from singerlake.spark.query import query
+from singerlake.spark.vacuum import vacuum_table
 from singerlake.storage.s3 import S3Store
 from tests.build import commit_rows
 from tests.storage.conftest import KEY_ID, SECRET, TOKEN, no_aws_settings, s3_port, s3_store
@@ -45,3 +50,38 @@ def test_freeze_and_query(
     said = "".join(capfd.readouterr()) + repr(plans)
     assert said
     assert not any(secret in said for secret in (SECRET, TOKEN, KEY_ID))
+
+
+def test_vacuum(spark: SparkSession, s3_store: S3Store) -> None:
+    lake = Lake(s3_store)
+    columns = {"id": {"type": "integer"}, "n": {"type": "integer"}}
+    for n in range(6):
+        commit_rows(lake, "tap.s", columns, ["id"], [{"id": i, "n": n} for i in range(5)])
+    table = lake.find("tap.s")[0]
+    version = freeze.freeze(spark, table, at=3)
+    commit_rows(lake, "tap.s", columns, ["id"], [{"id": 1, "n": 9}])
+    upload = {"Bucket": s3_store._bucket, "Key": f"{s3_store._base}raw/half"}
+    s3_store._client.create_multipart_upload(**upload)
+    before = freeze.state_content(spark, table, table.snapshot())
+    options = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS)
+    with table.lease() as reader:
+        done = vacuum_table(lambda: spark, table, replace(options, lease_wait_seconds=0))
+        assert (done.rows_dropped, done.files_deleted) == (21, 0)
+        assert all(reader.snapshot.head < item.dropped for item in done.kept)
+        assert freeze.state_content(spark, table, reader.snapshot) == before
+    done = vacuum_table(lambda: spark, table, options)
+    assert done.files_deleted == 8  # seven syncs, and what dropping history wrote before combining
+    assert len({block.file for block in table.snapshot().blocks}) == 1
+    assert freeze.state_content(spark, table, table.snapshot()) == before
+    found = freeze.state_content(spark, table, table.snapshot_at("1"))
+    assert (found.rows, found.fingerprint) == (version.rows, version.fingerprint)
+    assert vacuum_table(lambda: spark, table, options).transaction == 0
+    # An upload shows no sign of life: it goes after a day, whatever the retention.
+    assert [one.reason for one in plan_leftovers(s3_store, options).kept] == [
+        "staged, but its writer may be at work"
+    ]
+    tomorrow = plan_leftovers(s3_store, options, time.time() + DAY + 60)
+    assert [item.key.partition("?")[0] for item in remove_leftovers(s3_store, tomorrow)] == [
+        "raw/half"
+    ]
+    assert not list(s3_store.leftovers())
