@@ -59,28 +59,24 @@ def plan_combine(
     for block in snapshot.blocks:
         files.setdefault(block.file, []).append(block)
     groups: list[Group] = []
-    open_groups: dict[str, list[list[Block]]] = {}
+    gathering: dict[str, list[list[Block]]] = {}
+    together: dict[str, int] = {}
     for path, blocks in files.items():
         folder = path.partition("/")[0]
         used = sum(block.length for block in blocks)
-        if used > target_bytes:
-            # Alone, and its neighbours are put together past it: so it is in the next plan too.
-            groups += _closed([blocks], sizes)
+        if used >= target_bytes and not _mostly_dead(path, used, sizes):
             continue
-        gathered = open_groups.setdefault(folder, [])
-        together = used + sum(block.length for one in gathered for block in one)
-        if gathered and together > target_bytes:
-            groups += _closed(gathered, sizes)
-            gathered.clear()
-        gathered.append(blocks)
-    for gathered in open_groups.values():
+        if folder in gathering and together[folder] + used > target_bytes:
+            groups += _closed(gathering.pop(folder), sizes)
+            together[folder] = 0
+        gathering.setdefault(folder, []).append(blocks)
+        together[folder] = together.get(folder, 0) + used
+    for gathered in gathering.values():
         groups += _closed(gathered, sizes)
     return groups
 
 
 def _closed(gathered: list[list[Block]], sizes: Mapping[str, int] | None) -> list[Group]:
-    if not gathered:
-        return []
     blocks = [block for one in gathered for block in one]
     used = sum(block.length for block in blocks)
     if len(gathered) == 1 and not _mostly_dead(blocks[0].file, used, sizes):
@@ -119,8 +115,8 @@ def _runs(blocks: list[Block]) -> Iterable[list[Block]]:
     for block in blocks:
         if run:
             end = run[-1].offset + run[-1].length
-            size = sum(one.length for one in run)
-            if (run[-1].file, end) != (block.file, block.offset) or size >= COPY_BYTES:
+            large = end - run[0].offset >= COPY_BYTES
+            if (run[-1].file, end) != (block.file, block.offset) or large:
                 yield run
                 run = []
         run.append(block)

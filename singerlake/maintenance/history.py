@@ -17,6 +17,7 @@ Blocks after the floor are not touched.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -130,12 +131,17 @@ def plan_history(snapshot: Snapshot, cutoff: float) -> HistoryPlan | None:
         end = snapshot.summary(transaction).last_block
         # A vacuum before has looked at all that lies between states that were protected then.
         if end > max(begin, done):
-            blocks = [block for block in snapshot.blocks if begin < block.number <= end]
+            blocks = snapshot.blocks[_after(snapshot, begin) : _after(snapshot, end)]
             intervals.append(Interval(transaction, blocks))
         begin = max(begin, end)
     if not any(interval.blocks for interval in intervals):
         return None
     return HistoryPlan(floor, intervals, known)
+
+
+def _after(snapshot: Snapshot, number: int) -> int:
+    """The place of the first block beyond a number."""
+    return bisect_right(snapshot.blocks, number, key=lambda block: block.number)
 
 
 def plan_rewrites(
@@ -157,18 +163,14 @@ def plan_rewrites(
     """
     rewrites: list[Rewrite] = []
     gone: list[Block] = []
-    pile: list[Block] = []
+    pile = _Pile()
 
     def close() -> None:
-        if not pile:
-            return
-        last = pile[-1]
-        rewrite = Rewrite(
-            list(pile), sum(kept.get(b.number, 0) for b in pile), _activations(last, decided)
-        )
-        if len(pile) > 1 or not _whole(last, kept, decided):
-            rewrites.append(rewrite)
-        pile.clear()
+        nonlocal pile
+        if len(pile.blocks) > 1 or (pile.blocks and not _whole(pile.blocks[0], kept, decided)):
+            last = pile.blocks[-1]
+            rewrites.append(Rewrite(pile.blocks, pile.rows, _activations(last, decided)))
+        pile = _Pile()
 
     for block in interval.blocks:
         rows = kept.get(block.number, 0)
@@ -179,24 +181,41 @@ def plan_rewrites(
         if _whole(block, kept, decided) and rows > format_block.MAX_ROWS // 2:
             close()
             continue
-        if pile and not _fits(pile, block, kept):
+        if not pile.takes(block, rows):
             close()
-        pile.append(block)
+        pile.add(block, rows)
         if activations:
             close()
     close()
     return rewrites, gone
 
 
-def _fits(pile: list[Block], block: Block, kept: Mapping[int, int]) -> bool:
-    rows = sum(kept.get(b.number, 0) for b in (*pile, block))
-    size = sum(b.bytes * kept.get(b.number, 0) // max(1, b.rows) for b in (*pile, block))
-    return (
-        rows <= format_block.MAX_ROWS
-        and size <= BLOCK_BYTES
-        and len(pile) < format_block.MAX_REPLACED
-        and pile[-1].schema_hash == block.schema_hash
-    )
+class _Pile:
+    """Neighbours on their way into one block."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.rows = 0
+        self._size = 0
+
+    def takes(self, block: Block, rows: int) -> bool:
+        """Whether so many rows of another block still fit."""
+        return not self.blocks or (
+            self.rows + rows <= format_block.MAX_ROWS
+            and self._size + _share(block, rows) <= BLOCK_BYTES
+            and len(self.blocks) < format_block.MAX_REPLACED
+            and self.blocks[-1].schema_hash == block.schema_hash
+        )
+
+    def add(self, block: Block, rows: int) -> None:
+        self.blocks.append(block)
+        self.rows += rows
+        self._size += _share(block, rows)
+
+
+def _share(block: Block, rows: int) -> int:
+    """About what so many of a block's rows inflate to."""
+    return block.bytes * rows // max(1, block.rows)
 
 
 def _activations(block: Block, decided: tuple[int, int]) -> list[tuple[int, int]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, NotFoundError
 from singerlake.format import names
 from singerlake.format.log import MOVING, Block, Entry, SchemaEntry
+from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.maintenance import scan
 from singerlake.storage.base import Store
@@ -67,8 +69,9 @@ def rebuild_table(store: Store, table: TableName, *, include_locked: bool = Fals
     restored = adopted = 0
     if checkpoint is not None:
         missing = set(range(1, checkpoint.head + 1)) - set(present)
+        moves = moves_left(store, checkpoint)
         with appending(store, table, read_back=False) as append:
-            restored = _restore(append, checkpoint, missing)
+            restored = _restore(append, checkpoint, moves, missing)
     elif not present or present[0] != 1:
         with appending(store, table, read_back=False) as append:
             adopted = _adopt(store, table, append, present, include_locked=include_locked)
@@ -79,27 +82,61 @@ def rebuild_table(store: Store, table: TableName, *, include_locked: bool = Fals
     return Rebuilt(table, snapshot.head, restored, adopted)
 
 
-def _restore(append: Callable[[Entry], bool], checkpoint: Snapshot, missing: set[int]) -> int:
-    for entry in entries_of(checkpoint):
+def _restore(
+    append: Callable[[Entry], bool], checkpoint: Snapshot, moves: list[Entry], missing: set[int]
+) -> int:
+    for entry in entries_of(checkpoint, moves):
         if entry.number in missing:
             _create(append, checkpoint.table, entry)
     return len(missing)
 
 
-def entries_of(checkpoint: Snapshot) -> list[Entry]:
-    """The log entries that a checkpoint was folded from, as far as it holds them."""
+def moves_left(store: Store, checkpoint: Snapshot) -> list[Entry]:
+    """The entries by which vacuums moved blocks before a checkpoint, those that can be read."""
+    found = []
+    for summary in checkpoint.transactions:
+        if summary.operation in MOVING:
+            with suppress(DamagedError):
+                entry = log.read_entry(store, checkpoint.table, summary.number)
+                found += [entry] if entry is not None else []
+    return found
+
+
+def entries_of(checkpoint: Snapshot, moves: Sequence[Entry] = ()) -> list[Entry]:
+    """The log entries that a checkpoint was folded from, as far as it holds them.
+
+    Args:
+        checkpoint: What is left of the log.
+        moves: Entries of vacuums that are not lost, in order. The others must go with them: a
+            block that one of them moves has to be there before, also where it is no more.
+    """
+    by_number = {block.number: block for block in checkpoint.blocks}
+    needed: dict[int, list[tuple[int, Block]]] = {}
+    for entry in moves:
+        for block in entry.moved:
+            needed.setdefault(block.number, []).append((entry.number, block))
+
+    numbers = sorted({*by_number, *needed})
+
+    def block_at(number: int, transaction: int) -> Block | None:
+        later = (block for by, block in needed.get(number, []) if by > transaction)
+        return by_number.get(number) or next(later, None)
+
+    def blocks_at(summary: TransactionSummary, after: int) -> list[Block]:
+        some = numbers[bisect_right(numbers, after) : bisect_right(numbers, summary.last_block)]
+        return [block for n in some if (block := block_at(n, summary.number)) is not None]
+
     found: list[Entry] = []
     seen: set[str] = set()
     frozen = iter(checkpoint.frozen)
-    start = last = 0
+    last = 0
     for summary in checkpoint.transactions:
-        end = bisect_right(checkpoint.blocks, summary.last_block, key=lambda b: b.number)
-        blocks = checkpoint.blocks[start:end]
+        blocks = blocks_at(summary, last)
         whole = len(blocks) == summary.last_block - last
-        start, last = end, summary.last_block
+        last = summary.last_block
         # What a vacuum moved is where the checkpoint has it, whichever entries are lost.
-        moves = summary.operation in MOVING
-        moved = checkpoint.blocks[:end] if moves else []
+        moving = summary.operation in MOVING
+        moved = blocks_at(summary, 0) if moving else []
         used = [b.schema_hash for b in blocks] + [summary.schema_hash]
         new: dict[str, SchemaEntry] = {
             h: checkpoint.schema_of(h) for h in dict.fromkeys(used) if h and h not in seen
@@ -121,8 +158,8 @@ def entries_of(checkpoint: Snapshot) -> list[Entry]:
                 version=next(frozen, None) if summary.operation == "freeze" else None,
                 last_block=0 if whole else summary.last_block,
                 moved=moved,
-                removed=_gaps(moved, summary.last_block) if moves else [],
-                floor=checkpoint.floor if moves else 0,
+                removed=_gaps(moved, summary.last_block) if moving else [],
+                floor=checkpoint.floor if moving else 0,
             )
         )
     return found

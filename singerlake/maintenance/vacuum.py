@@ -252,9 +252,7 @@ def announce(
         def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
             used = {block.file for block in present.blocks}
             announced[:] = [
-                path
-                for item in going
-                if (path := item.key[len(table.folder) :]) not in used
+                path for item in going if (path := item.key[len(table.folder) :]) not in used
             ]
             return Entry(
                 format=FORMAT,

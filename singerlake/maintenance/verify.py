@@ -8,6 +8,7 @@ wants to know all of it. What Spark must find out (all blocks, the versions' con
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,7 +19,7 @@ from singerlake.format.log import Block, Entry
 from singerlake.format.metadata import IndexMarker, Manifest
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
-from singerlake.maintenance.rebuild import entries_of
+from singerlake.maintenance.rebuild import entries_of, moves_left
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.transactions import files, log
 from singerlake.transactions.snapshot import Snapshot, from_manifest
@@ -152,7 +153,12 @@ def _read_entries(
 ) -> list[Entry]:
     """The entries from 1 on, without a gap; those behind a gap are only looked at."""
     numbers = [names.transaction_number(item.key) or 0 for item in store.list(table.log)]
-    stand_ins = entries_of(manifest) if manifest is not None else []
+    stand_ins: list[Entry] = []
+    if manifest is not None:
+        moves: list[Entry] = []
+        with suppress(SingerlakeError):  # it is told of below
+            moves = moves_left(store, manifest)
+        stand_ins = entries_of(manifest, moves)
     entries: list[Entry] = []
     lost: list[tuple[int, int]] = []
     before = 0

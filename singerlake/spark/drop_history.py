@@ -80,9 +80,9 @@ def drop_history(
             counts[number] = counts.get(number, 0) + row["count"]
         rewrites: list[Rewrite] = []
         gone: list[Block] = []
-        for interval in plan.intervals:
-            decided = _decided(snapshot.at(interval.end))
-            some, none = history.plan_rewrites(interval, counts, decided)
+        survivals = _survivals(snapshot, plan.intervals)
+        for interval, survival in zip(plan.intervals, survivals, strict=True):
+            some, none = history.plan_rewrites(interval, counts, _decided(survival))
             rewrites += some
             gone += none
         written = _write(spark, table, snapshot, kept, rewrites)
@@ -103,10 +103,16 @@ def withdraw(table: Table, files: list[str]) -> None:
         table.store.delete(table.name.data(path))
 
 
-def _decided(snapshot: Snapshot) -> tuple[int, int]:
+def _decided(survival: Survival) -> tuple[int, int]:
     """The position before which everything is gone in a state, and in all later ones."""
-    different = fold.survival(snapshot.blocks).different
+    different = survival.different
     return (different.block, different.rows) if different is not None else (0, 0)
+
+
+def _survivals(snapshot: Snapshot, intervals: list[history.Interval]) -> list[Survival]:
+    """What the activations leave at the end of each interval."""
+    ends = [snapshot.summary(interval.end).last_block for interval in intervals]
+    return fold.survivals(snapshot.blocks, ends)
 
 
 def _kept(spark: SparkSession, table: Table, snapshot: Snapshot, plan: HistoryPlan) -> DataFrame:
@@ -164,8 +170,7 @@ def _newest(
 
     Blocks before the first one are not looked at.
     """
-    states = [snapshot.at(interval.end) for interval in intervals]
-    survivals = [fold.survival(state.blocks) for state in states]
+    survivals = _survivals(snapshot, intervals)
     blocks = [
         block
         for interval, survival in zip(intervals, survivals, strict=True)
@@ -176,7 +181,7 @@ def _newest(
     tasks = fold.tasks(blocks, 2 * cores(spark), frames.TASK_BYTES)
     reader = IntervalReader(
         frames.block_reader(table, snapshot, tasks, key, frozenset(name for name, _ in key)),
-        ends=[state.last_block for state in states],
+        ends=[snapshot.summary(interval.end).last_block for interval in intervals],
         survivals=survivals,
         keyed=bool(key),
     )

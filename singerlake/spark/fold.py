@@ -73,6 +73,30 @@ def survival(blocks: list[Block]) -> Survival:
     return Survival(last)
 
 
+def survivals(blocks: list[Block], ends: list[int]) -> list[Survival]:
+    """What :func:`survival` says of the blocks up to each of some numbers, in one pass.
+
+    Args:
+        blocks: In order of number.
+        ends: Numbers of last blocks, rising.
+    """
+    found: list[Survival] = []
+    last: Activation | None = None
+    different: Activation | None = None
+    wanted = iter([*ends, None])
+    end = next(wanted)
+    for block in blocks:
+        while end is not None and block.number > end:
+            found.append(Survival(last, different))
+            end = next(wanted)
+        for rows, version in block.activations:
+            if last is not None and version != last.version:
+                different = last
+            last = Activation(block.number, rows, version)
+    found += [Survival(last, different)] * (len(ends) - len(found))
+    return found
+
+
 def needed(blocks: list[Block], rule: Survival) -> list[Block]:
     """The blocks that can hold a row of the state."""
     return [b for b in blocks if b.number >= rule.first_block and b.rows]

@@ -14,15 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+from pyspark.sql import SparkSession
+
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
+from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
+from singerlake.maintenance.vacuum import DELETE
 from singerlake.maintenance.verify import Problem, check_files, check_indexes, check_log
 from singerlake.maintenance.verify_block import check_block
+from singerlake.spark.vacuum import vacuum_table
 from singerlake.storage.base import Store
 from singerlake.storage.local import LocalStore
 from tests.faults import plain
 from tests.faults.faulty_store import ALL, READS, Done, FaultyStore, Kind
-from tests.faults.operations import Operation, read_states, snapshot_of
+from tests.faults.operations import Operation, read_states, snapshot_of, vacuum_options
 from tests.faults.plain import Dump
 
 # Spark's children start a JVM each, and a kill before a read leaves what a kill after the
@@ -144,9 +149,22 @@ class Bench:
             with mock.patch("singerlake.transactions.lock.POLL_SECONDS", 0.02):
                 self.operation.run(store, self._acknowledged, again=True)
             self._check(done=True)
+            if isinstance(self._place, Folder):
+                self._sweep(store)
         except BaseException as error:
             error.add_note(f"in {self.operation.name}, {case}")
             raise
+
+    def _sweep(self, store: Store) -> None:
+        """Vacuum away what is left; nothing that nobody needs may stay."""
+        lake = Lake(store)
+        options = vacuum_options((DELETE,), again=True)
+        for name in lake.tables():
+            vacuum_table(_no_spark, lake.table(name), options)
+        remove_leftovers(store, plan_leftovers(store, options))
+        left = plain.leftovers(self._place.dump())
+        assert left == [], f"no vacuum takes {left}"
+        self._check(done=True)
 
     def _fresh(self) -> Store:
         self._acknowledged.unlink(missing_ok=True)
@@ -206,6 +224,10 @@ def problems(lake: Lake, name: str) -> list[Problem]:
     indexes, _ = check_indexes(lake.store, found.snapshot)
     blocks = [p for b in readable for p in check_block(lake.store, table.name, b)]
     return [*found.problems, *missing, *indexes, *blocks]
+
+
+def _no_spark() -> SparkSession:
+    raise AssertionError("deleting needs no Spark")
 
 
 def _in_a_process(operation: Operation, root: Path, acknowledged: Path, case: Case) -> int:

@@ -29,17 +29,25 @@ def table(counts: Counts) -> str:
     return "\n".join(lines)
 
 
-def names(text: str) -> tuple[list[str], list[str]]:
-    """The rows and columns of the table in a document, the totals left out."""
+def read(text: str) -> tuple[list[str], list[str], Counts]:
+    """The rows, the columns and the counts of the table in a document, the totals left out."""
     found = _TABLE.search(text)
     assert found, "docs/safety.md has lost its markers"
     lines = [line for line in found[0].splitlines() if line.startswith("|")]
-    rows = [line.split("|")[1].strip() for line in lines[2:-1]]
-    return rows, [cell.strip() for cell in lines[0].split("|")[2:-1]]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    columns = cells[0][1:] if cells else []
+    counts = {
+        (row[0], column): int(count)
+        for row in cells[2:-1]
+        for column, count in zip(columns, row[1:], strict=True)
+        if count.isdecimal()
+    }
+    return [row[0] for row in cells[2:-1]], columns, counts
 
 
 def write(counts: Counts) -> None:
-    """Put the table into docs/safety.md."""
+    """Put what was run into the table in docs/safety.md; other cells stay."""
     text = SAFETY.read_text(encoding="utf-8")
+    counts = {**read(text)[2], **counts}
     new = _TABLE.sub(lambda match: f"{match[1]}\n{table(counts)}\n\n{match[2]}", text)
     SAFETY.write_text(new, encoding="utf-8")

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from singerlake.format import times
@@ -191,14 +192,12 @@ def drop(table: Table, snapshot: Snapshot, plan: history.HistoryPlan) -> set[tup
         ]
         rows = sorted([*rows, *((n, 0, -1) for n in range(len(rewrites)))])
         columns = list(zip(*rows, strict=True))
+        types = (pa.int32(), pa.int64(), pa.int32())
         batch = pa.RecordBatch.from_arrays(
-            [pa.array(columns[0], pa.int32()), pa.array(columns[1], pa.int64())]
-            + [pa.array(columns[2], pa.int32())],
+            [pa.array(c, t) for c, t in zip(columns, types, strict=True)],
             names=["task", "block", "row"],
         )
         writer = Rewriter(table.store, table.name, [[r] for r in rewrites], 1 << 20)
-        import msgspec
-
         described = {
             number: msgspec.json.decode(data, type=Block)
             for out in writer(iter([batch]))

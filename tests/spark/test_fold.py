@@ -54,3 +54,11 @@ def test_tasks_share_all_blocks_in_order(sizes: list[int], least: int, most: int
     assert all(tasks)
     if sizes and sum(sizes) >= 2 * least * max(sizes) and max(sizes) > 1 << 20:
         assert len(tasks) >= least
+
+
+@settings(max_examples=200, deadline=None)
+@given(MESSAGES, st.integers(1, 7))
+def test_many_survivals_in_one_pass(messages: list[Message], size: int) -> None:
+    blocks = blocks_of(messages, size)
+    ends = list(range(len(blocks) + 3))
+    assert fold.survivals(blocks, ends) == [fold.survival(blocks[:end]) for end in ends]
