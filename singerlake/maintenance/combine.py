@@ -64,7 +64,9 @@ def plan_combine(
     for path, blocks in files.items():
         folder = path.partition("/")[0]
         used = sum(block.length for block in blocks)
-        if used >= target_bytes and not _mostly_dead(path, used, sizes):
+        if used > target_bytes:
+            # Alone, and its neighbours are put together past it: so it is in the next plan too.
+            groups += _closed([blocks], sizes)
             continue
         if folder in gathering and together[folder] + used > target_bytes:
             groups += _closed(gathering.pop(folder), sizes)

@@ -59,7 +59,7 @@ TORN = Kind("torn write", frozenset({"write", "put_if_absent", "replace"}))
 TAKEN = Kind("412 after success", CREATES)
 OUTAGE = Kind("error, and all later ones too (outage)", ALL)
 LOST_THEN_OUTAGE = Kind("lost reply, then outage", WRITES)
-INTERRUPT = Kind("interrupt (Ctrl-C) after the effect", WRITES | STAGING, interrupts=True)
+INTERRUPT = Kind("interrupt (Ctrl-C) after the effect", WRITES | {"write"}, interrupts=True)
 KILL_BEFORE = Kind("SIGKILL before", ALL, kills=True)
 KILL_AFTER = Kind("SIGKILL after", ALL, kills=True)
 
@@ -234,5 +234,7 @@ class _FaultyStaged(Staged):
             self._store.do("publish", key, lambda: self._inner.publish(key))
 
     def discard(self) -> None:
-        with suppress(StoreError):  # it never raises; in an outage it just does nothing
+        try:
             self._store.do("discard", "", self._inner.discard)
+        except StoreError:  # an outage is not of this process's own temporary files
+            self._inner.discard()
