@@ -36,7 +36,7 @@ demo: .venv/installed
 	@touch $@
 
 test: .venv/installed-dev .venv-meltano/installed
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
 
 wheel: .venv/installed-dev
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
