@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO ?= singerlake-demo
 
-.PHONY: help demo test wheel wheel-check lint format bench clean
+.PHONY: help demo test wheel wheel-check lint format bench faults soak clean
 
 help:
 	@echo "make demo    install, and run the whole road once in $(DEMO)/"
@@ -12,6 +12,8 @@ help:
 	@echo "make wheel   build dist/singerlake-….whl; make wheel-check tries it on every Python there is"
 	@echo "make lint    ruff, mypy --strict, import contracts"
 	@echo "make format  let ruff lay the code out"
+	@echo "make faults  every fault at every operation on the store; the counts go into docs/safety.md"
+	@echo "make soak    writers, readers, freezers and vacuums, killed at random (SECONDS=120, ARGS=--on s3)"
 	@echo "make bench   measure against peers on this machine (see bench/README.md)"
 
 .venv/bin/python:
@@ -54,6 +56,13 @@ lint: .venv/installed-dev
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+faults: .venv/installed-dev
+	SINGERLAKE_FAULTS=all $(BIN)/python -m pytest tests/faults $(ARGS)
+
+SECONDS ?= 120
+soak: .venv/installed-dev
+	$(BIN)/python -m tests.soak --seconds $(SECONDS) $(ARGS)
 
 bench: .venv/installed-dev
 	$(BIN)/python bench/run.py $(ARGS)

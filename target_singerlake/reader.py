@@ -13,9 +13,15 @@ from typing import IO, Any
 
 from singer_sdk.io_base import GenericSingerReader
 
+from target_singerlake.errors import InvalidLineError
+
 CHUNK = 256 * 1024
 """Bytes taken at once. What larger ones decode to falls out of the processor's caches, which
 cost up to a third of the speed; smaller ones cost more calls."""
+
+LINE_BYTES = 512 * 1024 * 1024
+"""A line must be held whole. One that is longer is no message, and would fill the memory; a
+block of it would be larger than readers take."""
 
 PIPE = 1024 * 1024
 """Bytes a pipe is asked to hold, so that the tap can work ahead."""
@@ -48,15 +54,26 @@ class ChunkReader(GenericSingerReader[str]):
 
         Args:
             file_input: Text or binary; None for standard input.
+
+        Raises:
+            InvalidLineError: A line is longer than ``LINE_BYTES``.
         """
         tail: list[bytes] = []
+        waiting = 0
         for data in self._pieces(file_input or sys.stdin):
             end = data.rfind(b"\n") + 1
             if not end:
                 tail.append(data)
+                waiting += len(data)
+                if waiting > LINE_BYTES:
+                    raise InvalidLineError(
+                        f"a line is longer than {LINE_BYTES >> 20} MiB, which no message may be: "
+                        f"{tail[0][:80].decode('utf-8', 'replace')}…"
+                    )
                 continue
             chunk = b"".join((*tail, data[:end]))
             tail = [data[end:]] if end < len(data) else []
+            waiting = sum(map(len, tail))
             del data  # a line may be large: no copy of it is kept while it is worked on
             yield chunk
             del chunk

@@ -1,4 +1,4 @@
-"""Writers, freezers, readers and vacuums on one lake, killed at random: nothing acknowledged is lost.
+"""Writers, freezers, readers, vacuums on one lake, killed at random: nothing acknowledged is lost.
 
 ``python -m tests.soak --seconds 120`` on the local disk and on S3 (a server of its own).
 """
@@ -140,8 +140,7 @@ class Soak:
             feeder = threading.Thread(target=self._feed, args=(process, number))
             feeder.start()
             said: list[bytes] = []
-            assert process.stderr is not None
-            listener = threading.Thread(target=lambda p=process: said.append(p.stderr.read()))  # type: ignore[misc]
+            listener = threading.Thread(target=_listen, args=(process, said))
             listener.start()
             assert process.stdout is not None
             for line in process.stdout:
@@ -198,14 +197,16 @@ class Soak:
 
     def _vacuum(self) -> None:
         while not self._over:
-            self._command("vacuums", "vacuum", f"{TAP}.{SHARED}")
+            # As careless as it gets: nothing is retained, whoever may be at work.
+            careless = ["--retain", "0s", "--no-retention-guard", "--wait", "20s"]
+            self._command("vacuums", "vacuum", *careless, f"{TAP}.{SHARED}")
 
     def _command(self, role: str, *command: str) -> None:
         if not any(self.acknowledged):
             time.sleep(0.1)  # there is nothing yet
             return
         process = self._start("singerlake_cli.main", *command)
-        timer = self._doom(process, 30)
+        timer = self._doom(process, 60)
         _, said = process.communicate()
         timer.cancel()
         self._ended(role, process, said)
@@ -215,6 +216,11 @@ class Soak:
         process = self._start("singerlake_cli.main", "verify", "--all")
         out, said = process.communicate()
         return "" if process.returncode == 0 else (out + said).decode(errors="replace")
+
+
+def _listen(process: subprocess.Popen[bytes], said: list[bytes]) -> None:
+    assert process.stderr is not None
+    said.append(process.stderr.read())
 
 
 def _rows(messages: list[dict[str, Any]]) -> dict[str, set[tuple[int, int]]]:

@@ -74,6 +74,8 @@ def query(
     own = spark.newSession()
     # The session's catalog knows no file formats to read from a path, whatever the name.
     own.conf.set("spark.sql.runSQLOnFiles", "false")
+    # Else ${env:AWS_SECRET_ACCESS_KEY} in a query is what the environment says.
+    own.conf.set("spark.sql.variable.substitute", "false")
     own.conf.set("spark.sql.caseSensitive", "true")
     text = sql_text.quote_versions(sql)
     asked = sql_plan.relations(own, text)

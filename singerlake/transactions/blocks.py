@@ -19,8 +19,15 @@ def read_block(store: Store, table: TableName, block: Block) -> bytes:
     where = f"block {block.number} of {table} ({key} at byte {block.offset})"
     try:
         data = store.get_range(key, block.offset, block.length)
+        if len(data) != block.length:
+            raise DamagedError(f"{where} is cut: the file ends early")
+        return format_block.decode(data, block.bytes, where)
     except KeyMissingError as error:
-        raise DamagedError(f"{where} is gone: the file is not there") from error
-    if len(data) != block.length:
-        raise DamagedError(f"{where} is cut: the file ends early")
-    return format_block.decode(data, block.bytes, where)
+        said = f"{where} is gone: the file is not there"
+        raise DamagedError(f"{said}; {_next_step(table)}") from error
+    except DamagedError as error:
+        raise DamagedError(f"{error}; {_next_step(table)}") from error
+
+
+def _next_step(table: TableName) -> str:
+    return f"see what else is wrong with: singerlake verify {table}"

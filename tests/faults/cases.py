@@ -122,12 +122,14 @@ class Bench:
         self.operation = operation
         self._place = place
         self._acknowledged = folder / "acknowledged"
-        self.trace: list[Done] = []
         place.prepare(operation)
-        self._fresh()
-        with place.watched(self.trace) as store:
-            operation.run(store, self._acknowledged)
-        self._check(done=True)
+        # Twice, for a process asks some things once only, and the cases come after that.
+        for _ in range(2):
+            self.trace: list[Done] = []
+            self._fresh()
+            with place.watched(self.trace) as store:
+                operation.run(store, self._acknowledged)
+            self._check(done=True)
 
     def cases(self, kind: Kind) -> list[Case]:
         """Every operation on the store that can go wrong so."""
@@ -162,7 +164,8 @@ class Bench:
         for name in lake.tables():
             vacuum_table(_no_spark, lake.table(name), options)
         remove_leftovers(store, plan_leftovers(store, options))
-        left = plain.leftovers(self._place.dump())
+        # This process lives, and so do the leases of what it has read.
+        left = [key for key in plain.leftovers(self._place.dump()) if "/leases/" not in key]
         assert left == [], f"no vacuum takes {left}"
         self._check(done=True)
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 from singerlake.errors import NotFoundError, UsageError
@@ -99,7 +99,7 @@ class Target(Operation):
             state(2),
         ],
     )
-    keys = {"keyed": ["id"], "plain": []}
+    keys: ClassVar[dict[str, list[str]]] = {"keyed": ["id"], "plain": []}
 
     def prepare(self, lake: Lake) -> None:
         commit_rows(lake, f"{TAP}.keyed", ID, ["id"], [{"id": 1}, {"id": 9}])
@@ -117,7 +117,9 @@ class Target(Operation):
             out,
             mock.patch("singerlake.lake.open_store", lambda *_: store),
             # The setting takes whole seconds.
-            mock.patch("target_singerlake.settings.WriteOptions", lambda **_: _options(again=again)),
+            mock.patch(
+                "target_singerlake.settings.WriteOptions", lambda **_: _options(again=again)
+            ),
             # One table after the other, so that the k-th operation is always the same.
             mock.patch("target_singerlake.run.COMMITTING", 1),
             redirect_stdout(out),
@@ -160,7 +162,7 @@ class Freeze(Operation):
     name = "freeze"
     spark = True
     table = f"{TAP}.t"
-    rows = [{"id": 1, "name": "x"}, {"id": 3}]
+    rows: ClassVar[list[Row]] = [{"id": 1, "name": "x"}, {"id": 3}]
 
     def prepare(self, lake: Lake) -> None:
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1}, {"id": 2}])
@@ -190,7 +192,7 @@ class Revert(Operation):
     name = "revert"
     spark = True
     table = f"{TAP}.t"
-    keys = ["id"]
+    keys: ClassVar[list[str]] = ["id"]
 
     def prepare(self, lake: Lake) -> None:
         commit_rows(lake, self.table, ID, self.keys, [{"id": 1}, {"id": 2}])
@@ -216,7 +218,7 @@ class RevertKeyless(Revert):
     """The same of a table without a key, which is written whole behind an ACTIVATE_VERSION."""
 
     name = "revert, no key"
-    keys = []
+    keys: ClassVar[list[str]] = []
 
 
 class CreateTable(Operation):
@@ -279,8 +281,8 @@ class Vacuum(Operation):
     name = "vacuum"
     spark = True
     table = f"{TAP}.t"
-    head = [{"id": 1, "name": "c"}, {"id": 2, "name": "d"}, {"id": 4}]
-    frozen = [{"id": 1, "name": "b"}, {"id": 2}, {"id": 3}]
+    head: ClassVar[list[Row]] = [{"id": 1, "name": "c"}, {"id": 2, "name": "d"}, {"id": 4}]
+    frozen: ClassVar[list[Row]] = [{"id": 1, "name": "b"}, {"id": 2}, {"id": 3}]
 
     def prepare(self, lake: Lake) -> None:
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1}, {"id": 2}, {"id": 3}])

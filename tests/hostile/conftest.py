@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+
+class Chunks:
+    """What two runs must share to be compared byte for byte."""
+
+    NOW = dt.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=dt.timezone.utc)
+
 
 _EVENTS = frozenset({"open", "os.remove", "os.rename", "os.link", "os.mkdir", "os.symlink"})
 _seen: list[str] | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,17 @@ import pytest
 
 from singerlake.errors import ConflictError, UsageError
 from singerlake.format.log import Entry
-from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import garbage, vacuum
 from singerlake.maintenance.combine import commit_combine, write_group
-from singerlake.maintenance.garbage import Garbage, Item
+from singerlake.maintenance.garbage import Item
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions, plan_vacuum
 from singerlake.storage.local import LocalStore
 from singerlake.transactions.commit import commit
 from singerlake.transactions.derived import write_checkpoint
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import StagedTable
 from tests.build import commit_rows
 from tests.maintenance.plain_table import cutoff_at, freeze
 from tests.transactions.broken import HASH, PROPERTIES, TABLE, staged_rows
@@ -46,17 +48,13 @@ def combine(table: Table) -> Snapshot:
 
 def run(table: Table, options: VacuumOptions = NOTHING, **changes: Any) -> list[str]:
     """The deletion alone, as the job does it; names of what went."""
-    import msgspec
-
-    parts = {**{n: getattr(options, n) for n in options.__dataclass_fields__}, **changes}
-    options = VacuumOptions(**{**parts, "parts": (DELETE,)})
+    options = replace(options, parts=(DELETE,), **changes)
     plan = plan_vacuum(table.store, table.snapshot(), options)
     after, found = vacuum.announce(table.store, plan, options, "vacuum-1")
     deleted, kept = vacuum.delete_garbage(table.store, after, found, options, check=lambda: None)
     vacuum.finish(
         table.store, after, deleted, found.vanished, writer_id="vacuum-1", metrics={"n": len(kept)}
     )
-    assert msgspec.to_builtins  # the plan itself stays plain data
     return sorted(item.key.removeprefix(table.name.folder) for item in deleted)
 
 
@@ -144,8 +142,9 @@ def test_lite_deletes_what_the_log_says_and_looks_for_nothing(lake: Lake) -> Non
     assert left.exists()
     assert marker.exists()
     assert table.snapshot().dropped == {}
-    assert run(table) == [*sorted(["../../../index/x"] * 0), f"{HASH}/{left.name}"] or True
+    assert run(table) == [f"{HASH}/{left.name}"]
     assert not left.exists()
+    assert marker.exists(), "the newest index"
 
 
 def index(lake: Lake, number: int, commit_id: str = "", age: float = 1e8) -> list[Path]:
@@ -257,7 +256,6 @@ def test_a_dropped_file_s_name_that_a_new_writer_took_is_not_deleted(
     first, second = sorted(b.file for b in table.snapshot().blocks)
     combine(table)
     lake.store.delete(NAME.data(first))
-    writer = table.writer()
 
     def again() -> None:
         assert write(lake, 3) is not None
@@ -282,7 +280,24 @@ def test_a_dropped_file_s_name_that_a_new_writer_took_is_not_deleted(
     assert not lake.store.exists(NAME.data(second))
     # Once the vacuum is done the name is free.
     assert write(lake, 4).blocks[-1].number == 4
-    assert writer is not None
+
+
+def adding(staged: StagedTable) -> Callable[[Snapshot, int, str, str], Entry]:
+    """A commit of what was published, past all that a writer looks at before."""
+
+    def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+        return Entry(
+            format=1,
+            number=number,
+            commit=commit_id,
+            operation="sync",
+            stream=NAME.stream,
+            time=time,
+            schema_hash=HASH,
+            blocks=staged.numbered(present.last_block),
+        )
+
+    return build
 
 
 def test_a_writer_held_up_since_before_cannot_commit_what_goes(lake: Lake) -> None:
@@ -298,23 +313,10 @@ def test_a_writer_held_up_since_before_cannot_commit_what_goes(lake: Lake) -> No
     staged.publish()
     (block,) = staged.numbered(stale.last_block)
     assert block.file == first, "it took the name"
-
-    def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-        return Entry(
-            format=1,
-            number=number,
-            commit=commit_id,
-            operation="sync",
-            stream=NAME.stream,
-            time=time,
-            schema_hash=HASH,
-            blocks=staged.numbered(present.last_block),
-        )
-
-    assert run(table, full=False) or True
+    run(table, full=False)
     write_checkpoint(lake.store, table.snapshot())
     with pytest.raises(ConflictError, match="nothing was committed; run it again"):
-        commit(lake.store, stale, build)
+        commit(lake.store, stale, adding(staged))
     assert first not in {b.file for b in table.snapshot().blocks}
 
 
@@ -330,6 +332,12 @@ def test_what_is_about_to_go_is_known_from_the_manifest_too(lake: Lake) -> None:
     assert after.doomed == {lost.file: after.head}
     write_checkpoint(lake.store, after)
     left.withdraw()  # its writer found out, and is run again
+    unaware = staged_rows(lake.store, 8)
+    unaware.publish()
+    assert unaware.numbered(1)[0].file == lost.file
+    with pytest.raises(ConflictError, match="nothing was committed; run it again"):
+        commit(lake.store, table.snapshot(), adding(unaware))
+    unaware.withdraw()
     head = write(lake, 7)
     assert lost.file not in {b.file for b in head.blocks}
     vacuum.delete_garbage(lake.store, after, found, NOTHING, check=lambda: None)
@@ -353,7 +361,6 @@ def test_a_lost_lock_ends_the_deletion(lake: Lake) -> None:
     with pytest.raises(ConflictError, match="lock was lost"):
         vacuum.delete_garbage(lake.store, after, found, NOTHING, check=lost)
     assert all(lake.store.exists(item.key) for item in found.files)
-    assert Garbage().everything == []
 
 
 def test_a_table_without_its_log_is_refused(lake: Lake) -> None:
@@ -362,4 +369,3 @@ def test_a_table_without_its_log_is_refused(lake: Lake) -> None:
     lake.store.delete(NAME.manifest)
     with pytest.raises(UsageError, match="singerlake rebuild"):
         plan_vacuum(lake.store, lake.table(NAME).snapshot(), NOTHING)
-    assert TableName("tap-x", "a") == NAME

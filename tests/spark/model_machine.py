@@ -437,7 +437,8 @@ class World:
             assert done.unchanged == len(model.state(to))
             return
         assert done.transaction == model.head + 1
-        assert (done.put_back, done.deleted, done.unchanged) == wanted[1:]
+        if not (model.floor and self.rekeyed):  # by another key, some rows may be gone already
+            assert (done.put_back, done.deleted, done.unchanged) == wanted[1:]
         self.rekeyed |= model.schema(to).keys != model.schema(model.head).keys
         model.transactions.append(Transaction("revert", model.schema(to), wanted.events))
         assert model.texts(model.head) == model.texts(to), "the model itself is wrong"

@@ -1,0 +1,347 @@
+"""`singerlake vacuum`: what is taken, refused, printed, and how it exits, also when killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.vacuum import PARTS, VacuumOptions, plan_vacuum, vacuum_lock
+from singerlake.spark.vacuum import vacuum_table
+from singerlake.storage.local import LocalStore
+from singerlake_cli.commands import vacuum as command
+from singerlake_cli.main import cli
+from tests.build import commit_rows
+from tests.maintenance.plain_table import events, freeze, keys_at, state
+from tests.maintenance.test_combine import combine, contents
+
+ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": "integer"}}
+NAME = TableName("tap", "s")
+NOW = ("--retain", "0", "--no-retention-guard")
+
+
+def run(lake: Lake, *args: str) -> Result:
+    return CliRunner().invoke(cli, ["--lake", lake.store.uri, *args])
+
+
+def run_json(lake: Lake, *args: str, code: int = 0) -> Any:
+    result = run(lake, "--output", "json", "vacuum", *args)
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+def fill(lake: Lake, table: str = "tap.s") -> Table:
+    for n in range(3):
+        commit_rows(lake, table, ROW, ["id"], [{"id": 1, "n": n}, {"id": n, "n": n}])
+    return lake.find(table)[0]
+
+
+def only_deletion_left(lake: Lake) -> Table:
+    """All that a vacuum would do needs no Spark."""
+    table = fill(lake)
+    combine(table, 1 << 20)
+    return table
+
+
+def present(table: Table) -> list[str]:
+    head = table.snapshot()
+    return sorted(
+        json.dumps(row.record) for row in state(events(table, head), keys_at(head, head.head))
+    )
+
+
+def data_files(lake: Lake) -> set[str]:
+    assert isinstance(lake.store, LocalStore)
+    return {p.relative_to(lake.store.root).as_posix() for p in lake.store.root.rglob("*.gz")}
+
+
+def named(table: Table) -> set[str]:
+    return {table.name.data(block.file) for block in table.snapshot().blocks}
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(command, "start_spark", refuse)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("7d", 604_800),
+        ("36h", 129_600),
+        ("90min", 5400),
+        ("90m", 5400),
+        ("1.5h", 5400),
+        ("2w", 1_209_600),
+        ("45s", 45),
+        (" 1 d ", 86_400),
+        ("0", 0),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert command.duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["7", "", "d", "-1d", "7 days", "1e3s", "7d7d", "nan"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="write it as 7d, 36h or 90min"):
+        command.duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("128MiB", 128 << 20), ("1GB", 10**9), ("4096", 4096), ("1.5 kib", 1536), ("2g", 2 * 10**9)],
+)
+def test_sizes(text: str, count: int) -> None:
+    assert command.size(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-1", "1XB", "1 MiB B", "1e6"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="write it as 128MiB"):
+        command.size(text)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("tap.s", "--retain", "23h"), "a retention of 23 h is refused"),
+        (("tap.s", "--retain", "0"), "--no-retention-guard"),
+        (("tap.s", "--retain", "7"), "no duration"),
+        (("tap.s", "--target-file-bytes", "big"), "no size"),
+        (("tap.s", "--target-file-bytes", "0"), "cannot be negative"),
+        ((), "name the tables to vacuum, or say --all"),
+        (("tap.s", "--all"), "name the tables to vacuum, or say --all"),
+        (("tap.s.1",), "a vacuum is of a whole table: say tap.s"),
+        (("tap.s", "--drop-history", "--only", "delete"), "--drop-history is left out"),
+    ],
+)
+@pytest.mark.usefixtures("no_spark")
+def test_what_is_refused_changes_nothing(lake: Lake, args: tuple[str, ...], words: str) -> None:
+    freeze(fill(lake), 1)
+    before = contents(lake)
+    result = run(lake, "vacuum", *args)
+    assert result.exit_code == 2, result.output
+    assert words in " ".join(result.output.split())
+    assert contents(lake) == before
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_nothing_to_do_starts_no_jvm_and_loads_no_spark(lake: Lake) -> None:
+    commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1}])
+    before = contents(lake)
+    result = run(lake, "vacuum", "--all")
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines() == [
+        "tap.s: nothing to do",
+        "1 tables vacuumed, 0 with work to do, 0 B freed",
+    ]
+    (one, _) = run_json(lake, "tap.s")
+    assert (one["table"], one["transaction"], one["files_deleted"]) == ("tap.s", 0, 0)
+    assert contents(lake) == before
+    code = (
+        "import sys; from singerlake_cli.main import cli\n"
+        f"cli(['--lake', {lake.store.uri!r}, 'vacuum', '--all'], standalone_mode=False)\n"
+        "assert 'pyspark' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_deletion_alone_needs_no_spark(lake: Lake) -> None:
+    table = only_deletion_left(lake)
+    rows = present(table)
+    (one, staging) = run_json(lake, "tap.s", *NOW)
+    assert (one["files_deleted"], one["transaction"]) == (3, 6)
+    assert staging == {"staging": [], "kept": []}
+    assert data_files(lake) == named(table)
+    assert present(table) == rows
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_the_dry_run_says_what_the_run_does_and_changes_nothing(lake: Lake) -> None:
+    table = fill(lake)
+    combine(table, 1 << 20)
+    old = data_files(lake) - named(table)
+    commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 8, "n": 1}])
+    freeze(table, 2)
+    before = contents(lake)
+    (plan, _) = run_json(lake, "tap.s", *NOW, "--dry-run")
+    text = run(lake, "vacuum", "tap.s", *NOW, "--dry-run", "--drop-history").output
+    assert contents(lake) == before
+    assert {item["key"] for item in plan["delete"]} == old
+    assert plan["combine"][0]["files"] == 2
+    assert "combine: 2 files into 1" in text
+    assert "transaction 2 stays readable: version 1" in text
+    for key in old:
+        assert f"{key} (" in text
+    (done, _) = run_json(lake, "tap.s", *NOW)
+    (group,) = plan["combine"]
+    assert (done["files_in"], done["bytes_copied"]) == (group["files"], group["bytes"])
+    # And the files that it combined itself, for nothing is retained.
+    assert done["files_deleted"] == len(old) + group["files"]
+    assert data_files(lake) == named(table)
+    (after, _) = run_json(lake, "tap.s", *NOW, "--dry-run")
+    assert (after["combine"], after["delete"], after["drop_history"]) == ([], [], None)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_what_is_young_is_kept_and_told_of(lake: Lake) -> None:
+    table = only_deletion_left(lake)
+    before = contents(lake)
+    (plan, _) = run_json(lake, "tap.s", "--dry-run")
+    assert len(plan["kept"]) == 3
+    assert all("within the retention" in item["reason"] for item in plan["kept"])
+    with table.lease() as lease:
+        (plan, _) = run_json(lake, "tap.s", "--dry-run")
+        assert [one["transaction"] for one in plan["leases"]] == [lease.snapshot.head]
+    result = run(lake, "vacuum", "tap.s")
+    assert result.exit_code == 0
+    assert "3 files" in result.output
+    assert "stay for a later run" in result.output
+    assert contents(lake) == before
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_all_goes_on_past_a_damaged_table_and_names_it(lake: Lake) -> None:
+    commit_rows(lake, "tap.a", ROW, ["id"], [{"id": 1}])
+    broken = lake.find("tap.a")[0].name
+    lake.store.replace(broken.transaction(1), b"{", None)
+    lake.store.delete(broken.manifest)
+    table = only_deletion_left(lake)
+    result = run(lake, "vacuum", "--all", *NOW)
+    assert result.exit_code == 5, result.output
+    assert "error: tap.a: " in result.output
+    assert result.output.splitlines()[-1].endswith("failed: tap.a")
+    assert data_files(lake) - named(table) == {
+        key for key in data_files(lake) if key.startswith("raw/tap/a/")
+    }
+    said = run_json_after(lake)
+    assert [one["table"] for one in said if "table" in one] == ["tap.s"]
+
+
+def run_json_after(lake: Lake) -> Any:
+    result = run(lake, "--output", "json", "vacuum", "--all", *NOW)
+    assert result.exit_code == 5
+    return json.loads(result.stdout)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_two_at_once_the_second_exits_4_and_says_so(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_deletion_left(lake)
+    options = VacuumOptions(stale_seconds=2)
+    made = command.VacuumOptions
+    monkeypatch.setattr(command, "VacuumOptions", lambda **kw: made(**kw, stale_seconds=2))
+    before = data_files(lake)
+    with vacuum_lock(lake.store, NAME, "first", options):
+        result = run(lake, "vacuum", "tap.s", *NOW)
+    assert result.exit_code == 4, result.output
+    assert "another vacuum of tap.s is at work: let it finish" in result.output
+    assert data_files(lake) == before
+    assert run(lake, "vacuum", "tap.s", *NOW).exit_code == 0
+
+
+KILLED = """
+import os, signal, sys, threading
+from singerlake.storage.local import LocalStore
+method, part, skip, after = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "after"
+work, mutex, left = getattr(LocalStore, method), threading.Lock(), [skip]
+def patched(self, key, *args):
+    with mutex:
+        strikes = part in key and left[0] == 0
+        left[0] -= part in key
+    if strikes and not after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = work(self, key, *args)
+    if strikes:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+setattr(LocalStore, method, patched)
+from singerlake_cli.main import main
+sys.argv = ["singerlake", *sys.argv[5:]]
+main()
+"""
+
+
+def killed(lake: Lake, point: tuple[str, str, int, str], *args: str) -> None:
+    """A vacuum of its own process, killed at an operation."""
+    method, part, skip, when = point
+    command_line = [sys.executable, "-c", KILLED, method, part, str(skip), when]
+    command_line += ["--lake", lake.store.uri, "vacuum", "tap.s", *NOW, *args]
+    done = subprocess.run(command_line, check=False, capture_output=True, timeout=240)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+
+def finish_by_next_run(lake: Lake, spark: SparkSession | None = None) -> None:
+    """The next night: the dead one's lock is stale by then."""
+    table = lake.table(NAME)
+
+    def start() -> SparkSession:
+        assert spark is not None, "Spark was started"
+        return spark
+
+    options = VacuumOptions(
+        retain_seconds=0, guard=False, parts=PARTS if spark else PARTS[2:], stale_seconds=0.5
+    )
+    done = vacuum_table(start, table, options)
+    assert plan_vacuum(lake.store, table.snapshot(), options).empty
+    assert data_files(lake) == named(table)
+    # Where nothing was left to do, nobody wanted the dead one's lock.
+    assert not (done.transaction and lake.store.exists(NAME.vacuum_lock))
+    assert [*lake.store.list(NAME.leases)] == []
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        ("put_if_absent", "transactions/", 0, "before"),
+        ("put_if_absent", "transactions/", 0, "after"),
+        ("delete", ".singer.gz", 0, "before"),
+        ("delete", ".singer.gz", 1, "after"),
+        ("put_if_absent", "transactions/", 1, "before"),
+        ("put_if_absent", "transactions/", 1, "after"),
+    ],
+    ids=lambda point: f"{point[3]} {point[0]} {point[1]} {point[2]}",
+)
+def test_killed_while_it_deletes(lake: Lake, point: tuple[str, str, int, str]) -> None:
+    table = only_deletion_left(lake)
+    rows, head = present(table), table.snapshot()
+    killed(lake, point)
+    assert present(table) == rows
+    assert table.snapshot().blocks == head.blocks
+    finish_by_next_run(lake)
+    assert present(table) == rows
+
+
+@pytest.mark.spark
+def test_killed_between_writing_and_the_commit(spark: SparkSession, lake: Lake) -> None:
+    """What it wrote is nobody's; the next run does the work anew and leaves nothing."""
+    table = fill(lake)
+    rows, files = present(table), data_files(lake)
+    killed(lake, ("put_if_absent", "transactions/", 1, "before"), "--drop-history")
+    assert present(table) == rows
+    assert files < data_files(lake), "its own new file is there"
+    assert named(table) == files
+    finish_by_next_run(lake, spark)
+    assert present(table) == rows
+    assert [entry.operation for entry in table.entries()][3:] == [
+        "vacuum-start",
+        "vacuum-start",
+        "drop-history",
+        "vacuum",
+    ]

@@ -1,0 +1,271 @@
+"""Vacuum beside everything else: one stops at a very operation, the other runs, both go on.
+
+The hooks sit in the store, so that the points are those of the code itself: before an entry is
+created, after the leases were listed, before a file is deleted. Executors get the plain store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singerlake.errors import ConflictError, NotFoundError
+from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.vacuum import PARTS, Vacuumed, VacuumOptions
+from singerlake.spark import index
+from singerlake.spark.freeze import freeze, state_content
+from singerlake.spark.revert import revert
+from singerlake.spark.vacuum import vacuum_table
+from singerlake.spark.verify import verify
+from singerlake.storage.base import Listed, Store
+from singerlake.transactions.lease import ReaderLease
+from tests.build import commit_rows
+from tests.maintenance.plain_table import events, keys_at, state
+from tests.transactions.broken import BrokenStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+NAME = TableName("tap", "s")
+ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": "integer"}}
+
+
+class Stopping(BrokenStore):
+    """Runs something else once, at the first operation that is asked for."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.reached = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return itemgetter(0), ((self.store,),)
+
+    def list(self, prefix: str) -> Iterator[Listed]:
+        self.before("look", prefix)
+        found = list(self.store.list(prefix))
+        self.after("list", prefix)
+        return iter(found)
+
+    def stop(self, method: str, part: str, work: Callable[[], object], *, skip: int = 0) -> None:
+        left = [skip]
+
+        def hook(done: str, key: str) -> None:
+            if done != method or part not in key or self.reached:
+                return
+            if left[0]:
+                left[0] -= 1
+                return
+            self.reached = True
+            work()
+
+        if method == "list":
+            self.after = hook
+        else:
+            self.before = hook
+
+
+class World:
+    """A table with history, a frozen version in it, and what must read the same for ever."""
+
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+        self.spark, self.lake = spark, lake
+        for n in range(3):
+            self.append(1, 2, 3, n=n)
+        self.plain = lake.table(NAME)
+        self.store = Stopping(lake.store)
+        self.stopping = Table(self.store, NAME)
+        freeze(spark, self.plain, at=1)
+        self.rows = {1: 2, 2: 2, 3: 2}
+
+    def append(self, *ids: int, n: int = 9) -> None:
+        commit_rows(self.lake, "tap.s", ROW, ["id"], [{"id": i, "n": n} for i in ids])
+
+    def vacuum(self, table: Table | None = None, *parts: str, **changes: Any) -> Vacuumed:
+        given = {
+            "retain_seconds": 0,
+            "guard": False,
+            "parts": parts or PARTS,
+            "lease_wait_seconds": 0,
+            "lock_wait_seconds": 0.5,
+        }
+        options = VacuumOptions(**{**given, **changes})
+        return vacuum_table(lambda: self.spark, table or self.plain, options)
+
+    def present(self) -> dict[int, int]:
+        head = self.plain.snapshot()
+        rows = state(events(self.plain, head), keys_at(head, head.head))
+        return {row.record["id"]: row.record["n"] for row in rows}
+
+    def check(self) -> None:
+        """Nothing acknowledged is lost, versions read the same, and a last run cleans up."""
+        assert self.store.reached, "the point was never come to"
+        assert self.present() == self.rows
+        self.vacuum(lease_wait_seconds=60, lock_wait_seconds=60, stale_seconds=0.5)
+        assert verify(self.spark, self.plain).problems == []
+        head = self.plain.snapshot()
+        root = f"{NAME.folder}"
+        present = {i.key[len(root) :] for i in self.lake.store.list(root) if ".gz" in i.key}
+        assert present == {block.file for block in head.blocks}
+        assert self.present() == self.rows
+
+
+@pytest.fixture
+def world(spark: SparkSession, lake: Lake) -> World:
+    return World(spark, lake)
+
+
+@pytest.mark.parametrize("at", ["drop", "leases", "delete"])
+def test_an_append_in_the_middle_of_a_vacuum(world: World, at: str) -> None:
+    points = {
+        "drop": ("put", "transactions/", 1),
+        "leases": ("list", "leases/", 2),
+        "delete": ("delete", ".singer.gz", 0),
+    }
+    method, part, skip = points[at]
+    world.store.stop(method, part, lambda: world.append(3, 4), skip=skip)
+    world.vacuum(world.stopping, "drop-history", "delete")
+    world.rows |= {3: 9, 4: 9}
+    world.check()
+
+
+@pytest.mark.parametrize("stale", [60.0, 0.3])
+def test_a_vacuum_while_an_append_stands_between_publishing_and_commit(
+    world: World, stale: float
+) -> None:
+    """Its files look like a dead writer's. If its lock seems dead too it must not commit."""
+    writer_table = Table(world.store, NAME)
+    world.store.stop(
+        "put", "transactions/", lambda: world.vacuum(None, "delete", stale_seconds=stale)
+    )
+    lake = Lake(world.store)
+    try:
+        commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 4, "n": 9}])
+    except ConflictError:
+        assert stale < 1
+    else:
+        assert stale > 1
+        world.rows[4] = 9
+    assert writer_table.snapshot().head == world.plain.snapshot().head
+    world.check()
+
+
+def test_freezing_what_is_about_to_be_given_up(world: World) -> None:
+    """The freeze comes first: the vacuum gives in, and leaves nothing behind."""
+    files = {b.file for b in world.plain.snapshot().blocks}
+    world.store.stop("put", "transactions/", lambda: freeze(world.spark, world.plain, at=2), skip=1)
+    with pytest.raises(ConflictError, match="version 2 of tap.s was frozen meanwhile"):
+        world.vacuum(world.stopping)
+    assert {b.file for b in world.plain.snapshot().blocks} == files
+    content = state_content(world.spark, world.plain, world.plain.snapshot_at("2"))
+    world.check()
+    assert state_content(world.spark, world.plain, world.plain.snapshot_at("2")) == content
+
+
+def test_giving_up_what_is_about_to_be_frozen(world: World) -> None:
+    """The vacuum comes first: the freeze gives in."""
+    world.store.stop("put", "transactions/", lambda: world.vacuum(lease_wait_seconds=0))
+    with pytest.raises(ConflictError, match="nothing was frozen"):
+        freeze(world.spark, world.stopping, at=2)
+    assert [v.transaction for v in world.plain.snapshot().frozen] == [1]
+    with pytest.raises(NotFoundError, match="given up"):
+        world.plain.snapshot_at("@2")
+    world.check()
+
+
+def test_freezing_the_head_beside_a_vacuum_either_way(world: World) -> None:
+    world.append(1)
+    world.rows[1] = 9
+    world.store.stop("put", "transactions/", lambda: freeze(world.spark, world.plain), skip=1)
+    world.vacuum(world.stopping)
+    assert len(world.plain.snapshot().frozen) == 2
+    world.append(2)
+    world.rows[2] = 9
+    world.store.reached = False
+    world.store.stop("put", "transactions/", world.vacuum)
+    freeze(world.spark, world.stopping)
+    assert len(world.plain.snapshot().frozen) == 3
+    world.check()
+
+
+def test_a_vacuum_while_an_index_is_built(world: World) -> None:
+    """Files without a marker look like leftovers, and who builds has a lease."""
+    world.append(1)
+    world.rows[1] = 9
+    world.store.stop("put", "_index.json", world.vacuum)
+    made = freeze(world.spark, world.stopping)
+    with world.plain.lease() as lease:
+        at = lease.snapshot.at(made.transaction).settled()
+        assert index.load(world.plain, at) is not None, "its files are still there"
+    world.check()
+
+
+def test_a_revert_beside_a_vacuum_either_way(world: World) -> None:
+    world.store.stop("put", "transactions/", lambda: revert(world.spark, world.plain, 1), skip=1)
+    world.vacuum(world.stopping)
+    world.rows = {1: 0, 2: 0, 3: 0}
+    assert world.present() == world.rows
+    world.append(3, n=4)
+    world.rows[3] = 4
+    world.store.reached = False
+    world.store.stop("put", "transactions/", world.vacuum)
+    before = world.plain.snapshot().head
+    with suppress(ConflictError):  # what it read was given up: it may say so
+        revert(world.spark, world.stopping, before - 1)
+        world.rows[3] = 0
+    world.check()
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_a_second_vacuum(world: World, dead: bool) -> None:
+    """While the first lives the second says so; one that only seemed dead gives in later."""
+
+    def second() -> None:
+        if dead:
+            world.vacuum(stale_seconds=0.3, lock_wait_seconds=60)
+            return
+        # The first is refreshed in the background, by which it is seen to live.
+        with pytest.raises(ConflictError, match="another vacuum of tap.s is at work"):
+            world.vacuum(stale_seconds=2, lock_wait_seconds=60)
+
+    world.store.stop("put", "transactions/", second, skip=1)
+    if dead:
+        with pytest.raises(ConflictError):
+            world.vacuum(world.stopping)
+    else:
+        world.vacuum(world.stopping, stale_seconds=2)
+    world.check()
+
+
+@pytest.mark.parametrize("when", ["before the drop", "after the drop", "after the listing"])
+def test_a_reader_that_opens_while_a_vacuum_runs(world: World, when: str) -> None:
+    """By what its lease showed it, it reads to the end, whatever is deleted meanwhile."""
+    open_at = {
+        "before the drop": ("put", "transactions/", 1),
+        "after the drop": ("look", "leases/", 2),
+        "after the listing": ("list", "leases/", 2),
+    }
+    stale = world.plain.snapshot()  # as a tap that discovered, and waited
+    held: list[ReaderLease] = []
+    method, part, skip = open_at[when]
+
+    def read_on() -> None:
+        held.append(ReaderLease(world.lake.store, stale).acquire())
+
+    world.store.stop(method, part, read_on, skip=skip)
+    done = world.vacuum(world.stopping, "drop-history", "delete")
+    (lease,) = held
+    for block in lease.snapshot.blocks:
+        assert world.plain.read_block(block)
+    if when == "before the drop":
+        assert any("needed by the reader" in item.reason for item in done.kept)
+        assert lease.snapshot.blocks == stale.blocks
+    else:
+        assert lease.snapshot.blocks != stale.blocks
+    lease.release()
+    world.check()

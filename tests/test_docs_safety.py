@@ -1,0 +1,36 @@
+"""docs/safety.md names tests that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "docs" / "safety.md").read_text(encoding="utf-8")
+
+
+def test_every_test_it_names_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", TEXT)
+    assert len(named) > 30
+    for file, test in named:
+        path = ROOT / file
+        assert path.is_file(), file
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        assert not test or test in names, f"{file}::{test}"
+
+
+def test_every_promise_names_its_test() -> None:
+    sections = TEXT.split("\n## ")
+    for section in sections[1:4]:
+        rows = [line for line in section.splitlines() if line.startswith("| ")][2:]
+        assert rows
+        for row in rows:
+            assert "`tests/" in row, row
+
+
+def test_the_make_targets_it_names_exist() -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    named = set(re.findall(r"`make (\w+)`", TEXT))
+    assert {"faults", "soak"} <= named <= targets
