@@ -33,6 +33,8 @@ _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
+    # Queries switch it off for themselves; Spark's parser goes by the session that is active.
+    "spark.sql.variable.substitute": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.speculation": "false",

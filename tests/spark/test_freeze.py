@@ -91,18 +91,33 @@ def test_numbers_and_labels_are_settled_by_the_log(lake: Lake, head: Snapshot) -
 
 
 def test_a_vacuum_in_between_is_a_conflict(lake: Lake, head: Snapshot) -> None:
+    """Only one that gave up what was read: not one that combined files, or deleted."""
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
     table = lake.find("tap.s")[0]
-    wanted, stale = plans.plan(head), table.snapshot()
 
-    def vacuum(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-        return Entry(
-            format=1, number=number, commit=commit_id, operation="vacuum", stream="s", time=time
-        )
+    def vacuum(operation: str, floor: int = 0) -> None:
+        def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+            return Entry(
+                format=1,
+                number=number,
+                commit=commit_id,
+                operation=operation,
+                stream=present.table.stream,
+                time=time,
+                floor=floor,
+            )
 
-    commit(lake.store, table.snapshot(), vacuum)
-    with pytest.raises(ConflictError, match="vacuum"):
-        plans.commit_version(lake.store, stale, wanted, rows=2, fingerprint="0" * 32)
-    assert table.snapshot().frozen == []
+        commit(lake.store, table.snapshot(), build)
+
+    first, stale = plans.plan(table.snapshot(), at=1), table.snapshot()
+    vacuum("vacuum")
+    plans.commit_version(lake.store, stale, first, rows=2, fingerprint="0" * 32)
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
+    second, stale = plans.plan(table.snapshot(), at=2), table.snapshot()
+    vacuum("drop-history", floor=5)
+    with pytest.raises(ConflictError, match="was dropped while it was read: nothing was frozen"):
+        plans.commit_version(lake.store, stale, second, rows=2, fingerprint="0" * 32)
+    assert len(table.snapshot().frozen) == 1
 
 
 def test_a_table_without_a_log_is_refused(lake: Lake, head: Snapshot) -> None:
