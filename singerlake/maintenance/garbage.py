@@ -10,7 +10,8 @@ marker is done, its files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ from singerlake.transactions.lease import LiveLease
 from singerlake.transactions.snapshot import Snapshot
 
 DELETERS = 8
+DAY = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Item:
 class Garbage:
     """What a table holds that nothing needs.
 
+    ``dead`` are leases of readers that died: so old that no clock is in doubt about it.
+
     Attributes:
         files: Data files to delete.
         markers: Index markers to delete, before their files.
@@ -57,13 +61,14 @@ class Garbage:
     files: list[Item] = field(default_factory=list)
     markers: list[Item] = field(default_factory=list)
     index_files: list[Item] = field(default_factory=list)
+    dead: list[Item] = field(default_factory=list)
     kept: list[Item] = field(default_factory=list)
     vanished: list[str] = field(default_factory=list)
 
     @property
     def everything(self) -> list[Item]:
         """All that is to go."""
-        return [*self.files, *self.markers, *self.index_files]
+        return [*self.files, *self.markers, *self.index_files, *self.dead]
 
 
 def find(
@@ -71,7 +76,7 @@ def find(
     snapshot: Snapshot,
     cutoff: float,
     *,
-    listed: Iterable[Listed] | None = None,
+    listed: Sequence[Listed] | None = None,
 ) -> Garbage:
     """Look for what can go.
 
@@ -97,20 +102,34 @@ def find(
         item = Item(key, size, reason if old else f"{reason}, within the retention")
         target = found.files if old else found.kept
         target.append(Item(item.key, item.bytes, item.reason, file.transaction))
-    if present is not None:
-        for path, item_listed in present.items():
-            if path in used or path in snapshot.dropped:
-                continue
-            old = item_listed.modified <= cutoff
-            reason = "a leftover: no transaction names it"
-            item = Item(
-                item_listed.key,
-                item_listed.size,
-                reason if old else f"{reason}, but it is younger than the retention",
-            )
-            (found.files if old else found.kept).append(item)
+    if listed is not None and present is not None:
+        _find_leftovers(present, used | snapshot.dropped.keys(), cutoff, found)
         _find_indexes(store, snapshot, cutoff, found)
+        _find_dead(snapshot.table, listed, cutoff, found)
     return found
+
+
+def _find_leftovers(
+    present: dict[str, Listed], known: set[str], cutoff: float, found: Garbage
+) -> None:
+    """Data files that no transaction ever named."""
+    reason = "a leftover: no transaction names it"
+    for path, item in present.items():
+        if path in known:
+            continue
+        if item.modified <= cutoff:
+            found.files.append(Item(item.key, item.size, reason))
+        else:
+            younger = f"{reason}, but it is younger than the retention"
+            found.kept.append(Item(item.key, item.size, younger))
+
+
+def _find_dead(table: TableName, listed: Sequence[Listed], cutoff: float, found: Garbage) -> None:
+    """Leases that stood still for a day; one that lives is refreshed every quarter minute."""
+    oldest = min(cutoff, time.time() - DAY)
+    for item in listed:
+        if item.key.startswith(table.leases) and item.modified <= oldest:
+            found.dead.append(Item(item.key, item.size, "the lease of a reader that died"))
 
 
 def _data_files(table: TableName, listed: Iterable[Listed]) -> dict[str, Listed]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from singerlake.maintenance.garbage import Item
-from singerlake.maintenance.vacuum import DAY, VacuumOptions
+from singerlake.maintenance.garbage import DAY, Item
+from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.storage.base import Leftover, Store
 
 

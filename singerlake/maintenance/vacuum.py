@@ -21,7 +21,7 @@ from singerlake.format.log import COMBINE, DROP_HISTORY, VACUUM, Entry
 from singerlake.format.names import TableName
 from singerlake.maintenance import garbage
 from singerlake.maintenance.combine import Group, plan_combine
-from singerlake.maintenance.garbage import Garbage, Item
+from singerlake.maintenance.garbage import DAY, Garbage, Item
 from singerlake.maintenance.history import HistoryPlan, plan_history
 from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions import conditions, lease
@@ -34,7 +34,6 @@ from singerlake.transactions.writer import WriteOptions, hold_locks
 
 START, DONE, DELETE = "vacuum-start", VACUUM, "delete"
 PARTS = (COMBINE, DROP_HISTORY, DELETE)
-DAY = 86_400.0
 LEAST_RETENTION = DAY
 BATCH = 100
 
@@ -324,7 +323,7 @@ def delete_garbage(
     if not found.everything:
         return [], []
     check()
-    garbage.delete(store, [item.key for item in found.markers], tick)
+    garbage.delete(store, [item.key for item in (*found.markers, *found.dead)], tick)
     # Listed after the references are gone: who takes a lease from now on cannot know them.
     present = lease.leases(store, table)
     needed = {
@@ -356,7 +355,7 @@ def delete_garbage(
     for start in range(0, len(going), BATCH):
         check()
         garbage.delete(store, [item.key for item in going[start : start + BATCH]], tick)
-    return [*found.markers, *going], kept
+    return [*found.markers, *found.dead, *going], kept
 
 
 def finish(

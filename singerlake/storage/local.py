@@ -33,6 +33,8 @@ from singerlake.storage.local_session import Session, left_by_the_dead
 _REPLACE_LOCK = "replace.lock"
 """In the staging folder; held while an object is compared and replaced."""
 
+_OF_PROCESS = ("_own", "_mutex")
+
 _PLAIN_WORDS = {
     errno.ENOSPC: "the disk is full: free some space and run it again",
     errno.EDQUOT: "the disk quota is used up: free some space and run it again",
@@ -162,8 +164,12 @@ class LocalStore(Store):
                 self._own = Session(self.root / STAGING)
             return self._own
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return LocalStore, (self.root,)
+    def __getstate__(self) -> dict[str, Any]:
+        # An executor shows its own sign of life.
+        return {key: value for key, value in self.__dict__.items() if key not in _OF_PROCESS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _own=None, _mutex=threading.Lock())
 
     def link(self, source: Path, key: str) -> None:
         """Give a durable temporary file its name, unless the name is taken."""

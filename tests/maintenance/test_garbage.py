@@ -21,7 +21,7 @@ from singerlake.maintenance.vacuum import DELETE, VacuumOptions, plan_vacuum
 from singerlake.storage.local import LocalStore
 from singerlake.transactions.commit import commit
 from singerlake.transactions.derived import write_checkpoint
-from singerlake.transactions.lease import ReaderLease
+from singerlake.transactions.lease import ReaderLease, leases
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 from tests.build import commit_rows
@@ -369,3 +369,17 @@ def test_a_table_without_its_log_is_refused(lake: Lake) -> None:
     lake.store.delete(NAME.manifest)
     with pytest.raises(UsageError, match="singerlake rebuild"):
         plan_vacuum(lake.store, lake.table(NAME).snapshot(), NOTHING)
+
+
+def test_the_lease_of_a_reader_that_died_goes_after_a_day(lake: Lake) -> None:
+    write(lake, 1)
+    table = lake.table(NAME)
+    assert isinstance(table.store, LocalStore)
+    dead, alive = table.lease().acquire(), table.lease().acquire()
+    path = table.store.root / table.name.lease(dead._lease.reader_id)
+    a_day_ago = path.stat().st_mtime - 86_500
+    os.utime(path, (a_day_ago, a_day_ago))
+    assert run(table) == [f"leases/{path.name}"]
+    assert [one.reader_id for one in leases(table.store, NAME)] == [alive._lease.reader_id]
+    alive.release()
+    dead.release()
