@@ -201,6 +201,12 @@ def is_index_part(name: str) -> bool:
     return _INDEX_PART.fullmatch(name) is not None
 
 
+def is_lease(table: TableName, key: str) -> bool:
+    """Whether a key is that of a reader's lease."""
+    name = key.removeprefix(table.leases)
+    return name != key and "/" not in name and name.endswith(".json")
+
+
 def transaction_number(key: str) -> int | None:
     """The number in a log entry's key, or None where it is not one."""
     found = _LOG_ENTRY.fullmatch(key.rsplit("/", 1)[-1])

@@ -76,7 +76,7 @@ def find(
     snapshot: Snapshot,
     cutoff: float,
     *,
-    listed: Sequence[Listed] | None = None,
+    listed: Iterable[Listed] | None = None,
 ) -> Garbage:
     """Look for what can go.
 
@@ -87,8 +87,9 @@ def find(
         listed: The objects in the table's folder; None looks at the log alone.
     """
     found = Garbage()
+    objects = None if listed is None else list(listed)
     used = {block.file for block in snapshot.blocks}
-    present = None if listed is None else _data_files(snapshot.table, listed)
+    present = None if objects is None else _data_files(snapshot.table, objects)
     for path, file in snapshot.dropped.items():
         if path in used:
             continue
@@ -102,10 +103,10 @@ def find(
         item = Item(key, size, reason if old else f"{reason}, within the retention")
         target = found.files if old else found.kept
         target.append(Item(item.key, item.bytes, item.reason, file.transaction))
-    if listed is not None and present is not None:
+    if objects is not None and present is not None:
         _find_leftovers(present, used | snapshot.dropped.keys(), cutoff, found)
         _find_indexes(store, snapshot, cutoff, found)
-        _find_dead(snapshot.table, listed, cutoff, found)
+        _find_dead(snapshot.table, objects, cutoff, found)
     return found
 
 
@@ -128,7 +129,7 @@ def _find_dead(table: TableName, listed: Sequence[Listed], cutoff: float, found:
     """Leases that stood still for a day; one that lives is refreshed every quarter minute."""
     oldest = min(cutoff, time.time() - DAY)
     for item in listed:
-        if item.key.startswith(table.leases) and item.modified <= oldest:
+        if names.is_lease(table, item.key) and item.modified <= oldest:
             found.dead.append(Item(item.key, item.size, "the lease of a reader that died"))
 
 

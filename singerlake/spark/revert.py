@@ -232,8 +232,8 @@ class _Job:
         to = self._wanted.to
         staged = StagedTable(self._table.store, to.table)
         data, block = lines.activation_block(to.table, to.schema, [version - 1, version])
-        staged.add(to.schema_hash, data, block)
         try:
+            staged.add(to.schema_hash, data, block)
             staged.publish()
             return staged.numbered(0)
         finally:
