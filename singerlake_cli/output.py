@@ -74,6 +74,11 @@ def _add_column(table: Table, heading: str) -> None:
     )
 
 
+def count(number: int, word: str) -> str:
+    """A number of things: ``1 file``, ``2,000 files``."""
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
+
+
 def size(count: int) -> str:
     """Bytes for people: ``51.1 MB``."""
     value = float(count)

@@ -26,22 +26,25 @@ def summary(done: Vacuumed) -> str:
         parts.append(f"dropped {done.rows_dropped:,} old row versions{saved}")
     if done.files_in:
         parts.append(
-            f"combined {done.files_in:,} files into {done.files_out:,} "
+            f"combined {output.count(done.files_in, 'file')} into {done.files_out:,} "
             f"({output.size(done.bytes_copied)})"
         )
     if done.files_deleted:
-        parts.append(f"deleted {done.files_deleted:,} files ({output.size(done.bytes_deleted)})")
+        files = output.count(done.files_deleted, "file")
+        parts.append(f"deleted {files} ({output.size(done.bytes_deleted)})")
     if done.kept:
         kept = output.size(sum(item.bytes for item in done.kept))
-        parts.append(f"{len(done.kept):,} files ({kept}) stay for a later run")
+        parts.append(f"{output.count(len(done.kept), 'file')} ({kept}) left for a later run")
     return f"{done.table}: " + (", ".join(parts) if parts else "nothing to do")
 
 
 def total(done: Sequence[Vacuumed], failed: Sequence[str]) -> str:
     """The last line about all tables."""
     worked = sum(1 for one in done if one.transaction)
-    freed = output.size(sum(one.bytes_deleted for one in done))
-    line = f"{len(done):,} tables vacuumed, {worked:,} with work to do, {freed} freed"
+    freed = sum(one.bytes_deleted - one.bytes_written for one in done)
+    line = f"{output.count(len(done), 'table')} vacuumed, {worked:,} with work to do, "
+    # What was replaced in this run waits for its retention, beside what took its place.
+    line += f"{output.size(freed)} freed" if freed >= 0 else f"{output.size(-freed)} more for now"
     return line + (f"; failed: {', '.join(failed)}" if failed else "")
 
 

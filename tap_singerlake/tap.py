@@ -17,6 +17,7 @@ from singer_sdk.helpers.capabilities import (
 )
 from singer_sdk.singerlib import Catalog
 
+from singerlake.arguments import check_files
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue
@@ -179,6 +180,8 @@ def _schemas(catalogue: Catalogue | None) -> dict[str, SchemaEntry]:
 def main() -> None:
     """Run the tap from the command line."""
     try:
+        files = ["--config", "--state", "--catalog"]
+        check_files(sys.argv, files, TapSingerlake.config_jsonschema["properties"])
         TapSingerlake.cli()
     except SingerlakeError as error:
         _say(error)

@@ -204,6 +204,11 @@ class Intake:
         if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
             raise InvalidLineError(f"{where} has no properties")
         keys = message.key_properties or []
+        if missing := [key for key in keys if key not in schema["properties"]]:
+            raise InvalidSchemaError(
+                f"{where} names the key {', '.join(missing)}, and has no such property: rows could "
+                "not be told apart; mend key_properties in the tap"
+            )
         try:
             if self._sdk_way.takes(message.stream, schema, keys):
                 self._mapped.add(message.stream)

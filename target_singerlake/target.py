@@ -16,6 +16,7 @@ from singer_sdk.helpers.capabilities import (
     TargetCapabilities,
 )
 
+from singerlake.arguments import check_files
 from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.lake import Lake
 from target_singerlake import freezing, settings
@@ -144,6 +145,7 @@ def _emit(value: bytes) -> None:
 def main() -> None:
     """Run the command line; one plain line for what is the user's to mend."""
     try:
+        check_files(sys.argv, ["--config"], TargetSingerlake.config_jsonschema["properties"])
         TargetSingerlake.cli()
     except SingerlakeError as error:
         _fail(error, error.exit_code)

@@ -32,6 +32,7 @@ _RESERVED = re.compile(
 )
 _VERSION = re.compile(r"@?[0-9]+")
 _LOG_ENTRY = re.compile(r"([0-9]{1,18})\.json")
+_TIMES = re.compile(r"\d{8}T\d{12}Z-\d{8}T\d{12}Z(?:-\d+)?\.singer\.gz")
 _INDEX_PART = re.compile(r"part-[0-9a-f]{32}\.parquet")
 _SCHEMA_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{6}")
 
@@ -189,6 +190,12 @@ def is_schema_folder(name: str) -> bool:
 def is_data_file(name: str) -> bool:
     """Whether a file's name is one of a data file."""
     return name.endswith(SUFFIX) and not name.startswith(".") and "\\" not in name
+
+
+def is_own_data_file(table: TableName, name: str) -> bool:
+    """Whether a file's name is one that a writer of the table would give."""
+    rest = name.removeprefix(f"{encode(table.stream)}-")
+    return rest != name and _TIMES.fullmatch(rest) is not None
 
 
 def index_part(unique: str) -> str:

@@ -141,7 +141,8 @@ def _data_files(table: TableName, listed: Iterable[Listed]) -> dict[str, Listed]
             table.data(path)
         except InvalidNameError:
             continue  # the log, a lock, or a file that is none of ours
-        found[path] = item
+        if names.is_own_data_file(table, path.partition("/")[2]):
+            found[path] = item
     return found
 
 

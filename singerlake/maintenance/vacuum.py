@@ -77,7 +77,7 @@ class VacuumOptions:
                 "--no-retention-guard)"
             )
         if self.retain_seconds < 0 or self.target_file_bytes < 1:
-            raise UsageError("a retention and a file size cannot be negative")
+            raise UsageError("a retention cannot be negative, and a file not smaller than a byte")
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,7 @@ class Vacuumed:
         bytes_dropped: By how much that made the table smaller, compressed.
         files_deleted: Objects deleted.
         bytes_deleted: What that freed.
+        bytes_written: What new files took instead, those included that were replaced again.
         kept: What nothing needs but could not go yet, and why.
     """
 
@@ -135,6 +136,7 @@ class Vacuumed:
     bytes_dropped: int = 0
     files_deleted: int = 0
     bytes_deleted: int = 0
+    bytes_written: int = 0
     kept: list[Item] = field(default_factory=list)
 
 

@@ -60,7 +60,9 @@ def translated(error: Exception) -> SingerlakeError:
             "a cache: delete the folder index/ of the lake and run it again"
         )
     if misfit := _MISFIT.search(text):
-        return DamagedError(_cut(misfit.group(1)))
+        return DamagedError(
+            f"{_cut(misfit.group(1))}; mend the schema in the tap, and sync that row again"
+        )
     if refused := _REFUSED_VALUE.search(text):
         return InvalidQueryError(_cut(refused.group(1)))
     if isinstance(error, PySparkException) and not isinstance(error, PythonException):

@@ -75,6 +75,8 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     spark = SparkSession(context)
     atexit.register(_stop, spark)
     context.setLogLevel("ERROR")
+    # At Ctrl-C it shows its own stack, and says nothing that the command does not say.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     for name in _QUERY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return spark

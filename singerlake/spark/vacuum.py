@@ -106,6 +106,7 @@ class _Job:
                 "bytes_dropped",
                 "files_deleted",
                 "bytes_deleted",
+                "bytes_written",
             )
         }
         snapshot = vacuum.finish(
@@ -132,6 +133,7 @@ class _Job:
             done,
             rows_dropped=int(metrics["rows_dropped"]),
             bytes_dropped=int(metrics["bytes_dropped"]),
+            bytes_written=sum(block.length for block in dropped.entry.moved),
         )
 
     def _combine(
@@ -159,6 +161,7 @@ class _Job:
             files_in=sum(group.files for group in groups),
             files_out=len(groups),
             bytes_copied=sum(group.bytes for group in groups),
+            bytes_written=done.bytes_written + sum(group.bytes for group in groups),
         )
 
     def _withdraw(self, error: BaseException, files: list[str]) -> None:

@@ -26,7 +26,8 @@ def command(shared: Shared, tap: str | None, measured: bool) -> None:
     "head" is a table's last transaction; "recent" draws the records of its last ones, the
     newest at the right. With --sizes, "small" files are those that `vacuum` would combine,
     "history" is about what rows take that later ones have replaced (where a version or an
-    index tells), and "free" what `vacuum` would delete once it is old enough.
+    index tells; versions may need some of it), and "free" what `vacuum` would delete once it is
+    old enough.
 
     \b
     singerlake ls
@@ -34,6 +35,9 @@ def command(shared: Shared, tap: str | None, measured: bool) -> None:
     singerlake --output json ls
     """
     lake = shared.lake()
+    if tap is not None and tap not in (taps := lake.taps()):
+        known = ", ".join(taps) or "none yet"
+        raise NotFoundError(f"the lake at {shared.uri} has no tap {tap!r}: it has {known}")
     found = []
     failed = []
     for name in lake.tables(tap):

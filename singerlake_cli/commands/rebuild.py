@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from singerlake.errors import UsageError
+from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.format import names
-from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.maintenance.rebuild import Rebuilt, rebuild_table
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 
@@ -35,10 +35,23 @@ def command(shared: Shared, tables: tuple[str, ...], every: bool, include_locked
         raise UsageError("name the tables to rebuild, or say --all")
     lake = shared.lake()
     chosen = lake.tables() if every else [names.parse_ref(text).table for text in tables]
-    done = [
-        rebuild_table(lake.store, table, include_locked=include_locked)
-        for table in dict.fromkeys(chosen)
-    ]
+    done: list[Rebuilt] = []
+    failed: list[SingerlakeError] = []
+    for table in dict.fromkeys(chosen):
+        try:
+            done.append(rebuild_table(lake.store, table, include_locked=include_locked))
+        except NotFoundError:
+            if not every:
+                raise
+            # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
+        except SingerlakeError as error:
+            failed.append(error)
+            click.echo(f"error: {table}: {error}", err=True)
+    _print(shared, done)
+    click.get_current_context().exit(max((error.exit_code for error in failed), default=0))
+
+
+def _print(shared: Shared, done: list[Rebuilt]) -> None:
     if shared.json:
         output.print_json(
             [
@@ -54,6 +67,11 @@ def command(shared: Shared, tables: tuple[str, ...], every: bool, include_locked
         return
     for d in done:
         click.echo(
-            f"{d.table}: {d.transactions} transactions; {d.restored} log entries restored "
-            f"from the manifest, {d.adopted} blocks adopted from files"
+            f"{d.table}: {output.count(d.transactions, 'transaction')}; {d.restored:,} log entries "
+            f"restored from the manifest, {output.count(d.adopted, 'block')} adopted from files"
         )
+        if d.adopted:
+            click.echo(
+                "  with log and manifest its history is lost, and every frozen version: look at "
+                f"it with: singerlake show {d.table}"
+            )

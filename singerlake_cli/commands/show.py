@@ -96,11 +96,16 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
             f"{facts['files']:,} files, {output.size(stored)} ({output.size(raw)} unpacked)",
         ),
         ("extracted", f"{facts['first'] or '–'} to {facts['last'] or '–'}"),
-        ("schema", f"{facts['schema_hash']}, number {len(facts['schemas'])} of this table"),
+        ("schema", f"{facts['schema_hash']}, {_ordinal(facts)}"),
         ("last sync", output.ago(facts["last_sync"]) if facts["last_sync"] else "–"),
         ("recent", _recent(facts["recent"])),
         ("versions", str(facts["versions"] or "none yet")),
     ]
+
+
+def _ordinal(facts: dict[str, Any]) -> str:
+    number = facts["schemas"].index(facts["schema_hash"]) + 1
+    return f"number {number} of the {len(facts['schemas'])} that this table has had"
 
 
 def _recent(rows: list[int]) -> str:

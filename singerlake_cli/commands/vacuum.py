@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from singerlake.errors import SingerlakeError, UsageError
+from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.format.log import COMBINE, DROP_HISTORY
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import DELETE, PARTS, Vacuumed, VacuumOptions, plan_vacuum
@@ -145,11 +145,11 @@ def command(
     options.check()
     lake = shared.lake()
     chosen = [lake.table(name) for name in lake.tables()] if every else _named(lake, tables)
-    run = _Run(shared, lake, options, dry_run, master, conf)
+    run = _Run(shared, lake, options, dry_run, master, conf, every=every)
     for table in chosen:
         run.table(table)
     run.leftovers()
-    run.end(go_on=every)
+    run.end()
 
 
 def _named(lake: Lake, texts: tuple[str, ...]) -> list[Table]:
@@ -173,8 +173,11 @@ class _Run:
         dry_run: bool,
         master: str | None,
         conf: tuple[str, ...],
+        *,
+        every: bool,
     ) -> None:
         self._shared = shared
+        self._every = every
         self._lake = lake
         self._options = options
         self._dry_run = dry_run
@@ -190,6 +193,10 @@ class _Run:
                 self._plan(table)
             else:
                 self._vacuum(table)
+        except NotFoundError:
+            if not self._every:
+                raise
+            # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
         except SingerlakeError as error:
             self._failed[str(table.name)] = error
             click.secho("error: ", fg="red", bold=True, nl=False, err=True)
@@ -236,11 +243,11 @@ class _Run:
             size = output.size(sum(item.bytes for item in items))
             click.echo(f"staging: {len(items):,} leftovers of dead writers {verb} ({size})")
 
-    def end(self, *, go_on: bool) -> None:
+    def end(self) -> None:
         """The last line, and the exit code."""
         if self._shared.json:
             output.print_json(self._said)
-        elif go_on and not self._dry_run:
+        elif self._every and not self._dry_run:
             click.echo(vacuum_output.total(self._done, list(self._failed)))
         codes = [error.exit_code for error in self._failed.values()]
         click.get_current_context().exit(max(codes, default=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 from singerlake.format.log import Entry, FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.storage.local import LocalStore
 from singerlake.transactions.commit import commit
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli.main import COMMANDS, cli
@@ -74,7 +76,7 @@ def test_ls(filled: Lake) -> None:
     text = run(filled, "ls").stdout
     assert "tap-shop.orders" in text
     assert "tap-shop.public.items" in text
-    assert run_json(filled, "ls", "tap-none") == []
+    assert run(filled, "ls", "tap-none").exit_code == 3
 
 
 def test_ls_goes_on_past_a_damaged_table(filled: Lake) -> None:
@@ -186,6 +188,57 @@ def test_rebuild_all(filled: Lake) -> None:
     done = run_json(filled, "rebuild", "--all")
     assert [d["table"] for d in done] == ["tap-shop.orders", "tap-shop.public.items"]
     assert Path(filled.store.uri, "raw/tap-shop/orders/manifest.json").exists()
+
+
+def test_all_passes_over_what_never_was_a_table(filled: Lake) -> None:
+    """As a first sync leaves it that was killed before its commit."""
+    assert isinstance(filled.store, LocalStore)
+    (filled.store.root / "raw/tap-shop/begun").mkdir()
+    lock = filled.store.root / "raw/tap-shop/locked/abcdefg/singerlake.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("{}")
+    for args in (("rebuild", "--all"), ("vacuum", "--all", "--only", "delete")):
+        result = run(filled, *args)
+        assert result.exit_code == 0, result.output
+        assert "begun" not in result.output
+    assert run(filled, "vacuum", "tap-shop.begun").exit_code == 3
+
+
+def test_rebuild_all_goes_on_past_a_table_with_a_hole(filled: Lake) -> None:
+    assert isinstance(filled.store, LocalStore)
+    root = filled.store.root / "raw/tap-shop"
+    (root / "orders/manifest.json").unlink()
+    (root / "orders/transactions/000000000002.json").unlink()
+    (root / "public.items/manifest.json").unlink()
+    result = run(filled, "rebuild", "--all")
+    assert result.exit_code == 5
+    assert "error: tap-shop.orders: the log" in result.output
+    assert "tap-shop.public.items: 1 transaction; 0 log entries" in result.output
+    assert (root / "public.items/manifest.json").exists()
+
+
+def test_rebuild_says_that_versions_are_lost(filled: Lake) -> None:
+    assert isinstance(filled.store, LocalStore)
+    root = filled.store.root / "raw/tap-shop/orders"
+    (root / "manifest.json").unlink()
+    shutil.rmtree(root / "transactions")
+    result = run(filled, "rebuild", "tap-shop.orders")
+    assert "4 blocks adopted from files" in result.output
+    assert "every frozen version" in result.output
+
+
+def test_a_tap_that_is_not_there(filled: Lake) -> None:
+    result = run(filled, "ls", "tap-shpo")
+    assert result.exit_code == 3
+    assert "has no tap 'tap-shpo': it has tap-shop" in result.output
+
+
+def test_show_counts_schemas_in_order_of_appearance(filled: Lake) -> None:
+    first = filled.find("tap-shop.orders")[0].snapshot().schema_hash
+    commit_rows(filled, "tap-shop.orders", {"id": {"type": "string"}}, ["id"], [{"id": "x"}])
+    commit_rows(filled, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 10}])
+    result = run(filled, "show", "tap-shop.orders")
+    assert f"{first}, number 1 of the 2 that this table has had" in result.output
 
 
 def test_help_names_every_command_and_exit_code() -> None:

@@ -146,7 +146,7 @@ def test_nothing_to_do_starts_no_jvm_and_loads_no_spark(lake: Lake) -> None:
     assert result.exit_code == 0, result.output
     assert result.output.splitlines() == [
         "tap.s: nothing to do",
-        "1 tables vacuumed, 0 with work to do, 0 B freed",
+        "1 table vacuumed, 0 with work to do, 0 B freed",
     ]
     (one, _) = run_json(lake, "tap.s")
     assert (one["table"], one["transaction"], one["files_deleted"]) == ("tap.s", 0, 0)
@@ -211,7 +211,7 @@ def test_what_is_young_is_kept_and_told_of(lake: Lake) -> None:
     result = run(lake, "vacuum", "tap.s")
     assert result.exit_code == 0
     assert "3 files" in result.output
-    assert "stay for a later run" in result.output
+    assert "left for a later run" in result.output
     assert contents(lake) == before
 
 

@@ -95,7 +95,9 @@ def test_dropped_files_go_by_the_log_s_time_and_leftovers_by_their_own(lake: Lak
     # Old files, but dropped only just now.
     for name in files:
         os.utime(root(lake) / NAME.folder / HASH / name, (0, 0))
-    young = put(lake, f"{NAME.folder}{HASH}/a-1-1.singer.gz")
+    young = put(
+        lake, f"{NAME.folder}{HASH}/a-20260101T000000000000Z-20260101T000000000000Z-9.singer.gz"
+    )
     when = cutoff_at(after, after.head)
     cases = {when - 1e-3: set(), when: files, when + 1e9: files | {young.name}}
     for cutoff, going in cases.items():
@@ -116,6 +118,7 @@ def test_what_is_not_singerlake_s_is_left_alone(lake: Lake) -> None:
         for name in (
             "README.md",
             f"{HASH}/notes.txt",
+            f"{HASH}/mine.singer.gz",
             f"{HASH}/deeper/a-1-1.singer.gz",
             "x.singer.gz",
             "transactions/copy-of-000000000001.json",
@@ -136,7 +139,11 @@ def test_lite_deletes_what_the_log_says_and_looks_for_nothing(lake: Lake) -> Non
     table = lake.table(NAME)
     old = sorted(b.file for b in table.snapshot().blocks)
     combine(table)
-    left = put(lake, f"{NAME.folder}{HASH}/a-1-1.singer.gz", age=1e8)
+    left = put(
+        lake,
+        f"{NAME.folder}{HASH}/a-20260101T000000000000Z-20260101T000000000000Z-9.singer.gz",
+        age=1e8,
+    )
     marker = put(lake, f"{NAME.index(1)}_index.json", age=1e8)
     assert run(table, full=False) == old
     assert left.exists()

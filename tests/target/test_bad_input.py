@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from singer_sdk.singerlib.exceptions import InvalidInputLine
 
 from singerlake.errors import InputError, InvalidNameError, UsageError
 from target_singerlake import messages
-from target_singerlake.errors import InvalidLineError
+from target_singerlake.errors import InvalidLineError, InvalidSchemaError
 from target_singerlake.target import TargetSingerlake
 from tests.target.harness import (
     data_files,
@@ -134,6 +136,36 @@ def test_a_schema_of_any_depth_is_taken_or_refused_in_words(tmp_path: Path, vali
             assert "line 1" in str(error)
             refused += 1
     assert 0 < refused < 12
+
+
+def test_a_key_that_is_no_property_is_refused(tmp_path: Path) -> None:
+    lines = [schema("a", {"id": {"type": "integer"}}, ["id", "zz"]), record("a", {"id": 1})]
+    with pytest.raises(InvalidSchemaError, match="names the key zz, and has no such property"):
+        run(tmp_path / "lake", lines)
+    assert not data_files(tmp_path / "lake")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "No such file"),
+        ("{", "cannot be read as JSON"),
+        ('{"lak": "x"}', "has no setting 'lak': did you mean 'lake'?"),
+    ],
+)
+@pytest.mark.parametrize("form", ["--config {}", "--config={}"])
+def test_a_config_that_is_no_use_is_one_line(
+    tmp_path: Path, text: str | None, words: str, form: str
+) -> None:
+    path = tmp_path / "config.json"
+    if text is not None:
+        path.write_text(text)
+    command = [sys.executable, "-m", "target_singerlake", *form.format(path).split()]
+    done = subprocess.run(command, input=b"", capture_output=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    [line] = done.stderr.decode().splitlines()
+    assert words in line
+    assert not (tmp_path / "lake").exists()
 
 
 def test_what_was_committed_before_stays_with_its_state(tmp_path: Path) -> None:
