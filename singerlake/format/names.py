@@ -30,6 +30,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]")
 _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?|catalogue\.json", re.IGNORECASE
 )
+_QUOTED = re.compile(r"`([^`]+)`(?:\.(@?[0-9]+))?")
 _VERSION = re.compile(r"@?[0-9]+")
 _LOG_ENTRY = re.compile(r"([0-9]{1,18})\.json")
 _TIMES = re.compile(r"\d{8}T\d{12}Z-\d{8}T\d{12}Z(?:-\d+)?\.singer\.gz")
@@ -240,7 +241,8 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
     """Read a table reference.
 
     The tap id runs to the first dot. A last part of digits is a version, and one of ``@`` and
-    digits a transaction, unless a stream of just that name is known and none without it.
+    digits a transaction, unless a stream of just that name is known and none without it. In
+    backticks the stream is just what is written: ``tap.`x.1```.
 
     Args:
         text: As typed.
@@ -252,6 +254,8 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
     tap, dot, stream = text.partition(".")
     if not dot or not tap or not stream:
         raise InvalidNameError(f"{text!r} is not a table: write it as tap.stream")
+    if quoted := _QUOTED.fullmatch(stream):
+        return TableRef(TableName(tap, quoted[1]), quoted[2])
     whole = TableName(tap, stream)
     base, dot, last = stream.rpartition(".")
     if dot and base and _VERSION.fullmatch(last):

@@ -143,3 +143,19 @@ def test_the_keys_of_a_table() -> None:
     assert names.file_name("a-1-2", 3) == "a-1-2-3.singer.gz"
     assert names.transaction_number(table.transaction(82)) == 82
     assert names.transaction_number("x/y.json") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "stream", "version"),
+    [
+        ("t.`x.1`", "x.1", None),
+        ("t.`x.1`.2", "x.1", "2"),
+        ("t.`x`.@7", "x", "@7"),
+        ("t.x.1", "x", "1"),
+    ],
+)
+def test_backticks_name_a_stream_that_looks_like_a_version(
+    text: str, stream: str, version: str | None
+) -> None:
+    known = {TableName("t", "x"), TableName("t", "x.1")}
+    assert parse_ref(text, known) == TableRef(TableName("t", stream), version)
