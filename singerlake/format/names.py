@@ -254,9 +254,9 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
     tap, dot, stream = text.partition(".")
     if not dot or not tap or not stream:
         raise InvalidNameError(f"{text!r} is not a table: write it as tap.stream")
-    if quoted := _QUOTED.fullmatch(stream):
-        return TableRef(TableName(tap, quoted[1]), quoted[2])
     whole = TableName(tap, stream)
+    if (quoted := _QUOTED.fullmatch(stream)) and (known is None or whole not in known):
+        return TableRef(TableName(tap, quoted[1]), quoted[2])
     base, dot, last = stream.rpartition(".")
     if dot and base and _VERSION.fullmatch(last):
         shorter = TableName(tap, base)

@@ -235,6 +235,12 @@ def test_the_fast_way_agrees_with_the_exact_way_or_steps_aside(
     assert fast.deleted.equals(slow.deleted)
 
 
+def test_a_decimal_too_small_for_its_column_is_never_zero() -> None:
+    assert misfit({"type": "number", "multipleOf": 0.01}, "2.225073858507e-311")
+    nested = {"type": "object", "properties": {"d": {"type": "number", "multipleOf": 0.01}}}
+    assert misfit(nested, '{"d": 1E-400}')
+
+
 def test_the_fast_way_is_taken_for_ordinary_rows() -> None:
     record = {
         "i": 1, "n": 1.5, "d": 1.25, "big": 10**20, "s": "é\n", "day": "2020-01-02",
