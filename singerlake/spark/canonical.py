@@ -46,9 +46,9 @@ def row_texts(batch: pa.RecordBatch, columns: Columns) -> pa.Array:
     members = []
     for place in sorted(range(len(columns)), key=lambda p: columns[p][0]):
         name, type_ = columns[place]
-        texts = _joined(f",{string_text(name)}:", _texts(batch.column(place), type_))
+        named = _joined(f",{string_text(name)}:", texts(batch.column(place), type_))
         # Not null_handling="skip": that leaves out rows whose members are all null.
-        members.append(pc.fill_null(texts, ""))
+        members.append(pc.fill_null(named, ""))
     if not members:
         return pa.array(["{}"] * batch.num_rows, pa.large_string())
     return _joined("{", pc.utf8_slice_codeunits(_joined(*members), 1), "}")
@@ -114,7 +114,7 @@ _WRITERS: dict[Kind, Callable[[Any, Type], str]] = {
 }
 
 
-def _texts(array: pa.Array, type_: Type) -> pa.Array:
+def texts(array: pa.Array, type_: Type) -> pa.Array:
     """The canonical text of each value of a column; null where it is null."""
     if type_.kind in (Kind.STRING, Kind.TEXT):
         return _string_texts(array)
@@ -128,8 +128,8 @@ def _texts(array: pa.Array, type_: Type) -> pa.Array:
     if type_.kind is Kind.NUMBER:
         return _number_texts(array)
     writer = _WRITERS[type_.kind]
-    texts = (None if value is None else writer(value, type_) for value in array.to_pylist())
-    return pa.array(texts, pa.large_string())
+    found = (None if value is None else writer(value, type_) for value in array.to_pylist())
+    return pa.array(found, pa.large_string())
 
 
 def _number_texts(array: pa.Array) -> pa.Array:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
@@ -36,9 +39,11 @@ _PROVENANCE_TYPES = {
     GONE: T.BooleanType(),
     MISFIT: T.StringType(),
 }
-TASK_BYTES = 256 << 20
+TASK_BYTES = 128 << 20
 SHUFFLE_BYTES = 128 << 20
 BATCH_ROWS = 16_384
+_RUNS = msgspec.msgpack.Encoder()
+_RUN = msgspec.msgpack.Decoder(list[Block])
 
 _SPARK = {
     Kind.INTEGER: T.LongType(),
@@ -85,27 +90,6 @@ def shape_of(snapshot: Snapshot) -> Shape:
     columns = columns_of(snapshot.schema)
     keys = key_positions(snapshot.schema, columns, snapshot.table)
     return Shape(columns, keys, fold.survival(snapshot.blocks))
-
-
-def state(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
-    """The rows of a table at a transaction, without an index.
-
-    Columns are named exactly as the schema's properties; the session should be case
-    sensitive, for two may differ only in case.
-
-    Args:
-        spark: The session.
-        table: The table.
-        snapshot: The table at the transaction.
-    """
-    return renamed(state_inside(spark, table, snapshot), shape_of(snapshot))
-
-
-def state_inside(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
-    """As :func:`state`, with columns by place and where each row lies."""
-    shape = shape_of(snapshot)
-    read = read_blocks(spark, table, snapshot, snapshot.blocks, shape)
-    return fold_rows(read, shape, sum(b.bytes for b in snapshot.blocks))
 
 
 def with_provenance(frame: DataFrame, shape: Shape) -> DataFrame:
@@ -170,7 +154,7 @@ def block_reader(
     return BlockReader(
         store=table.store,
         table=table.name,
-        tasks=tasks,
+        tasks=[_RUNS.encode(run) for run in tasks],
         sources={name: columns_of(snapshot.schema_of(name)) for name in hashes},
         target=target,
         keys=keys,
@@ -272,7 +256,8 @@ class BlockReader:
     Attributes:
         store: The lake's store.
         table: Whose blocks.
-        tasks: The blocks of each task.
+        tasks: The blocks of each task, encoded: each task is sent all of them, and decodes
+            its own.
         sources: Columns of each schema that the blocks were written under.
         target: Columns of the table.
         keys: Names of those by which rows are told apart.
@@ -280,7 +265,7 @@ class BlockReader:
 
     store: Store
     table: TableName
-    tasks: list[list[Block]]
+    tasks: list[bytes]
     sources: dict[str, Columns]
     target: Columns
     keys: frozenset[str]
@@ -289,18 +274,35 @@ class BlockReader:
         """Read the tasks whose numbers come in."""
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from gathered(self.read(block) for block in self.tasks[number])
+                yield from gathered(self.read(block) for block in self.run(number))
 
-    def read(self, block: Block) -> pa.RecordBatch:
-        """One block, with columns named by place."""
-        about = rows.BlockRows(
+    def run(self, number: int) -> list[Block]:
+        """The blocks of a task."""
+        return _RUN.decode(self.tasks[number])
+
+    def text(self, block: Block) -> bytes:
+        """A block's lines, inflated and checked."""
+        return read_block(self.store, self.table, block)
+
+    def about(self, block: Block) -> rows.BlockRows:
+        """What is needed to read a block."""
+        return rows.BlockRows(
             where=f"block {block.number} of {self.table}",
             block=block,
             source=self.sources[block.schema_hash],
             target=self.target,
             keys=self.keys,
         )
-        batch = rows.read(read_block(self.store, self.table, block), about)
+
+    def read(self, block: Block) -> pa.RecordBatch:
+        """One block, with columns named by place."""
+        return self._placed(rows.read(self.text(block), self.about(block)))
+
+    def read_some(self, block: Block, text: bytes, places: NDArray[np.int64]) -> pa.RecordBatch:
+        """Some rows of a block that is inflated already."""
+        return self._placed(rows.read_some(text, self.about(block), places))
+
+    def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         places = [f"c{place}" for place in range(len(self.target))]
         return batch.rename_columns([*places, *PROVENANCE, GONE, MISFIT])
 

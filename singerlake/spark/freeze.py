@@ -13,7 +13,8 @@ from singerlake.maintenance import freeze as plans
 from singerlake.spark import index
 from singerlake.spark.failures import plain_errors
 from singerlake.spark.fingerprint import Content, content
-from singerlake.spark.frames import shape_of, state
+from singerlake.spark.frames import shape_of
+from singerlake.spark.state import state
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)

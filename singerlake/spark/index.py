@@ -24,10 +24,10 @@ from singerlake.errors import DamagedError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import IndexFile, IndexMarker
 from singerlake.lake import Table
-from singerlake.spark import frames, rows
+from singerlake.spark import candidates, frames, rows, state
 from singerlake.spark.columns import arrow_type
 from singerlake.spark.frames import Shape, shape_of
-from singerlake.spark.parts import PartReader, PartWriter
+from singerlake.spark.parts import WRITTEN, PartReader, PartWriter
 from singerlake.storage.base import KeyExistsError, KeyMissingError
 from singerlake.storage.local import LocalStore
 from singerlake.transactions.snapshot import Snapshot
@@ -164,11 +164,13 @@ def _build(
 ) -> IndexMarker:
     folder = table.name.index(snapshot.head)
     base = None if fresh else _base(table, snapshot, shape)
-    frame, size = _source(spark, table, snapshot, shape, base)
-    folded = frames.fold_rows(frame, shape, size)
     writer = PartWriter(table.store, folder, file_schema(shape))
-    # A few words a file come back to the driver, never rows.
-    written = folded.mapInArrow(writer, "path string, rows long, bytes long").collect()
+    if base is None:
+        parts = _from_blocks(spark, table, snapshot, writer)
+    else:
+        frame, size = _source(spark, table, snapshot, shape, base)
+        parts = frames.fold_rows(frame, shape, size).mapInArrow(writer, WRITTEN)
+    written = parts.collect()  # a few words a file come to the driver, never rows
     files = sorted((IndexFile(w["path"], w["rows"], w["bytes"]) for w in written), key=_path)
     marker = IndexMarker(
         transaction=snapshot.head,
@@ -185,21 +187,27 @@ def _build(
     return kept
 
 
+def _from_blocks(
+    spark: SparkSession, table: Table, snapshot: Snapshot, writer: PartWriter
+) -> DataFrame:
+    plan = state.planned(spark, table, snapshot)
+    if candidates.likely(snapshot, plan):
+        return candidates.written(spark, plan, writer)
+    return state.through(spark, plan, writer, WRITTEN)
+
+
 def _path(file: IndexFile) -> str:
     return file.path
 
 
 def _source(
-    spark: SparkSession, table: Table, snapshot: Snapshot, shape: Shape, base: Index | None
+    spark: SparkSession, table: Table, snapshot: Snapshot, shape: Shape, base: Index
 ) -> tuple[DataFrame, int]:
     """All rows that may be in the state, and about how many bytes they are."""
-    blocks = snapshot.blocks if base is None else snapshot.blocks_after(base.marker.transaction)
-    size = sum(block.bytes for block in blocks)
-    frame = frames.read_blocks(spark, table, snapshot, blocks, shape)
-    if base is not None:
-        size += 3 * sum(file.bytes for file in base.marker.files)
-        frame = frames.unjudged(read_inside(spark, base)).unionAll(frame)
-    return frame, size
+    blocks = snapshot.blocks_after(base.marker.transaction)
+    size = sum(b.bytes for b in blocks) + 3 * sum(file.bytes for file in base.marker.files)
+    later = frames.read_blocks(spark, table, snapshot, blocks, shape)
+    return frames.unjudged(read_inside(spark, base)).unionAll(later), size
 
 
 def _base(table: Table, snapshot: Snapshot, shape: Shape) -> Index | None:

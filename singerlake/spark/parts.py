@@ -17,6 +17,8 @@ from singerlake.storage.base import Staged, Store
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+WRITTEN = "path string, rows long, bytes long"
+"""What a writer says of each file, as Spark names it."""
 BUFFER_BYTES = 4 << 20
 BATCH_ROWS = 16_384
 ROW_GROUP = 250_000
@@ -66,6 +68,10 @@ class PartWriter:
         finally:
             staged.discard()
         yield pa.RecordBatch.from_pydict({"path": [name], "rows": [rows], "bytes": [size]})
+
+    def remove(self, path: str) -> None:
+        """Delete a file that no index names yet."""
+        self.store.delete(self.folder + path)
 
     def _write(self, staged: Staged, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
         rows = 0

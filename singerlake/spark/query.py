@@ -27,10 +27,10 @@ from singerlake.spark.frames import (
     Shape,
     renamed,
     shape_of,
-    state_inside,
     with_provenance,
 )
 from singerlake.spark.sql_plan import Relation
+from singerlake.spark.state import state_inside
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
 

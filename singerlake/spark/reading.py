@@ -12,8 +12,9 @@ from singerlake.errors import StoreError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.spark import index
 from singerlake.spark.failures import plain_errors
-from singerlake.spark.frames import Shape, renamed, shape_of, state_inside, with_provenance
+from singerlake.spark.frames import Shape, renamed, shape_of, with_provenance
 from singerlake.spark.session import session
+from singerlake.spark.state import state_inside
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)

@@ -10,12 +10,15 @@ without seconds or with more than nine digits, mixed offsets, lines of unknown t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
+from numpy.typing import NDArray
 
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
@@ -41,6 +44,15 @@ _MAX_JSON = (1 << 31) - 2
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
 _FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
 """The years 1 to 9999: what the exact way and Spark can hold."""
+_MOST_PICKED = 0.8
+"""Of more of a block's rows than this, reading all is cheaper than cutting lines out."""
+
+
+class _Kind(msgspec.Struct):
+    type: str
+
+
+_KIND = msgspec.json.Decoder(_Kind)
 
 
 class _StepAsideError(Exception):
@@ -80,19 +92,72 @@ def read(text: bytes, about: BlockRows) -> pa.RecordBatch:
             fewer rows than the log says.
     """
     lines = format_block.lines(text)[1]
-    wanted = {name for name, _ in about.target}
-    source = tuple(column for column in about.source if column[0] in wanted)
+    source = _wanted(about)
     gathered = read_fast(lines, source) or exact.read(lines, source, about.where, about.keys)
     count = len(gathered.versions)
     if count != about.block.rows:
         raise DamagedError(f"{about.where} has {count} rows where the log says {about.block.rows}")
+    return _batch(gathered, source, about, _positions(text, about.block))
+
+
+def read_some(text: bytes, about: BlockRows, places: NDArray[np.int64]) -> pa.RecordBatch:
+    """Read some rows of an inflated block.
+
+    Args:
+        text: The block.
+        about: As for :func:`read`.
+        places: Which of its rows, from 0, rising.
+
+    Returns:
+        What :func:`read` gives, of these rows.
+
+    Raises:
+        DamagedError: As :func:`read`.
+    """
+    if len(places) == about.block.rows:
+        return read(text, about)
+    source = _wanted(about)
+    target = dict(about.target)
+    # A line that must be explained is called by its place, which only the whole block shows.
+    if len(places) < _MOST_PICKED * about.block.rows and all(target[n] == t for n, t in source):
+        lines = record_lines(text, about.block)
+        picked = b"\n".join([*(lines[place] for place in places.tolist()), b""])
+        if (gathered := read_fast(picked, source)) and len(gathered.versions) == len(places):
+            found = (column.take(pa.array(places)) for column in _positions(text, about.block))
+            return _batch(gathered, source, about, found)
+    return read(text, about).take(pa.array(places))
+
+
+def record_lines(text: bytes, block: Block) -> list[bytes]:
+    """A block's RECORD lines, without newlines.
+
+    Raises:
+        DamagedError: There are more or fewer than the log says.
+    """
+    lines = format_block.lines(text)[1].split(b"\n")[:-1]
+    if block.activations:
+        lines = [line for line in lines if _KIND.decode(line).type == "RECORD"]
+    if len(lines) != block.rows:
+        raise DamagedError(f"block {block.number} has {len(lines)} rows, the log says {block.rows}")
+    return lines
+
+
+def _wanted(about: BlockRows) -> Columns:
+    """The block's own columns, those that are wanted."""
+    wanted = {name for name, _ in about.target}
+    return tuple(column for column in about.source if column[0] in wanted)
+
+
+def _batch(
+    gathered: Gathered, source: Columns, about: BlockRows, positions: Iterable[pa.Array]
+) -> pa.RecordBatch:
     arrays = cast_columns(gathered, source, about.target, about.where, about.keys)
     fields = [pa.field(name, arrow_type(type_)) for name, type_ in about.target]
     arrays += [
-        *_positions(text, about.block),
+        *positions,
         gathered.versions,
         gathered.deleted,
-        _misfits(gathered.misfits, count),
+        _misfits(gathered.misfits, len(gathered.versions)),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*fields, *PROVENANCE]))
 

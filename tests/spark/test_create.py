@@ -29,16 +29,18 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance import create as plans
 from singerlake.maintenance.verify import check_log
 from singerlake.spark import create as job
-from singerlake.spark import create_rows, frames
+from singerlake.spark import create_rows
 from singerlake.spark.answer import plain_rows
 from singerlake.spark.columns import columns_of
 from singerlake.spark.create import create
 from singerlake.spark.fingerprint import content
 from singerlake.spark.freeze import freeze, state_content
 from singerlake.spark.query import query
+from singerlake.spark.state import state
 from singerlake.spark.verify import verify
 from singerlake.storage.base import Staged
 from singerlake.storage.local import LocalStaged, LocalStore
+from singerlake.transactions.lease import leases
 from singerlake.transactions.writer import WriteOptions
 from tests.build import commit_rows
 from tests.spark.stores import FarStore
@@ -70,7 +72,7 @@ def data_files(lake: Lake) -> list[Path]:
 
 
 def rows_of(spark: SparkSession, table: Table) -> list[tuple[Any, ...]]:
-    return sorted(plain_rows(frames.state(spark, table, table.snapshot())), key=repr)
+    return sorted(plain_rows(state(spark, table, table.snapshot())), key=repr)
 
 
 @pytest.mark.spark
@@ -94,7 +96,7 @@ def test_every_type_reads_back_as_it_was(spark: SparkSession, shop: Lake) -> Non
     assert schema.key_properties == ["id"]
     assert schema.schema["properties"]["id"] == {"type": "integer"}
     assert schema.schema["properties"]["flag"] == {"type": ["null", "boolean"]}
-    types = frames.state(spark, table, table.snapshot()).schema
+    types = state(spark, table, table.snapshot()).schema
     assert types["dec.imal"].dataType == T.DecimalType(38, 9)
     assert types["struct"].dataType == T.StructType(
         [
@@ -181,6 +183,15 @@ def test_on_a_store_that_spark_cannot_reach(spark: SparkSession, shop: Lake) -> 
     data_files(shop)[0].write_bytes(b"")
     kinds = [problem.what for problem in verify(spark, far.table(NAME)).problems]
     assert kinds == ["file", "version"]
+
+
+@pytest.mark.spark
+def test_its_readers_leases_end_with_it(spark: SparkSession, shop: Lake) -> None:
+    """Not when the collector comes by: the error holds all that there was, the answer too."""
+    with pytest.raises(UsageError, match="no column 'nobody'") as caught:
+        create(spark, shop, "views.v", "select * from tap_shop.orders", keys=("nobody",))
+    assert caught.tb is not None
+    assert leases(shop.store, TableName("tap-shop", "orders")) == []
 
 
 @pytest.mark.spark

@@ -106,7 +106,8 @@ def test_the_published_vector() -> None:
 @pytest.mark.spark
 def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, lake: Lake) -> None:
     from singerlake.spark import freeze, index
-    from singerlake.spark.frames import shape_of, state
+    from singerlake.spark.frames import shape_of
+    from singerlake.spark.state import state
 
     columns = {"id": {"type": "integer"}, "v": {"type": "number"}, "s": {}}
     rows: list[Any] = [{"id": n, "v": n / 7, "s": f"é{n}"} for n in range(200)]

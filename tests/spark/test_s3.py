@@ -10,8 +10,9 @@ import pytest
 from singerlake.lake import Lake
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
-from singerlake.spark import frames, freeze, index
+from singerlake.spark import freeze, index
 from singerlake.spark.query import query
+from singerlake.spark.state import state
 from singerlake.spark.vacuum import vacuum_table
 from singerlake.storage.s3 import S3Store
 from tests.build import commit_rows
@@ -43,7 +44,7 @@ def test_freeze_and_query(
     )
     assert list(answer.rows()) == [(7, "é7")]
     built = index.ensure(spark, table, table.snapshot())
-    plans = [answer.frame, index.read(spark, built), frames.state(spark, table, table.snapshot())]
+    plans = [answer.frame, index.read(spark, built), state(spark, table, table.snapshot())]
     for frame in plans:
         frame.explain(True)
     said = "".join(capfd.readouterr()) + repr(plans)

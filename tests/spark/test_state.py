@@ -12,13 +12,16 @@ import pytest
 
 from singerlake.errors import DamagedError
 from singerlake.lake import Lake
-from singerlake.spark import index
+from singerlake.spark import fold, index
 from singerlake.spark.failures import plain_errors
-from singerlake.spark.frames import shape_of, state
+from singerlake.spark.frames import shape_of
 from singerlake.spark.history import row_history
+from singerlake.spark.state import state
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
-from tests.spark.model import Message, fold
+from tests.spark.model import Message
+from tests.spark.model import fold as folded
+from tests.spark.stores import WatchedStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,6 +70,14 @@ def messages_of(seed: int, keys: list[str], count: int) -> list[Message]:
     return messages
 
 
+@pytest.fixture(params=["one task", "many tasks"])
+def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tables are read in one task; the others must not wait for large tests."""
+    if request.param == "many tasks":
+        monkeypatch.setattr(fold, "_WORTHWHILE", 1)
+
+
+@pytest.mark.usefixtures("tasks")
 @pytest.mark.parametrize("keys", [["id"], ["id", "part"], []], ids=["keyed", "compound", "keyless"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_state_is_that_of_the_model(
@@ -78,9 +89,49 @@ def test_the_state_is_that_of_the_model(
     commit_rows(lake, "tap.s", FLAT, keys, messages[half:], block_rows=50)
     table = lake.find("tap.s")[0]
     for at, seen in ((1, messages[:half]), (2, messages)):
-        expected = [{name: record.get(name) for name in FLAT} for record in fold(seen, keys)]
+        expected = [{name: record.get(name) for name in FLAT} for record in folded(seen, keys)]
         got = rows_of(spark, lake, at=table.snapshot().at(at))
         assert in_order(got) == in_order(expected)
+        # The first comes from one writer, and so by way of candidates, of which some fall.
+        built = index.ensure(spark, table, table.snapshot().at(at), fresh=True)
+        assert in_order(index.read(spark, built).toArrow().to_pylist()) == in_order(expected)
+        kept = {f"{table.name.index(at)}{file.path}" for file in built.marker.files}
+        parts = [item.key for item in lake.store.list(table.name.index(at))]
+        assert set(parts) == kept | {f"{table.name.index(at)}_index.json"}
+
+
+def test_a_table_whose_rows_came_once_is_read_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold, "_WORTHWHILE", 1)
+    store = WatchedStore(tmp_path / "lake", tmp_path / "notes")
+    lake = Lake(store)
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": n, "n": n} for n in range(80)], block_rows=10)
+    table = lake.find("tap.s")[0]
+    assert index.ensure(spark, table, table.snapshot()).marker.rows == 80
+    assert len(store.taken()) == 8
+    # One row is there twice: the run that holds the older one is read again, no other.
+    commit_rows(lake, "tap.t", FLAT, ["id"], [{"id": n % 79} for n in range(80)], block_rows=20)
+    table = lake.find("tap.t")[0]
+    assert index.ensure(spark, table, table.snapshot()).marker.rows == 79
+    assert len(store.taken()) == 5
+
+
+@pytest.mark.usefixtures("tasks")
+def test_a_row_that_does_not_fit_and_is_replaced_in_another_block_harms_nobody(
+    spark: SparkSession, lake: Lake
+) -> None:
+    rows: list[Any] = [{"id": n, "n": n} for n in range(40)]
+    rows[5]["n"] = "none"
+    commit_rows(lake, "tap.s", FLAT, ["id"], [*rows, {"id": 5, "n": 55}], block_rows=10)
+    table = lake.find("tap.s")[0]
+    built = index.ensure(spark, table, table.snapshot())
+    assert {row["id"]: row["n"] for row in index.read(spark, built).collect()}[5] == 55
+    rows[5]["n"] = "none"
+    commit_rows(lake, "tap.t", FLAT, ["id"], rows, block_rows=10)
+    table = lake.find("tap.t")[0]
+    with pytest.raises(DamagedError, match="row 5 of block 1.*mend the schema"), plain_errors():
+        index.ensure(spark, table, table.snapshot())
 
 
 def test_blocks_before_an_activation_are_not_read(spark: SparkSession, lake: Lake) -> None:

@@ -1,0 +1,1 @@
+"""Singerlake beside its peers, one topic a module. See README.md."""

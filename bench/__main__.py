@@ -1,0 +1,45 @@
+"""python -m bench [TOPIC …] [--rows N] [--rounds N] [--write]"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+TOPICS = ("target", "tap", "state", "query", "small", "commits", "combine")
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("topics", nargs="*", metavar="TOPIC", help=f"of {', '.join(TOPICS)}")
+    parser.add_argument("--rows", type=int, default=300_000, help="1000000 is the full size")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="put the results into the page")
+    parser.add_argument("--folder", help="where to work; a temporary folder by default")
+    args = parser.parse_args()
+    for topic in args.topics or TOPICS:
+        print(f"{topic}:", file=sys.stderr)
+        module = importlib.import_module(f"bench.{topic}")
+        with tempfile.TemporaryDirectory(prefix="singerlake-bench-", dir=args.folder) as folder:
+            found = module.run(Path(folder), args.rows, args.rounds)
+        print(f"\n## {topic}\n\n{found}\n")
+        if args.write:
+            put(topic, found)
+
+
+def put(topic: str, found: str) -> None:
+    """Put a topic's results between its marks in the page; the words around them stay."""
+    text = PAGE.read_text("utf-8")
+    begin, end = f"<!-- {topic} -->", f"<!-- /{topic} -->"
+    marked = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    assert marked.search(text), f"{PAGE} has no place for {topic}"
+    new = f"{begin}\n{found}\n{end}"
+    PAGE.write_text(marked.sub(lambda _: new, text), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
