@@ -26,7 +26,8 @@ class Cost:
     Attributes:
         seconds: By the clock.
         cpu: Seconds of processor, user and system; 0 where it was not measured.
-        peak: Largest resident memory, bytes; 0 where it was not measured.
+        peak: Largest resident memory, bytes; 0 where it was not measured. Of a command never
+            less than what this process has had, for the system counts from the fork on.
     """
 
     seconds: float

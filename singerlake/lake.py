@@ -13,12 +13,12 @@ from singerlake.errors import (
 )
 from singerlake.format import metadata, names
 from singerlake.format.log import Block, Entry
-from singerlake.format.metadata import Catalogue, LakeFile
+from singerlake.format.metadata import Catalogue
 from singerlake.format.names import TableName, TableRef
 from singerlake.maintenance import scan
 from singerlake.storage import StoreOptions, open_store
 from singerlake.storage.base import KeyMissingError, Store
-from singerlake.transactions import log
+from singerlake.transactions import derived, log
 from singerlake.transactions.blocks import read_block
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
@@ -90,7 +90,19 @@ class Table:
             NotFoundError: There is no such table.
             DamagedError: The log has a gap or cannot be read.
         """
-        return ReaderLease(self.store, self.snapshot())
+        return ReaderLease(self.store, self.checkpoint())
+
+    def checkpoint(self) -> Snapshot:
+        """The table as its manifest has it, which may be behind; the head where there is none.
+
+        Enough to begin a lease with, or to be brought up to date: the log's end is then looked
+        for once, not twice.
+
+        Raises:
+            NotFoundError: There is no such table.
+            DamagedError: The log has a gap or cannot be read.
+        """
+        return log.read_checkpoint(self.store, self.name) or self.snapshot()
 
     def writer(
         self, options: WriteOptions | None = None, writer_id: str | None = None
@@ -140,9 +152,7 @@ class Lake:
             NewerFormatError: A newer release wrote it.
         """
         try:
-            metadata.decode(self.store.get(names.LAKE).data, LakeFile, names.LAKE)
-        except KeyMissingError:
-            return False
+            return derived.read_lake_file(self.store) is not None
         except NewerFormatError:
             raise
         except DamagedError as error:
@@ -188,10 +198,11 @@ class Lake:
             InvalidNameError: It is no table reference.
             NotFoundError: The lake has no such table.
         """
-        known = set(self.tables())
+        # Its own tap's streams decide what it means; the others are only for the error.
+        known = set(self.tables(names.parse_ref(text).table.tap))
         ref = names.parse_ref(text, known)
         if ref.table not in known:
-            near = ", ".join(str(name) for name in sorted(known)[:10])
+            near = ", ".join(str(name) for name in self.tables()[:10])
             raise NotFoundError(
                 f"the lake at {self.store.uri} has no table {ref.table}: "
                 + (f"it has {near}" if near else "it is empty")

@@ -60,6 +60,17 @@ def spark_options(command: Command) -> Command:
     return master(conf(command))
 
 
+def begin_spark(master: str | None, conf: tuple[str, ...]) -> None:
+    """Start Java for :func:`start_spark`, so that it starts while a job's module is imported.
+
+    Raises:
+        UsageError: A setting is not KEY=VALUE.
+    """
+    from singerlake.spark import launch
+
+    launch.ahead(master, _settings(conf))
+
+
 def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:
     """Start Spark, or find the session that runs.
 
@@ -67,14 +78,19 @@ def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:
         UsageError: A setting is not KEY=VALUE.
         RuntimeMissingError: There is no Java.
     """
+    settings = _settings(conf)
+    from singerlake.spark.session import running_tasks, session
+
+    spark = session(master, settings)
+    follow(lambda: running_tasks(spark))
+    return spark
+
+
+def _settings(conf: tuple[str, ...]) -> dict[str, str]:
     settings = {}
     for text in conf:
         key, separator, value = text.partition("=")
         if not separator or not key:
             raise UsageError(f"--conf {text!r} is not KEY=VALUE")
         settings[key] = value
-    from singerlake.spark.session import running_tasks, session
-
-    spark = session(master, settings)
-    follow(lambda: running_tasks(spark))
-    return spark
+    return settings

@@ -1,8 +1,17 @@
-"""``python -m tap_singerlake``."""
+"""The command ``tap-singerlake``, and ``python -m tap_singerlake``."""
 
 from __future__ import annotations
 
-from tap_singerlake.tap import main
+from singerlake.imports import quick_imports
+
+
+def main() -> None:
+    """Run the tap from the command line."""
+    with quick_imports():
+        from tap_singerlake import tap
+
+    tap.main()
+
 
 if __name__ == "__main__":
     main()

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from singerlake.format.log import Block
 from singerlake.lake import Table
+from singerlake.transactions.blocks import fetch, inflate, member, runs
 
 AHEAD_BYTES = 64 * 1024 * 1024
 """Inflated bytes that may wait, so that memory does not follow the size of a table."""
@@ -27,7 +28,8 @@ THREADS_REMOTE = 8
 def inflate_ahead(table: Table, blocks: Sequence[Block]) -> Generator[bytes, None, None]:
     """Yield each block's lines, in order, while the next ones are read and inflated.
 
-    An error comes out where its block would have, after all blocks before it.
+    Neighbours in a file are read by one request. An error comes out where its block would
+    have, after all blocks before it.
 
     Args:
         table: Whose blocks.
@@ -42,15 +44,23 @@ def inflate_ahead(table: Table, blocks: Sequence[Block]) -> Generator[bytes, Non
     ahead = 0
     pool = ThreadPoolExecutor(THREADS_REMOTE if remote else THREADS, "singerlake-inflate")
     try:
-        for block in blocks:
-            while waiting and (len(waiting) >= most or ahead + block.bytes > AHEAD_BYTES):
-                size, future = waiting.popleft()
-                ahead -= size
-                yield future.result()
-                del future  # it holds the text
-            waiting.append((block.bytes, pool.submit(table.read_block, block)))
-            ahead += block.bytes
+        for run in runs(blocks):
+            data: Future[bytes] | None = None
+            for block in run:
+                while waiting and (len(waiting) >= most or ahead + block.bytes > AHEAD_BYTES):
+                    size, future = waiting.popleft()
+                    ahead -= size
+                    yield future.result()
+                    del future  # it holds the text
+                # Before those that wait for it, so that a thread is there to read it.
+                data = data or pool.submit(fetch, table.store, table.name, run)
+                waiting.append((block.bytes, pool.submit(_inflate, table, run, block, data)))
+                ahead += block.bytes
         while waiting:
             yield waiting.popleft()[1].result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _inflate(table: Table, run: list[Block], block: Block, data: Future[bytes]) -> bytes:
+    return inflate(table.name, block, member(run, block, data.result()))

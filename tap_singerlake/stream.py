@@ -12,6 +12,7 @@ from singer_sdk.singerlib.catalog import REPLICATION_FULL_TABLE, REPLICATION_LOG
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.lake import Table
 from singerlake.transactions.lease import ReaderLease
+from singerlake.transactions.log import refresh
 from singerlake.transactions.snapshot import Snapshot
 from tap_singerlake.messages import Emitter, MappedEmitter, RawEmitter
 from tap_singerlake.output import EarlyEndError
@@ -68,14 +69,22 @@ class LakeStream(Stream):
         A stream with nothing new puts out its SCHEMA nevertheless: targets make the table of
         an empty source from it, and take no harm from one they know.
         """
-        head = self._snapshot or self._table.snapshot()
-        self._snapshot = None  # a second sync of this object sees what came since
-        plan = self._plan(head)
+        head, self._snapshot = self._snapshot, None  # a second sync sees what came since
         with ExitStack() as leases:
-            if plan.blocks():
-                lease = leases.enter_context(ReaderLease(self._table.store, head))
-                plan = self._plan(lease.snapshot)
-            self._sync(plan)
+
+            def lease(start: Snapshot) -> Plan:
+                held = leases.enter_context(ReaderLease(self._table.store, start))
+                return self._plan(held.snapshot)
+
+            if head is None:
+                head = self._table.checkpoint()
+                # Where the manifest tells already, the log's end is looked for once, not twice.
+                if self._is_behind(head):
+                    self._sync(lease(head))
+                    return
+                head = refresh(self._table.store, head)
+            plan = self._plan(head)
+            self._sync(lease(head) if plan.blocks() else plan)
 
     def _sync(self, plan: Plan) -> None:
         blocks = plan.blocks()
@@ -102,10 +111,19 @@ class LakeStream(Stream):
         self._lake_tap.streams_read += 1
 
     def _plan(self, head: Snapshot) -> Plan:
+        return make_plan(head, self._version, self._bookmark(), self.logger)
+
+    def _is_behind(self, table: Snapshot) -> bool:
+        """Whether the table is known to have blocks behind the bookmark."""
+        number = self._bookmark().get("transaction", 0)
+        known = isinstance(number, int) and 0 <= number < table.head
+        return known and bool(table.blocks_after(number))
+
+    def _bookmark(self) -> dict[str, Any]:
         full = self.replication_method == REPLICATION_FULL_TABLE  # the user's catalog says so
         bookmarks = self.tap_state.get("bookmarks", {})
-        bookmark = {} if full else bookmarks.get(self.name, {})
-        return make_plan(head, self._version, bookmark, self.logger)
+        bookmark: dict[str, Any] = {} if full else bookmarks.get(self.name, {})
+        return bookmark
 
     def _put_out(self, plan: Plan, emitter: Emitter, counter: Counter) -> None:
         schema_hash = ""

@@ -85,10 +85,11 @@ class TapSingerlake(Tap):
         catalogues: dict[str, dict[str, SchemaEntry]] = {}
         streams = []
         for choice in choose(lake, self.config):
-            tap = choice.table.tap
-            if tap not in catalogues:
-                catalogues[tap] = _schemas(lake.catalogue(tap))
-            known = catalogues[tap].get(choice.table.stream) if choice.version is None else None
+            tap, known = choice.table.tap, None
+            if choice.version is None:
+                if tap not in catalogues:
+                    catalogues[tap] = _schemas(lake.catalogue(tap))
+                known = catalogues[tap].get(choice.table.stream)
             if stream := self._stream(lake, choice, known):
                 streams.append(stream)
         missing = set(self.input_catalog or ()) - {stream.name for stream in streams}

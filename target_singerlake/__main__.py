@@ -1,5 +1,17 @@
-"""``python -m target_singerlake``."""
+"""The command ``target-singerlake``, and ``python -m target_singerlake``."""
 
-from target_singerlake.target import main
+from __future__ import annotations
 
-main()
+from singerlake.imports import quick_imports
+
+
+def main() -> None:
+    """Run the target from the command line."""
+    with quick_imports():
+        from target_singerlake import target
+
+    target.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -31,6 +31,8 @@ class StreamBuffer:
         parts: Runs of lines, each line ended by a newline.
         rows: RECORD lines in them.
         size: Bytes in them.
+        first: The part whose first line is the first RECORD.
+        last: The part whose last line is the last RECORD.
     """
 
     schema_line: bytes
@@ -38,18 +40,17 @@ class StreamBuffer:
     rows: int = 0
     size: int = 0
     activations: list[tuple[int, int]] = field(default_factory=list)
-    first_line: bytes = b""
-    last_line: bytes = b""
+    first: bytes = b""
+    last: bytes = b""
 
-    def add_records(self, lines: list[bytes]) -> None:
-        """Append RECORD lines (without newlines); the caller sees to the block's limits."""
+    def add_records(self, text: bytes, rows: int) -> None:
+        """Append RECORD lines, each with its newline; the caller sees to the block's limits."""
         if not self.rows:
-            self.first_line = lines[0]
-        self.last_line = lines[-1]
-        part = b"\n".join((*lines, b""))
-        self.parts.append(part)
-        self.rows += len(lines)
-        self.size += len(part)
+            self.first = text
+        self.last = text
+        self.parts.append(text)
+        self.rows += rows
+        self.size += len(text)
 
     def add_activation(self, line: bytes, version: int) -> None:
         """Append an ACTIVATE_VERSION line (without newline)."""
@@ -67,8 +68,9 @@ class StreamBuffer:
             The work of compressing it, for another thread.
         """
         parts, rows, activations = self.parts, self.rows, self.activations
-        schema_line, first, last = self.schema_line, self.first_line, self.last_line
+        schema_line, first, last = self.schema_line, self.first, self.last
         self.parts, self.rows, self.size, self.activations = [], 0, 0, []
+        self.first = self.last = b""
 
         def compress() -> tuple[bytes, Block]:
             text = b"".join((schema_line, *parts))
@@ -80,8 +82,8 @@ class StreamBuffer:
                 length=len(data),
                 rows=rows,
                 bytes=len(text),
-                first=_stamp(first, written) if rows else "",
-                last=_stamp(last, written) if rows else "",
+                first=_stamp(first[: first.find(b"\n")], written) if rows else "",
+                last=_stamp(last[last.rfind(b"\n", 0, -1) + 1 : -1], written) if rows else "",
                 activations=activations,
             )
             return data, block

@@ -14,6 +14,7 @@ from singerlake.errors import InvalidNameError
 from singerlake.format import times
 from singerlake.format.log import SchemaEntry
 from target_singerlake import messages
+from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError, RecordBeforeSchemaError
 from target_singerlake.messages import ActivateVersion, Batch, Message, Record, Schema, State
 from target_singerlake.progress import Progress
@@ -57,6 +58,7 @@ class Intake:
         self._prover = Prover()
         self._schema_lines: dict[str, bytes] = {}
         self._mapped: set[str] = set()
+        self._several = False
         self._line = 0
         self.counts: Counter[str] = Counter()
 
@@ -66,48 +68,55 @@ class Intake:
         Raises:
             InputError: A line cannot be accepted.
         """
-        lines = messages.split(data)
-        if lines is None:
-            self._one_by_one(data.split(b"\n")[:-1])
+        chunk = Chunk(data)
+        if self._several:
+            _ = chunk.lines  # they will be needed, so they may as well be counted
+        if chunk.records:
+            self._decode(chunk)
+        elif chunk.plain:
+            self._mixed(chunk)
         else:
-            self._plain(lines, data)
+            self._one_by_one(chunk.lines)
         self._progress.advance(len(data))
 
-    def _plain(self, lines: list[bytes], data: bytes) -> None:
+    def _mixed(self, chunk: Chunk) -> None:
         """Take lines that are one object each, the runs of RECORDs by the fastest way."""
-        others = messages.not_records(lines)
-        if not others:
-            self._run_of_lines(lines, data)
-        elif len(others) * RUN_LINES > len(lines):
-            self._run_of_lines(lines, data, proof=False)
-        else:
-            start = 0
-            for end in [*others, len(lines)]:
-                run = lines[start:end]
-                if run:
-                    self._run_of_lines(run, b"\n".join(run))
-                if end < len(lines):
-                    self._one_by_one(lines[end : end + 1])
-                start = end + 1
-
-    def _run_of_lines(self, lines: list[bytes], data: bytes, *, proof: bool = True) -> None:
-        if proof and self._proven(lines, data):
+        others = chunk.not_records()
+        if len(others) * RUN_LINES > chunk.count:
+            self._decode(chunk, proof=False)
             return
-        decoded = messages.decode_lines(data, len(lines), messages.ANY)
-        if decoded is None:
-            self._one_by_one(lines)
-        else:
-            self._many(lines, decoded)
+        start = 0
+        for end in [*others, chunk.count]:
+            if start < end:
+                self._decode(Chunk.of(chunk.lines[start:end]))
+            self._one_by_one(chunk.lines[end : end + 1])
+            start = end + 1
 
-    def _proven(self, lines: list[bytes], data: bytes) -> bool:
+    def _decode(self, chunk: Chunk, *, proof: bool = True) -> None:
+        if proof and self._proven(chunk):
+            return
+        decoded = chunk.decode(messages.ANY)
+        if decoded is None:
+            self._one_by_one(chunk.lines)
+        else:
+            self._many(chunk.lines, decoded)
+
+    def _proven(self, chunk: Chunk) -> bool:
         """Take lines if one decoding proves that all are valid RECORDs, as nearly always."""
         decoder = self._prover.decoder()
-        records = decoder and messages.decode_lines(data, len(lines), decoder)
+        records = decoder and chunk.decode(decoder)
         if not records:
             return False
-        for kind, some in _grouped(map(type, records), _timed(lines, records)).items():
-            self._run.add_records(self._prover.stream(kind), some)
-        self._count(len(lines))
+        kinds = set(map(type, records))
+        self._several = len(kinds) > 1
+        chunk = _timed(chunk, records)
+        streams = self._prover.streams
+        if self._several:
+            names = map(streams.__getitem__, map(type, records))
+            self._run.add_mixed(names, chunk.lines, len(chunk.data))
+        else:
+            self._run.add_text(streams[kinds.pop()], chunk.data, chunk.count)
+        self._count(chunk.count)
         return True
 
     def _one_by_one(self, lines: list[bytes]) -> None:
@@ -115,7 +124,7 @@ class Intake:
             if not line.strip():
                 self._line += 1
                 continue
-            self._many([line], [messages.decode_line(line, self._line + 1)])
+            self._many([line], [messages.decode_line(line[:-1], self._line + 1)])
 
     def _many(self, lines: list[bytes], decoded: list[Message]) -> None:
         """Split at everything that is no RECORD: what is between can be taken in any grouping."""
@@ -124,7 +133,7 @@ class Intake:
             if type(message) is not Record:
                 self._records(lines[start:end], decoded[start:end])  # type: ignore[arg-type]
                 self._line += 1
-                self._other(lines[end], message)
+                self._other(lines[end][:-1], message)
                 start = end + 1
         if start:
             lines, decoded = lines[start:], decoded[start:]
@@ -137,8 +146,8 @@ class Intake:
         for stream, own in _grouped(streams, records).items():
             self._check(stream, own, records, self._line + 1)
         if self._mapped.isdisjoint(streams):
-            for stream, some in _grouped(streams, _timed(lines, records)).items():
-                self._run.add_records(stream, some)
+            timed = _timed_lines(lines, records)
+            self._run.add_mixed(streams, timed, sum(map(len, timed)))
         else:
             self._mapped_records(lines, records)
         self._count(len(lines))
@@ -149,9 +158,10 @@ class Intake:
             zip(lines, records, strict=True), start=self._line + 1
         ):
             if record.stream in self._mapped:
-                self._sdk_way.record(line, number)
+                self._sdk_way.record(line[:-1], number)
             else:
-                self._run.add_records(record.stream, _timed([line], [record]))
+                [timed] = _timed_lines([line], [record])
+                self._run.add_text(record.stream, timed, rows=1)
 
     def _count(self, lines: int) -> None:
         self._line += lines
@@ -244,8 +254,20 @@ def _grouped(keys: Iterable[G], values: list[V]) -> dict[G, list[V]]:
     return groups
 
 
-def _timed(lines: list[bytes], records: list[Any]) -> list[bytes]:
-    """The lines, each with its ``time_extracted``."""
+def _timed(chunk: Chunk, records: list[Any]) -> Chunk:
+    """A chunk that was decoded, each line with its ``time_extracted``."""
+    if UNSET not in map(_TIME, records):
+        return chunk
+    if chunk.records and set(map(_TIME, records)) == {UNSET}:
+        said = chunk.decode(messages.EXTRACTED)
+        if said is not None and all(map(messages.says_nothing, said)):
+            # The commonest case, of a tap that leaves times to others: one for all the lines.
+            return chunk.appended(messages.time_member(times.iso(times.now())))
+    return Chunk.of(_timed_lines(chunk.lines, records))
+
+
+def _timed_lines(lines: list[bytes], records: list[Any]) -> list[bytes]:
+    """Decoded lines, each with its ``time_extracted``."""
     if UNSET not in map(_TIME, records):
         return lines
     received = times.iso(times.now())

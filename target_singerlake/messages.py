@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from singerlake.format import times
 from target_singerlake.errors import InvalidLineError
-
-T = TypeVar("T")
 
 
 class Record(msgspec.Struct, tag="RECORD", tag_field="type", gc=False):
@@ -66,66 +63,8 @@ class _ExtractedLine(msgspec.Struct, gc=False):
 ANY: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 """Decodes every message, records left raw."""
 
-_EXTRACTED = msgspec.json.Decoder(_ExtractedLine)
-_FIRST = itemgetter(0)
-_LAST = itemgetter(-1)
-_BEFORE_LAST = itemgetter(-2)
-_CR = {ord("\r")}
-_BRACES = ({ord("{")}, {ord("}")})
-# How nearly every tap begins a RECORD line. Only a guess that saves time: what a line is,
-# the decoders say.
-_RECORD_STARTS = (b'{"type": "RECORD"', b'{"type":"RECORD"')
-
-
-def split(data: bytes) -> list[bytes] | None:
-    """Cut a chunk into lines.
-
-    Args:
-        data: Whole lines, each ended by a newline.
-
-    Returns:
-        The lines without their newlines; None where they are not plainly one JSON object
-        each in UTF-8, and need a closer look, one by one, with :func:`decode_line`.
-    """
-    lines = data.split(b"\n")
-    lines.pop()
-    try:
-        ends = set(map(_LAST, lines))
-        if ends == _CR:
-            ends = set(map(_BEFORE_LAST, lines))
-        if (set(map(_FIRST, lines)), ends) != _BRACES:
-            return None
-        if not data.isascii():
-            data.decode("utf-8")  # msgspec skips over raw values without looking at this
-    except (IndexError, UnicodeDecodeError):
-        return None  # an empty line, or one in another encoding
-    return lines
-
-
-def not_records(lines: list[bytes]) -> list[int]:
-    """The places of the lines that do not look like a RECORD."""
-    return [n for n, line in enumerate(lines) if not line.startswith(_RECORD_STARTS)]
-
-
-def decode_lines(data: bytes, count: int, decoder: msgspec.json.Decoder[T]) -> list[T] | None:
-    """Decode many lines at once.
-
-    Args:
-        data: Lines that :func:`split` found plain, or some of them.
-        count: How many.
-        decoder: Of one message.
-
-    Returns:
-        One message for each line; None where the decoder refuses one.
-    """
-    # A decoder of lines is at ease with two messages on a line and one message on two. As
-    # every line begins with { and ends with }, a message cannot go on to the next line, for
-    # JSON never has { after }; so as many messages as lines means one on each.
-    try:
-        messages = decoder.decode_lines(data)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return messages if len(messages) == count else None
+EXTRACTED = msgspec.json.Decoder(_ExtractedLine)
+"""Decodes only a record's own ``_sdc_extracted_at``."""
 
 
 def record_type(stream: str, kind: Any) -> type[msgspec.Struct]:
@@ -186,7 +125,7 @@ def time_of(line: bytes, received: str) -> str:
         Its own ``_sdc_extracted_at`` in UTC if it has one that is a time.
     """
     try:
-        own = _EXTRACTED.decode(line).record._sdc_extracted_at
+        own = EXTRACTED.decode(line).record._sdc_extracted_at
     except (msgspec.DecodeError, RecursionError):
         return received
     instant = times.parse(own) if isinstance(own, str) else None
@@ -196,7 +135,17 @@ def time_of(line: bytes, received: str) -> str:
 def with_time(line: bytes, stamp: str) -> bytes:
     """Splice a ``time_extracted`` into a line; every other byte stays as it is."""
     end = line.rindex(b"}")
-    return b'%b, "time_extracted": "%b"%b' % (line[:end], stamp.encode("ascii"), line[end:])
+    return b"".join((line[:end], time_member(stamp), line[end:]))
+
+
+def time_member(stamp: str) -> bytes:
+    """A ``time_extracted`` as it goes behind the last member of an object."""
+    return b', "time_extracted": "%b"' % stamp.encode("ascii")
+
+
+def says_nothing(line: _ExtractedLine) -> bool:
+    """Whether a record has no ``_sdc_extracted_at``."""
+    return line.record._sdc_extracted_at is UNSET
 
 
 def _shorten(line: bytes) -> str:

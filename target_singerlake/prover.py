@@ -13,11 +13,15 @@ MAX_STREAMS = 500
 
 
 class Prover:
-    """Knows the streams whose records can be proven valid by types."""
+    """Knows the streams whose records can be proven valid by types.
+
+    Attributes:
+        streams: The stream of a decoded message, by the message's type.
+    """
 
     def __init__(self) -> None:
         self._kinds: dict[str, type[msgspec.Struct]] = {}
-        self._streams: dict[type[msgspec.Struct], str] = {}
+        self.streams: dict[type[msgspec.Struct], str] = {}
         self._decoder: msgspec.json.Decoder[Any] | None = None
         self._changed = False
 
@@ -31,15 +35,11 @@ class Prover:
         self._changed = True
         old = self._kinds.pop(stream, None)
         if old is not None:
-            del self._streams[old]
+            del self.streams[old]
         if proof is not None and len(self._kinds) < MAX_STREAMS:
             kind = messages.record_type(stream, proof)
             self._kinds[stream] = kind
-            self._streams[kind] = stream
-
-    def stream(self, kind: type[msgspec.Struct]) -> str:
-        """The stream of a decoded message, by the message's type."""
-        return self._streams[kind]
+            self.streams[kind] = stream
 
     def decoder(self) -> msgspec.json.Decoder[Any] | None:
         """Decodes the RECORDs of the streams known; None while there are none."""

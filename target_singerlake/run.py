@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from io import BytesIO
 
 from singerlake.format import times
 from singerlake.format.log import Block, SchemaEntry
@@ -20,8 +22,13 @@ from singerlake.transactions.writer import TableWriter, WriteOptions, update_lak
 from target_singerlake.buffer import BLOCK_BYTES, Press, StreamBuffer
 from target_singerlake.progress import Progress
 
-BUFFER_BYTES = 32 * 1024 * 1024
+BUFFER_BYTES = 48 * 1024 * 1024
 """Lines kept over all streams before the longest buffers are cut to blocks early."""
+
+MIXED_BYTES = 4 * 1024 * 1024
+"""Lines of several streams that gather before they go to their streams' buffers: with hundreds
+of streams each has but a few lines of a chunk, and what is done once for these would cost more
+than the lines."""
 
 COMMITTING = 8
 """Tables committed side by side: a local disk serves many fsyncs in the time of one."""
@@ -91,6 +98,8 @@ class Run:
         self._writer_id = new_writer_id()
         self._streams: dict[str, _Stream] = {}
         self._press = Press()
+        self._mixed: defaultdict[str, list[bytes]] = defaultdict(list)
+        self._mixed_size = 0
         self._buffered = 0
         self._gathered = 0
         self._committed_at = time.monotonic()
@@ -109,6 +118,7 @@ class Run:
         Raises:
             InvalidNameError: The stream's name or the schema has no place in a lake.
         """
+        self._sort()
         stream = self._streams.get(name)
         if stream is None:
             table = TableName(self._options.tap_id, name)
@@ -123,34 +133,65 @@ class Run:
         stream.schema = schema
         self._staged(stream)
 
-    def add_records(self, name: str, lines: list[bytes]) -> None:
-        """Append RECORD lines of a stream whose schema is set.
+    def add_mixed(self, names: Iterable[str], lines: list[bytes], size: int) -> None:
+        """Append RECORD lines of streams whose schemas are set.
+
+        Args:
+            names: Each line's stream.
+            lines: Each with its newline, valid, and with its ``time_extracted``.
+            size: Bytes in them.
+        """
+        mixed = self._mixed
+        for name, line in zip(names, lines, strict=True):
+            mixed[name].append(line)
+        self._mixed_size += size
+        if self._mixed_size >= MIXED_BYTES:
+            self._sort()
+
+    def add_text(self, name: str, text: bytes, rows: int) -> None:
+        """Append RECORD lines of one stream that stand one behind the other.
 
         Args:
             name: The stream.
-            lines: Without newlines, valid, each with its ``time_extracted``.
+            text: The lines, as :meth:`add_mixed` takes them.
+            rows: How many.
         """
-        stream = self._streams[name]
+        self._sort()
+        self._add_text(self._streams[name], text, rows)
+
+    def _sort(self) -> None:
+        """Give gathered lines to their streams' buffers, before whatever comes behind them."""
+        if not self._mixed_size:
+            return
+        mixed, self._mixed, self._mixed_size = self._mixed, defaultdict(list), 0
+        for name, lines in mixed.items():
+            self._add_text(self._streams[name], b"".join(lines), len(lines))
+
+    def _add_text(self, stream: _Stream, text: bytes, rows: int) -> None:
         buffer = stream.buffer
-        before = buffer.size
         room = self._options.block_rows - buffer.rows
-        while len(lines) >= room:
-            if room > 0:
-                buffer.add_records(lines[:room])
-            lines = lines[room:]
-            self._add_size(stream, buffer.size - before)
-            self._cut(stream)
-            before, room = 0, self._options.block_rows
-        if lines:
-            buffer.add_records(lines)
-            self._add_size(stream, buffer.size - before)
+        if rows < room:
+            self._buffer(stream, text, rows)
+        else:
+            lines = BytesIO(text).readlines()
+            while rows >= room:
+                self._buffer(stream, b"".join(lines[:room]), room)
+                self._cut(stream)
+                lines, rows, room = lines[room:], rows - room, self._options.block_rows
+            if lines:
+                self._buffer(stream, b"".join(lines), rows)
         if buffer.size >= BLOCK_BYTES:
             self._cut(stream)
         if self._buffered > BUFFER_BYTES:
             self._make_room()
 
+    def _buffer(self, stream: _Stream, text: bytes, rows: int) -> None:
+        stream.buffer.add_records(text, rows)
+        self._add_size(stream, len(text))
+
     def activate_version(self, name: str, line: bytes, version: int) -> None:
         """Append an ACTIVATE_VERSION line of a stream whose schema is set."""
+        self._sort()
         stream = self._streams[name]
         stream.buffer.add_activation(line, version)
         self._add_size(stream, len(line) + 1)
@@ -161,7 +202,7 @@ class Run:
         """Take a STATE's value; it goes out with the next commit."""
         self._state = value
         due = (
-            self._gathered >= self._options.commit_bytes
+            self._gathered + self._mixed_size >= self._options.commit_bytes
             or time.monotonic() - self._committed_at >= self._options.commit_seconds
         )
         if due and not self._options.atomic:
@@ -174,6 +215,7 @@ class Run:
             SingerlakeError: A table could not be committed. Those before it are, and the
                 STATE stays in, so that a rerun brings the rest.
         """
+        self._sort()
         for stream in self._streams.values():
             self._cut(stream)
         self._press.drain()

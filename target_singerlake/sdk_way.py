@@ -136,7 +136,7 @@ class SdkWay:
                 record = self._sinks[alias].metadata_added(record, message)
                 text = serialize_json(record).encode("utf-8")
             self._validators[alias].check(Raw(text), number)
-            self._run.add_records(alias, [_line(alias, text, message)])
+            self._run.add_text(alias, _line(alias, text, message), rows=1)
 
     def activate_version(self, stream: str, version: int) -> None:
         """Pass an ACTIVATE_VERSION on to what a stream is mapped to."""
@@ -166,7 +166,7 @@ def _line(alias: str, record: bytes, message: dict[str, Any]) -> bytes:
     tail = {"time_extracted": times.iso(instant or times.now())}
     if message.get("version") is not None:
         tail = {"version": message["version"], **tail}
-    return b'{"type": "RECORD", "stream": %b, "record": %b, %b' % (
+    return b'{"type": "RECORD", "stream": %b, "record": %b, %b\n' % (
         json.dumps(alias).encode("ascii"),
         record,
         json.dumps(tail).encode("ascii")[1:],

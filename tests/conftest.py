@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+# The commands that tests start must not keep files in the real home, nor train Java there.
+os.environ["SINGERLAKE_CACHE"] = "off"
 
 
 @pytest.hookimpl(tryfirst=True)  # the plugin looks at the marks in the same hook

@@ -14,7 +14,7 @@ from singerlake import FORMAT
 from singerlake.format import block, log, metadata
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import canonical, schema_hash
-from singerlake.transactions.snapshot import from_manifest, to_manifest
+from singerlake.transactions.checkpoint import from_manifest, to_manifest
 
 TEXT = (Path(__file__).parents[1] / "docs" / "format.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^```json ([a-z-]+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))

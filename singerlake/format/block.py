@@ -30,6 +30,7 @@ MAX_ROWS = 25_000
 _HEADER = struct.Struct("<4sIBBH2sHQIQ")
 _TRAILER = struct.Struct("<II")
 HEADER_BYTES = _HEADER.size
+TRAILER_BYTES = _TRAILER.size
 _MAGIC = b"\x1f\x8b\x08\x04"
 _ID = b"SL"
 _PAYLOAD = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -30,7 +31,7 @@ class SchemaEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     key_properties: list[str] = []
 
 
-class Block(msgspec.Struct, frozen=True, omit_defaults=True):
+class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Where a block lies and what it holds.
 
     Attributes:
@@ -156,6 +157,17 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def bytes(self) -> int:
         """Compressed bytes that the transaction adds."""
         return sum(block.length for block in self.blocks)
+
+
+def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges of numbers in order, ends included; those that meet are put together."""
+    found: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if found and found[-1][1] == first - 1:
+            found[-1] = (found[-1][0], last)
+        else:
+            found.append((first, last))
+    return found
 
 
 class _FormatOnly(msgspec.Struct):

@@ -5,7 +5,9 @@ Keys are relative to the lake's root and use ``/``. Nothing outside this module 
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -94,7 +96,7 @@ class TableName:
     def __str__(self) -> str:
         return f"{self.tap}.{self.stream}"
 
-    @property
+    @functools.cached_property  # asked for once for each block and each file
     def folder(self) -> str:
         """Key prefix of everything in the table, with its slash."""
         return f"{tap_folder(self.tap)}{encode(self.stream)}/"
@@ -181,6 +183,13 @@ def catalogue(tap: str) -> str:
 def file_name(base: str, attempt: int) -> str:
     """A data file's name; from the second attempt on it ends in ``-2``, ``-3`` and so on."""
     return f"{base}{SUFFIX}" if attempt == 1 else f"{base}-{attempt}{SUFFIX}"
+
+
+def attempts(base: str, files: Iterable[str]) -> set[int]:
+    """Which attempts at a name some files show to be taken; the reverse of :func:`file_name`."""
+    name = re.compile(rf"{re.escape(base)}(?:-([0-9]{{1,18}}))?{re.escape(SUFFIX)}")
+    found = (name.fullmatch(file) for file in files if file.startswith(base))
+    return {int(match[1] or 1) for match in found if match}
 
 
 def is_schema_folder(name: str) -> bool:

@@ -10,6 +10,7 @@ that came from another lake may have such members too, and they mean nothing her
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Protocol
 
 import msgspec
 
@@ -19,6 +20,13 @@ from singerlake.format.log import Block
 
 VERSION = "row_version"
 ORDINAL = "row_ordinal"
+
+
+class Placed(Protocol):
+    """A decoded RECORD line that may say where it was first."""
+
+    row_version: int | None
+    row_ordinal: int | None
 
 
 class _Line(msgspec.Struct):
@@ -77,12 +85,24 @@ def positions(text: bytes, block: Block) -> list[tuple[int, int]]:
     except msgspec.DecodeError as error:
         raise DamagedError(f"block {block.number} holds a line of another kind: {error}") from error
     found = [
-        (line.row_version or 0, -1 if line.row_ordinal is None else line.row_ordinal)
-        for line in lines
-        if line.type == "RECORD"
+        position(line, block.number, 0, rewritten=True) for line in lines if line.type == "RECORD"
     ]
     check_positions(found, block)
     return found
+
+
+def position(line: Placed, number: int, place: int, *, rewritten: bool) -> tuple[int, int]:
+    """The position of a RECORD line; an impossible one where it should say its own and does not.
+
+    Args:
+        line: What it says.
+        number: Its block's number.
+        place: Its place among the block's RECORD lines.
+        rewritten: Whether a vacuum put the block together, so that the line tells.
+    """
+    if not rewritten:
+        return number, place
+    return line.row_version or 0, -1 if line.row_ordinal is None else line.row_ordinal
 
 
 def check_positions(found: list[tuple[int, int]], block: Block) -> None:

@@ -7,14 +7,13 @@ from typing import Any
 
 import msgspec
 
-from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format import names
 from singerlake.format.log import Block, Entry, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.storage.base import Store
 from singerlake.transactions import files, log
-from singerlake.transactions.commit import SOFTWARE, commit
+from singerlake.transactions.commit import commit, new_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import replace_block
 
@@ -81,15 +80,10 @@ def entry(
     metrics: Mapping[str, int] | None = None,
 ) -> Entry:
     """The table's first transaction, still without commit id and time."""
-    return Entry(
-        format=FORMAT,
-        number=1,
-        commit="",
-        operation=OPERATION,
-        stream=table.stream,
-        time="",
+    return new_entry(
+        table,
+        OPERATION,
         writer=writer_id,
-        software=SOFTWARE,
         schema_hash=schema_hash,
         schemas={schema_hash: schema},
         blocks=[replace_block(block, number=n) for n, block in enumerate(blocks, start=1)],

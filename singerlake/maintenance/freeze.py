@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from singerlake import FORMAT
 from singerlake.errors import ConflictError, SingerlakeError, UsageError
 from singerlake.format.log import Entry, FrozenVersion
 from singerlake.storage.base import Store
-from singerlake.transactions.commit import SOFTWARE, commit, current_user, new_writer_id
+from singerlake.transactions.commit import commit, current_user, new_entry, new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import update_checkpoint
 
@@ -102,15 +101,13 @@ def commit_version(
             time=time,
             by=current_user(),
         )
-        return Entry(
-            format=FORMAT,
-            number=number,
-            commit=commit_id,
-            operation=OPERATION,
-            stream=present.table.stream,
-            time=time,
+        return new_entry(
+            present.table,
+            OPERATION,
+            number,
+            commit_id,
+            time,
             writer=new_writer_id(),
-            software=SOFTWARE,
             version=version,
         )
 

@@ -10,6 +10,7 @@ marker is done, its files.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -77,6 +78,7 @@ def find(
     cutoff: float,
     *,
     listed: Iterable[Listed] | None = None,
+    indexed: Iterable[Listed] | None = None,
 ) -> Garbage:
     """Look for what can go.
 
@@ -85,6 +87,7 @@ def find(
         snapshot: The table's head.
         cutoff: Nothing goes that was needed, or made, after this time (seconds since 1970).
         listed: The objects in the table's folder; None looks at the log alone.
+        indexed: Those of its indexes, where they were listed already.
     """
     found = Garbage()
     objects = None if listed is None else list(listed)
@@ -105,7 +108,8 @@ def find(
         target.append(Item(item.key, item.bytes, item.reason, file.transaction))
     if objects is not None and present is not None:
         _find_leftovers(present, used | snapshot.dropped.keys(), cutoff, found)
-        _find_indexes(store, snapshot, cutoff, found)
+        objects_of_indexes = store.list(snapshot.table.indexes) if indexed is None else indexed
+        _find_indexes(store, snapshot, objects_of_indexes, cutoff, found)
         _find_dead(snapshot.table, objects, cutoff, found)
     return found
 
@@ -146,24 +150,25 @@ def _data_files(table: TableName, listed: Iterable[Listed]) -> dict[str, Listed]
     return found
 
 
-def _find_indexes(store: Store, snapshot: Snapshot, cutoff: float, found: Garbage) -> None:
+def _find_indexes(
+    store: Store, snapshot: Snapshot, listed: Iterable[Listed], cutoff: float, found: Garbage
+) -> None:
     """Indexes that no version needs and that are not the newest, and files without a marker."""
     table = snapshot.table
     folders: dict[int, list[Listed]] = {}
-    for item in store.list(table.indexes):
+    for item in listed:
         folder, _, name = item.key[len(table.indexes) :].partition("/")
         if folder.isdecimal() and (name == names.INDEX_MARKER or names.is_index_part(name)):
             folders.setdefault(int(folder), []).append(item)
     marked = [n for n, items in folders.items() if any(_is_marker(i) for i in items)]
     newest = max((n for n in marked if n <= snapshot.head), default=0)
-    needed = {newest: "the newest index"}
-    for version in snapshot.frozen:
-        number = snapshot.at(version.transaction).settled().head
-        needed[number] = f"the index of version {version.number}"
+    marker_in = functools.cache(lambda folder: _marker(store, folder))
+    needed = _needed_indexes(snapshot, marked, newest, marker_in)
     for number, present in sorted(folders.items()):
         items = present
         if number in needed and number in marked:
-            named = _named(store, table.index(number))
+            folder = table.index(number)
+            named = _named(folder, marker_in(folder))
             items = [i for i in present if not _is_marker(i) and i.key not in named]
         if not items:
             continue
@@ -178,6 +183,25 @@ def _find_indexes(store: Store, snapshot: Snapshot, cutoff: float, found: Garbag
                 found.markers.append(entry)
             else:
                 found.index_files.append(entry)
+
+
+def _needed_indexes(
+    snapshot: Snapshot,
+    marked: list[int],
+    newest: int,
+    marker_in: Callable[[str], IndexMarker | None],
+) -> dict[int, str]:
+    """The indexes that stay, by transaction, and what each is."""
+    table = snapshot.table
+    needed = {newest: "the newest index"}
+    for version in snapshot.frozen:
+        number = snapshot.at(version.transaction).settled().head
+        needed[number] = f"the index of version {version.number}"
+    for number in [n for n in needed if n in marked]:
+        marker = marker_in(table.index(number))
+        if marker is not None and marker.base:
+            needed.setdefault(marker.base, f"what the index of transaction {number} lies on")
+    return needed
 
 
 def _is_marker(item: Listed) -> bool:
@@ -206,18 +230,21 @@ def unmarked(store: Store, items: list[Item]) -> list[Item]:
     for item in items:
         folder = item.key.rpartition("/")[0] + "/"
         if folder not in named:
-            named[folder] = _named(store, folder)
+            named[folder] = _named(folder, _marker(store, folder))
     return [item for item in items if item.key not in named[item.key.rpartition("/")[0] + "/"]]
 
 
-def _named(store: Store, folder: str) -> set[str]:
+def _named(folder: str, marker: IndexMarker | None) -> set[str]:
     """Keys of the files that the marker in an index's folder names."""
+    return {folder + file.path for file in marker.files} if marker is not None else set()
+
+
+def _marker(store: Store, folder: str) -> IndexMarker | None:
     key = folder + names.INDEX_MARKER
     try:
-        marker = metadata.decode(store.get(key).data, IndexMarker, key)
+        return metadata.decode(store.get(key).data, IndexMarker, key)
     except (KeyMissingError, DamagedError):
-        return set()
-    return {folder + file.path for file in marker.files}
+        return None
 
 
 def delete(store: Store, keys: list[str], tick: Callable[[], None]) -> None:

@@ -23,14 +23,13 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from singerlake import FORMAT
 from singerlake.errors import ConflictError
 from singerlake.format import block as format_block
 from singerlake.format import times
-from singerlake.format.log import DROP_HISTORY, Block, Entry
+from singerlake.format.log import DROP_HISTORY, Block, Entry, joined
 from singerlake.maintenance.combine import check_unmoved
 from singerlake.storage.base import Store
-from singerlake.transactions.commit import SOFTWARE, commit
+from singerlake.transactions.commit import commit, new_entry
 from singerlake.transactions.snapshot import Snapshot
 
 BLOCK_BYTES = 16 * 1024 * 1024
@@ -250,16 +249,14 @@ def history_entry(
     rows_out = sum(block.rows for _, block in rewritten)
     bytes_in = sum(block.length for block in (*sources, *gone))
     bytes_out = sum(block.length for _, block in rewritten)
-    return Entry(
-        format=FORMAT,
-        number=snapshot.head + 1,
-        commit="",
-        operation=DROP_HISTORY,
-        stream=snapshot.table.stream,
-        time=times.iso(times.now()),
-        software=SOFTWARE,
+    return new_entry(
+        snapshot.table,
+        DROP_HISTORY,
+        snapshot.head + 1,
+        "",
+        times.iso(times.now()),
         moved=sorted((block for _, block in rewritten), key=lambda block: block.number),
-        removed=_ranges(sorted(numbers)),
+        removed=joined((number, number) for number in sorted(numbers)),
         floor=plan.floor,
         metrics={
             "rows_dropped": rows_in - rows_out,
@@ -268,16 +265,6 @@ def history_entry(
             "bytes_dropped": bytes_in - bytes_out,
         },
     )
-
-
-def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
-    return ranges
 
 
 def commit_history(

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format import times
 from singerlake.format.log import Block, Entry
 from singerlake.storage.base import Store
-from singerlake.transactions.commit import SOFTWARE, commit
+from singerlake.transactions.commit import commit, new_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import replace_block
 
@@ -135,15 +134,13 @@ def commit_revert(
             replace_block(block, number=present.last_block + place)
             for place, block in enumerate(blocks, start=1)
         ]
-        return Entry(
-            format=FORMAT,
-            number=number,
-            commit=commit_id,
-            operation=OPERATION,
-            stream=present.table.stream,
-            time=time,
+        return new_entry(
+            present.table,
+            OPERATION,
+            number,
+            commit_id,
+            time,
             writer=writer_id,
-            software=SOFTWARE,
             schema_hash=schema_hash,
             blocks=numbered,
             metadata=dict(metadata),

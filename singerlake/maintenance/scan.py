@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from singerlake import FORMAT
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format import rewritten, times
@@ -17,7 +16,7 @@ from singerlake.format.log import UNREADABLE, Block, Entry, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.storage.base import Listed, Store
-from singerlake.transactions.commit import SOFTWARE
+from singerlake.transactions.commit import new_entry
 from singerlake.transactions.files import data_files
 from singerlake.transactions.snapshot import Snapshot
 
@@ -112,14 +111,12 @@ def adopting_entry(
         # What a vacuum put together says where its rows were, so its number must stay above.
         number = max(number + 1, item.block.number)
         blocks.append(replace(item.block, number=number))
-    return Entry(
-        format=FORMAT,
-        number=1,
-        commit="adopted",
-        operation="adopt",
-        stream=table.stream,
-        time=times.iso(times.now()),
-        software=SOFTWARE,
+    return new_entry(
+        table,
+        "adopt",
+        1,
+        "adopted",
+        times.iso(times.now()),
         schema_hash=blocks[-1].schema_hash,
         schemas=schemas,
         blocks=blocks,
@@ -210,9 +207,7 @@ def _describe(
     sequence: list[tuple[int, int] | int] = []
     for line in lines:
         if isinstance(line, _RecordLine):
-            place = (shell.number, len(stamps))
-            if put_together:
-                place = (line.row_version or 0, line.row_ordinal or 0)
+            place = rewritten.position(line, shell.number, len(stamps), rewritten=put_together)
             sequence.append(place)
             stamps.append(line.time_extracted)
         elif isinstance(line, _ActivateLine):

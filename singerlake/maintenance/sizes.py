@@ -9,7 +9,7 @@ from singerlake.format import metadata, names
 from singerlake.format.metadata import IndexMarker
 from singerlake.maintenance import garbage
 from singerlake.maintenance.combine import plan_combine
-from singerlake.storage.base import KeyMissingError, Store
+from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
 
@@ -49,29 +49,32 @@ def sizes(store: Store, snapshot: Snapshot, target_bytes: int = FILE_BYTES) -> S
     """
     table = snapshot.table
     listed = list(store.list(table.folder))
+    indexed = list(store.list(table.indexes))
     on_store = {item.key[len(table.folder) :]: item.size for item in listed}
     used: dict[str, int] = {}
     for block in snapshot.blocks:
         used[block.file] = used.get(block.file, 0) + block.length
     holes = sum(max(0, on_store.get(path, size) - size) for path, size in used.items())
-    found = garbage.find(store, snapshot, float("inf"), listed=listed)
+    found = garbage.find(store, snapshot, float("inf"), listed=listed, indexed=indexed)
     groups = plan_combine(snapshot, target_bytes, on_store)
-    rows, bytes_ = _history(store, snapshot)
+    rows, bytes_ = _history(store, snapshot, indexed)
     return Sizes(
         files=len(used),
         bytes=sum(used.values()),
         small_files=sum(group.files for group in groups),
         history_rows=rows,
         history_bytes=bytes_,
-        index_bytes=sum(item.size for item in store.list(table.indexes)),
+        index_bytes=sum(item.size for item in indexed),
         reclaimable_bytes=holes + sum(item.bytes for item in found.everything),
     )
 
 
-def _history(store: Store, snapshot: Snapshot) -> tuple[int | None, int | None]:
+def _history(
+    store: Store, snapshot: Snapshot, indexed: list[Listed]
+) -> tuple[int | None, int | None]:
     """Rows that are not in the newest state whose number of rows is known, and their share."""
     known = {v.transaction: v.rows for v in snapshot.frozen if snapshot.readable(v.transaction)}
-    known |= _indexed(store, snapshot, after=max(known, default=0))
+    known |= _indexed(store, snapshot, indexed, after=max(known, default=0))
     if not known:
         return None, None
     at = max(known)
@@ -82,15 +85,17 @@ def _history(store: Store, snapshot: Snapshot) -> tuple[int | None, int | None]:
     return old, sum(block.length for block in blocks) * old // max(1, rows)
 
 
-def _indexed(store: Store, snapshot: Snapshot, after: int) -> dict[int, int]:
+def _indexed(store: Store, snapshot: Snapshot, indexed: list[Listed], after: int) -> dict[int, int]:
     """The newest index beyond a transaction, with its rows."""
-    numbers = (int(name) for name in store.folders(snapshot.table.indexes) if name.isdecimal())
+    start = len(snapshot.table.indexes)
+    folders = {item.key[start:].partition("/")[0] for item in indexed}
+    numbers = (int(name) for name in folders if name.isdecimal())
     for number in sorted((n for n in numbers if after < n <= snapshot.head), reverse=True):
         key = snapshot.table.index(number) + names.INDEX_MARKER
         try:
             marker = metadata.decode(store.get(key).data, IndexMarker, key)
         except (KeyMissingError, DamagedError):
             continue
-        if marker.commit == snapshot.summary(number).commit:
+        if marker.commit == snapshot.summary(number).commit and marker.rows is not None:
             return {number: marker.rows}
     return {}

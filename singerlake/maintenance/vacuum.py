@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
-from singerlake import FORMAT
 from singerlake.errors import ConflictError, LockTimeoutError, UsageError
 from singerlake.format.log import COMBINE, DROP_HISTORY, VACUUM, Entry
 from singerlake.format.names import TableName
@@ -25,7 +24,7 @@ from singerlake.maintenance.garbage import DAY, Garbage, Item
 from singerlake.maintenance.history import HistoryPlan, plan_history
 from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions import conditions, lease
-from singerlake.transactions.commit import SOFTWARE, commit
+from singerlake.transactions.commit import commit, new_entry
 from singerlake.transactions.lease import LiveLease
 from singerlake.transactions.lock import WriterLock
 from singerlake.transactions.snapshot import Snapshot
@@ -170,7 +169,7 @@ def plan_vacuum(
         combine=groups if COMBINE in options.parts else [],
         history=plan_history(snapshot, cutoff) if DROP_HISTORY in options.parts else None,
         garbage=garbage.find(store, snapshot, cutoff, listed=listed) if deleting else Garbage(),
-        leases=lease.leases(store, table),
+        leases=lease.leases(store, table, listed),
     )
 
 
@@ -255,15 +254,13 @@ def announce(
             announced[:] = [
                 path for item in going if (path := item.key[len(table.folder) :]) not in used
             ]
-            return Entry(
-                format=FORMAT,
-                number=number,
-                commit=commit_id,
-                operation=START,
-                stream=table.stream,
-                time=time,
+            return new_entry(
+                table,
+                START,
+                number,
+                commit_id,
+                time,
                 writer=writer_id,
-                software=SOFTWARE,
                 deletes=announced.copy(),
                 metrics={"files_to_delete": len(announced), "groups_to_combine": len(plan.combine)},
             )
@@ -374,15 +371,13 @@ def finish(
     gone = [item.key[len(table.folder) :] for item in deleted if item.dropped] + vanished
 
     def build(_: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-        return Entry(
-            format=FORMAT,
-            number=number,
-            commit=commit_id,
-            operation=DONE,
-            stream=table.stream,
-            time=time,
+        return new_entry(
+            table,
+            DONE,
+            number,
+            commit_id,
+            time,
             writer=writer_id,
-            software=SOFTWARE,
             deleted=gone,
             metrics=metrics,
         )

@@ -15,14 +15,15 @@ import msgspec
 
 from singerlake.errors import NewerFormatError, SingerlakeError
 from singerlake.format import metadata, names
-from singerlake.format.log import Block, Entry
+from singerlake.format.log import Block, Entry, joined
 from singerlake.format.metadata import IndexMarker, Manifest
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.maintenance.rebuild import entries_of, moves_left
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.transactions import files, log
-from singerlake.transactions.snapshot import Snapshot, from_manifest
+from singerlake.transactions.checkpoint import from_manifest
+from singerlake.transactions.snapshot import Snapshot
 
 MAX_PROBLEMS = 1000
 """Problems that are told of one table; the rest is counted."""
@@ -184,23 +185,12 @@ def _read_entries(
         if entry is not None and number == len(entries) + 1:
             entries.append(entry)
     first = min((n for n in numbers if n), default=0)
-    for start, end in _runs(lost):
+    for start, end in joined(lost):
         held = end <= len(stand_ins) or (manifest is None and end < first)
         hint = f"bring it back with: singerlake rebuild {table}" if held else _BACKUP
         wanted = f"transaction {start}" if start == end else f"transactions {start} to {end}"
         problems.append(Problem("log", table.transaction(start), wanted, "nothing", hint))
     return entries
-
-
-def _runs(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges in order, those that meet put together."""
-    runs: list[tuple[int, int]] = []
-    for start, end in ranges:
-        if runs and runs[-1][1] == start - 1:
-            runs[-1] = (runs[-1][0], end)
-        else:
-            runs.append((start, end))
-    return runs
 
 
 def _fold(table: TableName, entries: list[Entry], problems: list[Problem]) -> Snapshot:
@@ -344,7 +334,8 @@ def check_indexes(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list
                 found = "nothing" if size is None else f"{size}"
                 wanted, hint = f"{file.bytes} bytes", f"{_CACHE} {folder}"
                 problems.append(Problem("index", folder + file.path, wanted, found, hint))
-        if (rows := sum(file.rows for file in marker.files)) != marker.rows:
+        rows = sum(file.rows for file in marker.files)
+        if marker.rows not in (rows, None):
             wanted = f"{marker.rows} rows in its files"
             problems.append(Problem("index", key, wanted, f"{rows}", f"{_CACHE} {folder}"))
     return problems, notes

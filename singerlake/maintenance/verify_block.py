@@ -88,7 +88,8 @@ def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
         if isinstance(line, _ActivateLine):
             positions.append(line.version)
         else:
-            rows.append(_position(line, block, len(rows)))
+            place = rewritten.position(line, block.number, len(rows), rewritten=block.rewritten)
+            rows.append(place)
             positions.append(rows[-1])
     if len(rows) != block.rows:
         yield f"{block.rows} RECORD lines", f"{len(rows)}"
@@ -101,12 +102,6 @@ def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
     if not _agree(activations, block):
         at = [(least, version) for least, _, version in activations]
         yield f"the activations {block.activations}", f"{at}"
-
-
-def _position(line: _RecordLine, block: Block, place: int) -> tuple[int, int]:
-    if not block.rewritten:
-        return block.number, place
-    return line.row_version or 0, -1 if line.row_ordinal is None else line.row_ordinal
 
 
 def _agree(found: list[tuple[int, int | None, int]], block: Block) -> bool:

@@ -104,12 +104,11 @@ def create(
     """
     table = plans.new_name(name)
     plans.check_new(lake.store, table)
-    answer = query(spark, lake, sql)
-    _check_key_names(keys, answer.columns)
-    schema = schema_of(answer.frame.schema.fields, list(keys))
-    job = _Job(spark, lake, table, schema, sql, answer, options or WriteOptions())
-    with plain_errors():
-        return job.run()
+    # Its leases are given up here: where the collector does it, Ctrl-C is lost in there.
+    with query(spark, lake, sql) as answer, plain_errors():
+        _check_key_names(keys, answer.columns)
+        schema = schema_of(answer.frame.schema.fields, list(keys))
+        return _Job(spark, lake, table, schema, sql, answer, options or WriteOptions()).run()
 
 
 def _check_key_names(keys: tuple[str, ...], columns: list[str]) -> None:

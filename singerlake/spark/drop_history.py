@@ -20,21 +20,23 @@ from singerlake.format.log import Block, Entry
 from singerlake.lake import Table
 from singerlake.maintenance import history
 from singerlake.maintenance.history import HistoryPlan, Rewrite
-from singerlake.spark import fold, frames
+from singerlake.spark import fold, frames, placing
 from singerlake.spark.columns import Columns
 from singerlake.spark.fingerprint import Content
 from singerlake.spark.fold import Survival
 from singerlake.spark.frames import BLOCK, ORDINAL, BlockReader, Shape, shape_of
 from singerlake.spark.freeze import state_content
 from singerlake.spark.lines import block_of
-from singerlake.spark.rewriting import KEPT, WRITTEN, Rewriter
+from singerlake.spark.rewriting import WRITTEN, Rewriter, encoded
 from singerlake.spark.session import cores
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
 
 logger = logging.getLogger(__name__)
 WRITE_BYTES = 128 << 20
-"""Inflated bytes that one task reads to write anew, about."""
+"""Inflated bytes that one task reads at least to write anew, about."""
+MOST_BYTES = 2 << 30
+"""And at most, however little it writes."""
 _POSITION = [
     T.StructField("interval", T.IntegerType()),
     T.StructField("block", T.LongType()),
@@ -85,7 +87,7 @@ def drop_history(
             some, none = history.plan_rewrites(interval, counts, _decided(survival))
             rewrites += some
             gone += none
-        written = _write(spark, table, snapshot, kept, rewrites)
+        written = _write(spark, table, kept, rewrites)
         files += sorted({block.file for _, block in written})
         entry = history.history_entry(snapshot, plan, written, gone)
         _prove(spark, table, snapshot, plan, entry)
@@ -259,62 +261,46 @@ def _from(
 def _write(
     spark: SparkSession,
     table: Table,
-    snapshot: Snapshot,
     kept: DataFrame,
     rewrites: list[Rewrite],
 ) -> list[tuple[Rewrite, Block]]:
     if not rewrites:
         return []
-    tasks = _tasks(rewrites)
-    place = Placer(
-        numbers=[block.number for block in snapshot.blocks],
-        tasks={b.number: n for n, task in enumerate(tasks) for r in task for b in r.sources},
-    )
-    marks = [(number, 0, -1) for number in range(len(tasks))]
-    rows = kept.mapInArrow(place, KEPT).unionAll(spark.createDataFrame(marks, KEPT))
-    parts = min(len(tasks), 4 * cores(spark) + len(tasks) // 4)
-    ordered = rows.repartition(parts, "task").sortWithinPartitions("task", "block", "row")
-    writer = Rewriter(table.store, table.name, tasks, FILE_BYTES)
+    tasks = [
+        placing.Task([block for rewrite in run for block in rewrite.sources], encoded(run))
+        for run in _runs(rewrites, 4 * cores(spark))
+    ]
+    ordered = placing.place(spark, kept, tasks)
+    writer = Rewriter(table.store, table.name, FILE_BYTES)
     # A description a block comes back to the driver, never rows.
     described = ordered.mapInArrow(writer, WRITTEN).collect()
     blocks = {row["number"]: msgspec.json.decode(row["block"], type=Block) for row in described}
     return [(rewrite, blocks[rewrite.number]) for rewrite in rewrites]
 
 
-def _tasks(rewrites: list[Rewrite]) -> list[list[Rewrite]]:
-    tasks: list[list[Rewrite]] = []
-    size = WRITE_BYTES
-    for rewrite in rewrites:
-        if size >= WRITE_BYTES:
-            tasks.append([])
-            size = 0
-        tasks[-1].append(rewrite)
-        size += rewrite.bytes
-    return tasks
+def _runs(rewrites: list[Rewrite], parallel: int) -> list[list[Rewrite]]:
+    """What each task writes.
 
+    In a large table that is a file of more than half the size that combining aims at, which it
+    then leaves alone: with smaller ones all that is kept would be copied once more, at once.
 
-@dataclass
-class Placer:
-    """Says which task writes a row; rows of blocks that stay are left out.
-
-    Attributes:
-        numbers: All blocks' numbers, rising.
-        tasks: The task of each block that is written anew.
+    Args:
+        rewrites: All that is to be written.
+        parallel: Tasks there should be, if each has enough to do.
     """
-
-    numbers: list[int]
-    tasks: dict[int, int]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Place rows by their positions."""
-        numbers = np.array(self.numbers, dtype=np.int64)
-        tasks = np.array([self.tasks.get(n, -1) for n in self.numbers], dtype=np.int32)
-        for batch in batches:
-            block = batch.column("block")
-            found = tasks[np.searchsorted(numbers, block.to_numpy())]
-            columns = [pa.array(found), block, batch.column("row")]
-            placed = pa.RecordBatch.from_arrays(columns, names=["task", "block", "row"])
-            yield placed.filter(pa.array(found >= 0))
+    share = sum(rewrite.bytes for rewrite in rewrites) // parallel
+    most = max(WRITE_BYTES, min(share, MOST_BYTES))
+    runs: list[list[Rewrite]] = []
+    read = written = most
+    for rewrite in rewrites:
+        if read >= most or written >= FILE_BYTES * 3 // 4:
+            runs.append([])
+            read = written = 0
+        runs[-1].append(rewrite)
+        read += rewrite.bytes
+        rows = max(1, sum(block.rows for block in rewrite.sources))
+        written += sum(block.length for block in rewrite.sources) * rewrite.rows // rows
+    return runs
 
 
 def _prove(

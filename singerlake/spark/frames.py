@@ -169,21 +169,29 @@ def fold_rows(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
         shape: The table's shape.
         size: Bytes about to be shuffled, for the number of parts.
     """
-    if shape.keys:
-        keys = [F.col(f"c{place}") for place in shape.keys]
-        newest = Window.partitionBy(*keys).orderBy(F.desc(BLOCK), F.desc(ORDINAL))
-        parts = max(2 * cores(frame.sparkSession), -(-size // SHUFFLE_BYTES))
-        if size < SHUFFLE_BYTES // 16:
-            parts = 1
-        frame = (
-            frame.repartition(parts, *keys)
-            .withColumn("rank", F.row_number().over(newest))
-            .where(F.col("rank") == 1)
-        )
     stays = ~F.col(GONE)
     if (rule := _survives(shape.survival)) is not None:
         stays &= rule
-    return fitting(frame, stays).select(*shape.places, *PROVENANCE)
+    return fitting(newest(frame, shape, size), stays).select(*shape.places, *PROVENANCE)
+
+
+def newest(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
+    """The newest row of each key, whole; without keys, all rows.
+
+    Args:
+        frame: Rows with where they lie.
+        shape: The table's shape.
+        size: Bytes about to be shuffled, for the number of parts.
+    """
+    if not shape.keys:
+        return frame
+    keys = [F.col(f"c{place}") for place in shape.keys]
+    window = Window.partitionBy(*keys).orderBy(F.desc(BLOCK), F.desc(ORDINAL))
+    parts = max(2 * cores(frame.sparkSession), -(-size // SHUFFLE_BYTES))
+    if size < SHUFFLE_BYTES // 16:
+        parts = 1
+    ranked = frame.repartition(parts, *keys).withColumn("rank", F.row_number().over(window))
+    return ranked.where(F.col("rank") == 1).drop("rank")
 
 
 def unjudged(frame: DataFrame) -> DataFrame:
@@ -192,15 +200,20 @@ def unjudged(frame: DataFrame) -> DataFrame:
     return frame.withColumn(GONE, F.lit(False)).withColumn(MISFIT, none)
 
 
-def fitting(frame: DataFrame, stays: Column) -> DataFrame:
+def fitting(frame: DataFrame, stays: Column, *, others: bool = False) -> DataFrame:
     """The rows that stay. One of them that does not fit is an error when it is computed.
 
     In one expression, so that no optimizer asks the second question before the first, or
     leaves it out because nobody looks at the column.
+
+    Args:
+        frame: Rows with what in them does not fit.
+        stays: Which of them must fit.
+        others: Whether the others are kept too, whatever is in them.
     """
     said = F.raise_error(F.concat(F.lit(MISFIT_MARK), F.col(MISFIT)))
     return frame.where(
-        F.when(~stays, F.lit(False)).when(F.col(MISFIT).isNull(), True).otherwise(said)
+        F.when(~stays, F.lit(others)).when(F.col(MISFIT).isNull(), True).otherwise(said)
     )
 
 

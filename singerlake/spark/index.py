@@ -6,7 +6,8 @@ another log (its commit id differs), is damaged, or names files that are missing
 another size. Deleting the folder at any time loses nothing but time.
 
 A later index starts from the newest earlier one under the same schema and reads only the
-blocks since. Transactions that changed no row share the index of the one before them.
+blocks since: a small change to a large state becomes a layer on it (``layers.py``), anything
+else a whole state again. Transactions that changed no row share the index of the one before.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.errors import DamagedError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import IndexFile, IndexMarker
 from singerlake.lake import Table
-from singerlake.spark import candidates, frames, rows, state
+from singerlake.spark import candidates, frames, layers, rows, state
 from singerlake.spark.columns import arrow_type
 from singerlake.spark.frames import Shape, shape_of
 from singerlake.spark.parts import WRITTEN, PartReader, PartWriter
@@ -48,18 +50,26 @@ class Index:
         snapshot: The table at the transaction that the index is filed under.
         shape: The table's columns and keys then.
         marker: What the index says of itself.
+        below: The index that this one is a layer on; None where it holds a whole state.
     """
 
     table: Table
     snapshot: Snapshot
     shape: Shape
     marker: IndexMarker
+    below: Index | None = None
 
     @property
     def keys(self) -> list[str]:
         """Keys of its files on the store."""
         folder = self.table.name.index(self.marker.transaction)
         return [folder + file.path for file in self.marker.files]
+
+    @property
+    def bytes(self) -> int:
+        """Size of its files, and of those below."""
+        below = self.below.bytes if self.below is not None else 0
+        return below + sum(file.bytes for file in self.marker.files)
 
 
 def ensure(spark: SparkSession, table: Table, snapshot: Snapshot, *, fresh: bool = False) -> Index:
@@ -76,9 +86,7 @@ def ensure(spark: SparkSession, table: Table, snapshot: Snapshot, *, fresh: bool
         StoreError: The store refused.
     """
     snapshot = snapshot.settled()
-    shape = shape_of(snapshot)
-    marker = load(table, snapshot)
-    return Index(table, snapshot, shape, marker or _build(spark, table, snapshot, shape, fresh))
+    return load(table, snapshot) or _build(spark, table, snapshot, fresh)
 
 
 def read(spark: SparkSession, index: Index) -> DataFrame:
@@ -88,14 +96,28 @@ def read(spark: SparkSession, index: Index) -> DataFrame:
 
 def read_inside(spark: SparkSession, index: Index) -> DataFrame:
     """An index's rows by place, with where they lie in the blocks."""
-    schema = frames.frame_schema(index.shape)
+    own = _own_rows(spark, index)
+    if index.below is None:
+        return own
+    return layers.over(read_inside(spark, index.below), own, index.shape)
+
+
+def count_rows(spark: SparkSession, index: Index) -> int:
+    """Rows of the state; a layer has to be laid over what is below to know."""
+    rows = index.marker.rows
+    return read_inside(spark, index).count() if rows is None else rows
+
+
+def _own_rows(spark: SparkSession, index: Index) -> DataFrame:
+    """The rows in an index's own files; of a layer, whether they are deleted too."""
+    schema = frame_schema(index)
     files = index.marker.files
     if not files:
         return spark.createDataFrame([], schema)
     store = index.table.store
     if isinstance(store, LocalStore) and not _GLOB.search(store.uri):
         paths = [Path(store.root, key).as_posix() for key in index.keys]
-        own = file_schema(index.shape)
+        own = file_schema(index.shape, layer=index.below is not None)
         fields = [
             T.StructField(name, field.dataType)
             for name, field in zip(own.names, schema, strict=True)
@@ -105,12 +127,18 @@ def read_inside(spark: SparkSession, index: Index) -> DataFrame:
         # A flipped bit in a cache must be an error, not another answer.
         reader = reader.option("parquet.page.verify-checksum.enabled", "true")
         return reader.parquet(*paths).toDF(*schema.names)
-    part_reader = PartReader(store, index.keys)
+    part_reader = PartReader(store, index.keys, schema.names)
     return spark.range(len(files), numPartitions=len(files)).mapInArrow(part_reader, schema)
 
 
-def load(table: Table, snapshot: Snapshot) -> IndexMarker | None:
-    """The marker of a snapshot's index; None where there is none that can be used."""
+def frame_schema(index: Index) -> T.StructType:
+    """The columns of an index's own files, as they are called inside."""
+    schema = frames.frame_schema(index.shape)
+    return schema if index.below is None else schema.add(frames.GONE, T.BooleanType())
+
+
+def load(table: Table, snapshot: Snapshot) -> Index | None:
+    """A snapshot's index; None where there is none that can be used."""
     folder = table.name.index(snapshot.head)
     try:
         data = table.store.get(folder + names.INDEX_MARKER).data
@@ -131,7 +159,21 @@ def load(table: Table, snapshot: Snapshot) -> IndexMarker | None:
     if any(present.get(folder + file.path) != file.bytes for file in marker.files):
         logger.warning("files of the index %s are missing; making it anew", folder)
         return None
-    return marker
+    below = None
+    if marker.base:
+        below = _below(table, snapshot, marker.base)
+        if below is None:
+            logger.warning("what the index %s lies on is gone; making it anew", folder)
+            return None
+    return Index(table, snapshot, shape_of(snapshot), marker, below)
+
+
+def _below(table: Table, snapshot: Snapshot, number: int) -> Index | None:
+    """The index of a whole state that a layer lies on."""
+    if not 0 < number < snapshot.head or not snapshot.readable(number):
+        return None
+    found = load(table, snapshot.at(number))
+    return found if found is not None and found.below is None else None
 
 
 def drop(table: Table, snapshot: Snapshot) -> None:
@@ -142,16 +184,17 @@ def drop(table: Table, snapshot: Snapshot) -> None:
         table.store.delete(item.key)
 
 
-def file_schema(shape: Shape) -> pa.Schema:
+def file_schema(shape: Shape, *, layer: bool = False) -> pa.Schema:
     """The schema of an index's files: the table's columns, then where each row lies.
 
-    The latter are ``_block``, ``_ordinal`` and ``_singer_version``, with more underscores in
-    front where the table has such a column itself, in any case.
+    The latter are ``_block``, ``_ordinal`` and ``_singer_version``, and in a layer
+    ``_deleted``, with more underscores in front where the table has such a column itself, in
+    any case.
     """
     taken = {name.casefold() for name in shape.names}
     own = [pa.field(name, arrow_type(type_)) for name, type_ in shape.columns]
     extra = []
-    for field in rows.PROVENANCE[: len(frames.PROVENANCE)]:
+    for field in rows.PROVENANCE[: len(frames.PROVENANCE) + layer]:
         name = field.name
         while name in taken:
             name = f"_{name}"
@@ -159,31 +202,30 @@ def file_schema(shape: Shape) -> pa.Schema:
     return pa.schema([*own, *extra])
 
 
-def _build(
-    spark: SparkSession, table: Table, snapshot: Snapshot, shape: Shape, fresh: bool
-) -> IndexMarker:
-    folder = table.name.index(snapshot.head)
+def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -> Index:
+    shape = shape_of(snapshot)
     base = None if fresh else _base(table, snapshot, shape)
-    writer = PartWriter(table.store, folder, file_schema(shape))
+    below = None
     if base is None:
+        writer = PartWriter(table.store, table.name.index(snapshot.head), file_schema(shape))
         parts = _from_blocks(spark, table, snapshot, writer)
     else:
-        frame, size = _source(spark, table, snapshot, shape, base)
-        parts = frames.fold_rows(frame, shape, size).mapInArrow(writer, WRITTEN)
+        parts, below = _from_index(spark, snapshot, shape, base)
     written = parts.collect()  # a few words a file come to the driver, never rows
     files = sorted((IndexFile(w["path"], w["rows"], w["bytes"]) for w in written), key=_path)
     marker = IndexMarker(
         transaction=snapshot.head,
         commit=snapshot.commit,
         schema_hash=snapshot.schema_hash,
-        rows=sum(file.rows for file in files),
+        rows=sum(file.rows for file in files) if below is None else None,
         files=files,
+        base=0 if below is None else below.marker.transaction,
     )
-    kept = _publish(table, snapshot, marker)
+    kept = _publish(table, snapshot, Index(table, snapshot, shape, marker, below))
     for file in files:
         # Not by who the marker is: where a reply was lost, it is found there and is ours.
-        if file not in kept.files:
-            table.store.delete(folder + file.path)
+        if file not in kept.marker.files:
+            table.store.delete(table.name.index(snapshot.head) + file.path)
     return kept
 
 
@@ -196,18 +238,39 @@ def _from_blocks(
     return state.through(spark, plan, writer, WRITTEN)
 
 
+def _from_index(
+    spark: SparkSession, snapshot: Snapshot, shape: Shape, base: Index
+) -> tuple[DataFrame, Index | None]:
+    """A layer on an earlier index's whole state, or a new whole state; and what is below."""
+    table = base.table
+    folder = table.name.index(snapshot.head)
+    since = snapshot.blocks_after(base.marker.transaction)
+    later = frames.read_blocks(spark, table, snapshot, since, shape)
+    # A block that a vacuum put together may hold older rows too: a layer must not hide a newer
+    # one below behind them.
+    later = later.where(F.col(frames.BLOCK) > base.snapshot.last_block)
+    size = sum(block.bytes for block in since)
+    whole = base.below or base
+    layered = base if base.below is not None else None
+    changed = sum(b.rows for b in since) + (_file_rows(base) if layered is not None else 0)
+    if layers.worthwhile(_file_rows(whole), changed) and not any(b.activations for b in since):
+        if layered is not None:
+            fits = F.lit(None).cast(T.StringType())
+            later = _own_rows(spark, layered).withColumn(frames.MISFIT, fits).unionAll(later)
+        writer = PartWriter(table.store, folder, file_schema(shape, layer=True))
+        return layers.layer(later, shape, size).mapInArrow(writer, WRITTEN), whole
+    size += 3 * base.bytes
+    frame = frames.unjudged(read_inside(spark, base)).unionAll(later)
+    writer = PartWriter(table.store, folder, file_schema(shape))
+    return frames.fold_rows(frame, shape, size).mapInArrow(writer, WRITTEN), None
+
+
+def _file_rows(index: Index) -> int:
+    return sum(file.rows for file in index.marker.files)
+
+
 def _path(file: IndexFile) -> str:
     return file.path
-
-
-def _source(
-    spark: SparkSession, table: Table, snapshot: Snapshot, shape: Shape, base: Index
-) -> tuple[DataFrame, int]:
-    """All rows that may be in the state, and about how many bytes they are."""
-    blocks = snapshot.blocks_after(base.marker.transaction)
-    size = sum(b.bytes for b in blocks) + 3 * sum(file.bytes for file in base.marker.files)
-    later = frames.read_blocks(spark, table, snapshot, blocks, shape)
-    return frames.unjudged(read_inside(spark, base)).unionAll(later), size
 
 
 def _base(table: Table, snapshot: Snapshot, shape: Shape) -> Index | None:
@@ -221,26 +284,26 @@ def _base(table: Table, snapshot: Snapshot, shape: Shape) -> Index | None:
             return None  # an activation has removed all of it since
         if earlier.schema_hash != snapshot.schema_hash:
             continue
-        if (marker := load(table, earlier)) is not None:
-            return Index(table, earlier, shape, marker)
+        if (found := load(table, earlier)) is not None:
+            return found
     return None
 
 
-def _publish(table: Table, snapshot: Snapshot, marker: IndexMarker) -> IndexMarker:
+def _publish(table: Table, snapshot: Snapshot, made: Index) -> Index:
     """Write the marker; where another was sooner and theirs is good, take theirs."""
     key = table.name.index(snapshot.head) + names.INDEX_MARKER
-    data = metadata.encode(marker)
+    data = metadata.encode(made.marker)
     for _ in range(ATTEMPTS):
         try:
             table.store.put_if_absent(key, data)
-            return marker
+            return made
         except KeyExistsError:
             pass
         if (theirs := load(table, snapshot)) is not None:
             return theirs
         try:
             table.store.replace(key, data, table.store.get(key).etag)
-            return marker
+            return made
         except (KeyExistsError, KeyMissingError):
             continue
-    return marker  # others keep changing it; ours is on the store all the same
+    return made  # others keep changing it; ours is on the store all the same

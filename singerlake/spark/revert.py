@@ -22,7 +22,7 @@ from singerlake.format.log import Block
 from singerlake.lake import Table
 from singerlake.maintenance import revert as plans
 from singerlake.maintenance.revert import RevertPlan
-from singerlake.spark import fold, frames, index, lines
+from singerlake.spark import fold, frames, index, lines, placing
 from singerlake.spark.casts import never_fails
 from singerlake.spark.columns import columns_of
 from singerlake.spark.failures import plain_errors
@@ -93,7 +93,7 @@ def revert(
         wanted = plans.plan(table.store, lease.snapshot, to)
         old = index.ensure(spark, table, wanted.to)
         if wanted.same_state:
-            return Reverted(to, None, 0, 0, old.marker.rows, wanted.to.schema_hash)
+            return Reverted(to, None, 0, 0, index.count_rows(spark, old), wanted.to.schema_hash)
         return _Job(spark, table, wanted, old, options or WriteOptions()).run(dry_run=dry_run)
 
 
@@ -134,7 +134,7 @@ class _Job:
         head = self._wanted.head
         since = head.blocks_after(self._wanted.to.head)
         shape = replace(self._old.shape, survival=fold.survival(head.blocks))
-        size = sum(block.bytes for block in since) + 3 * self._old.marker.rows
+        size = sum(block.bytes for block in since) + 3 * self._old.bytes
         earlier = frames.unjudged(index.read_inside(self._spark, self._old))
         later = frames.read_blocks(self._spark, self._table, head, since, shape)
         return frames.fold_rows(earlier.unionAll(later), shape, size)
@@ -191,7 +191,7 @@ class _Job:
         return counted.get(False, 0), counted.get(True, 0)
 
     def _said(self, transaction: int | None, put_back: int, deleted: int) -> Reverted:
-        unchanged = 0 if self._whole else self._old.marker.rows - put_back
+        unchanged = 0 if self._whole else index.count_rows(self._spark, self._old) - put_back
         schema_hash = self._wanted.to.schema_hash
         to = self._wanted.to.head
         return Reverted(to, transaction, put_back, deleted, unchanged, schema_hash)
@@ -241,17 +241,24 @@ class _Job:
 
     def _write_lines(self, actions: DataFrame, version: int | None) -> tuple[list[Block], int]:
         head = self._wanted.head
-        parts = max(1, sum(block.bytes for block in head.blocks) // WRITE_BYTES)
+        runs = _runs(head.blocks)
         writer = lines.LineWriter(
             store=self._table.store,
             table=head.table,
-            blocks=head.blocks,
+            blocks=[] if len(runs) > 1 else head.blocks,
             version=version,
             stamp=times.iso(times.now()),
             block_rows=MAX_ROWS,
             file_bytes=FILE_BYTES,
         )
-        placed = actions.repartitionByRange(parts, "block").sortWithinPartitions("block", "row")
+        if len(runs) > 1:
+            tasks = [placing.Task(run, lines.encoded(run)) for run in runs]
+            placed = placing.place(self._spark, actions, tasks)
+        else:  # most tables: marks and their shuffle would take longer than the writing
+            alone = actions.select(
+                F.lit(0).alias(placing.TASK), "*", F.lit(None).cast("binary").alias(placing.WORK)
+            )
+            placed = alone.repartition(1).sortWithinPartitions("block", "row")
         # A description a block comes back to the driver, never rows.
         described = placed.mapInArrow(writer, lines.WRITTEN).collect()
         found = [
@@ -266,6 +273,19 @@ class _Job:
     def _withdraw(self, blocks: list[Block]) -> None:
         for file in {block.file for block in blocks}:
             self._table.store.delete(self._wanted.head.table.data(file))
+
+
+def _runs(blocks: list[Block]) -> list[list[Block]]:
+    """The blocks that each task writes rows of again."""
+    runs: list[list[Block]] = []
+    size = WRITE_BYTES
+    for block in blocks:
+        if size >= WRITE_BYTES:
+            runs.append([])
+            size = 0
+        runs[-1].append(block)
+        size += block.bytes
+    return runs
 
 
 def _within(column: Column, ranges: list[tuple[int, int]]) -> Column:

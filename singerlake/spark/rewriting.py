@@ -18,14 +18,16 @@ from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.maintenance.history import Rewrite
 from singerlake.spark import lines
+from singerlake.spark.placing import MARK
 from singerlake.storage.base import Store
-from singerlake.transactions.blocks import read_block
+from singerlake.transactions.blocks import inflate, members
 from singerlake.transactions.staging import StagedTable, replace_block
 
-KEPT = "task int, block long, row int"
-"""What a partition must hold: positions of kept rows by task, in order. A row of -1 only says
-that the task is there, for one may have nothing but activations to write."""
+KEPT = "task int, block long, row int, work binary"
+"""What a partition must hold, as ``placing.place`` brings it: positions of kept rows by task."""
 WRITTEN = "number long, block binary"
+
+_WORK = msgspec.msgpack.Decoder(list[Rewrite])
 
 Positions: TypeAlias = NDArray[np.int64]
 """Rows of two numbers: the block that a row came in, and its place there."""
@@ -38,19 +40,17 @@ class Rewriter:
     Attributes:
         store: The lake's store.
         table: Whose rows.
-        tasks: What each task writes.
         file_bytes: Compressed size of a file.
     """
 
     store: Store
     table: TableName
-    tasks: list[list[Rewrite]]
     file_bytes: int
 
     def __call__(self, kept: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the tasks that come in; files are durable when their descriptions come out."""
-        for task, positions in _by_task(kept):
-            yield self._write(self.tasks[task], positions)
+        for rewrites, positions in _by_task(kept):
+            yield self._write(rewrites, positions)
 
     def _write(self, rewrites: list[Rewrite], positions: Positions) -> pa.RecordBatch:
         staged = StagedTable(self.store, self.table, self.file_bytes)
@@ -78,18 +78,15 @@ class Rewriter:
         stamps: list[int] = []
         written, rows, schema_line = 0, 0, b""
         first = last = ""
-        for source in rewrite.sources:
+        for source, member in members(self.store, self.table, rewrite.sources):
             where = f"block {source.number} of {self.table}"
             low = source.first_version or source.number
             begin, end = np.searchsorted(positions[:, 0], [low, source.number + 1])
             mine = positions[begin:end]
-            head = self.store.get_range(
-                self.table.data(source.file), source.offset, min(source.length, _HEADER_BYTES)
-            )
-            written = format_block.header(head, where).written
-            origin = format_block.origin(head, where)
+            text = inflate(self.table, source, member)
+            written = format_block.header(member, where).written
+            origin = format_block.origin(member, where)
             stamps += [*(origin.replaced if origin is not None else ()), written]
-            text = read_block(self.store, self.table, source)
             schema_line = format_block.lines(text)[0]
             found = [*_kept_lines(text, source, mine, rewrite.activations)]
             rows += len(mine)
@@ -119,10 +116,6 @@ class Rewriter:
         return data, block
 
 
-_HEADER_BYTES = 1 << 16
-"""Both subfields of a header: gzip's extra field is no longer."""
-
-
 def _kept_lines(
     text: bytes, source: Block, kept: Positions, activations: list[tuple[int, int]]
 ) -> Iterator[bytes]:
@@ -143,9 +136,15 @@ def _kept_lines(
             yield rewritten.placed(line, *place) + b"\n"
 
 
-def _by_task(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Positions]]:
-    """The positions of each task, in order; a task's rows come one behind the other."""
+def encoded(rewrites: list[Rewrite]) -> bytes:
+    """What a task must know."""
+    return msgspec.msgpack.encode(rewrites)
+
+
+def _by_task(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[list[Rewrite], Positions]]:
+    """What each task writes, in order; a task's rows come one behind the other."""
     present = -1
+    work = b""
     gathered: list[Positions] = []
     for batch in batches:
         tasks = batch.column(0).to_numpy()
@@ -154,15 +153,17 @@ def _by_task(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Positions
         for begin, end in zip([0, *cuts], [*cuts, len(tasks)], strict=True):
             if begin == end:
                 continue
-            if tasks[begin] != present and gathered:
-                yield present, _positions(gathered)
-                gathered = []
-            present = int(tasks[begin])
+            if tasks[begin] != present:
+                if gathered:
+                    yield _WORK.decode(work), _positions(gathered)
+                present, gathered = int(tasks[begin]), []
+                work = batch.column(3)[begin].as_py()
             gathered.append(rows[begin:end].astype(np.int64))
     if gathered:
-        yield present, _positions(gathered)
+        yield _WORK.decode(work), _positions(gathered)
 
 
 def _positions(gathered: list[Positions]) -> Positions:
-    found = np.concatenate(gathered)
-    return found[found[:, 1] >= 0]
+    found: Positions = np.concatenate(gathered)
+    kept: Positions = found[found[:, 1] != MARK]
+    return kept

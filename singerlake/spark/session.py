@@ -7,9 +7,8 @@ import contextlib
 import logging
 import os
 import re
-import shutil
+import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,26 +20,12 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from singerlake.errors import RuntimeMissingError
-from singerlake.spark import java
+from singerlake.spark import class_data, java, launch
+from singerlake.spark.launch import Launch
 
-LOG4J = Path(__file__).with_name("log4j2.properties")
-LOG_NAME = "spark.log"
-_GIB = 1 << 30
+Process = subprocess.Popen[bytes]
 _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """pyspark prints each failed query here, with Java's stack, before it raises the error."""
-
-# What makes names, times and results the same everywhere; asked for on every master.
-_ALWAYS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.caseSensitive": "true",
-    # Queries switch it off for themselves; Spark's parser goes by the session that is active.
-    "spark.sql.variable.substitute": "false",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.speculation": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.ui.enabled": "false",
-}
 
 
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -59,21 +44,22 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     """
     if (running := SparkSession.getActiveSession()) is not None:
         return running
-    folder = Path(tempfile.mkdtemp(prefix="singerlake-spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    settings = {**_settings(master or _default_master(), folder), **(conf or {})}
+    launched = launch.take(master, conf)
+    settings = list(launched.settings.items())
     os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    process = None
     if SparkContext._gateway is None:
-        gateway = _launch(spark_conf, settings.get("spark.master", ""), folder / LOG_NAME)
+        spark_conf = SparkConf(loadDefaults=False).setAll(settings)
+        gateway, process = _connected(launched, spark_conf)
         context = SparkContext(conf=spark_conf, gateway=gateway)
     else:
-        context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+        context = SparkContext.getOrCreate(SparkConf().setAll(settings))
     if not _runs_here(context.master or ""):
-        context.addPyFile(str(_packed(folder)))
+        context.addPyFile(str(_packed(launched.folder)))
     spark = SparkSession(context)
-    atexit.register(_stop, spark)
+    # Settings of the user's may name something that is only written at a stop in good order.
+    atexit.register(_stop, spark, os.getpid(), None if conf else process)
     context.setLogLevel("ERROR")
     # At Ctrl-C it shows its own stack, and says nothing that the command does not say.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -116,62 +102,21 @@ def _packed(folder: Path) -> Path:
     return packed
 
 
-def _settings(master: str, folder: Path) -> dict[str, str]:
-    # Spark's own shell script splits these at spaces, so a path is given as a URI.
-    options = [f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", f"-Dderby.system.home={folder}"]
-    settings = {
-        **_ALWAYS,
-        "spark.app.name": "singerlake",
-        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
-    }
-    if master:
-        settings["spark.master"] = master
-    if master.startswith("local"):
-        count = _local_cores(master)
-        # The first-tier compiler and the serial collector start 1.8 s sooner, and jobs on
-        # one machine are over before the others would have paid.
-        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
-        settings |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.memory": f"{_driver_memory() >> 20}m",
-            "spark.local.dir": str(folder),
-            "spark.sql.shuffle.partitions": str(max(2, count * 2)),
-        }
-    settings["spark.driver.extraJavaOptions"] = " ".join(options)
-    return settings
-
-
-def _default_master() -> str:
-    """All cores of this machine; nothing where spark-submit has named the master already."""
-    return "" if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
-
-
-def _local_cores(master: str) -> int:
-    found = re.match(r"local(?:-cluster)?\[(\d+)(?:,(\d+))?", master)
-    if found:
-        return int(found.group(1)) * int(found.group(2) or 1)
-    return (os.cpu_count() or 1) if "*" in master else 1
-
-
-def _driver_memory() -> int:
-    """A third of the machine's memory, from 1 to 8 GiB: Python's workers need some too."""
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        total = 4 * _GIB
-    return min(8 * _GIB, max(_GIB, total // 3))
-
-
-def _launch(conf: SparkConf, master: str, log: Path) -> Any:
+def _connected(launched: Launch, conf: SparkConf) -> tuple[Any, Process | None]:
+    """PySpark's gateway to Java, and Java's process where it was started here."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started Java already
-        return launch_gateway(conf)  # type: ignore[no-untyped-call]
-    found = java.find(master)
+        return launch_gateway(conf), None  # type: ignore[no-untyped-call]
+    found = java.find(launched.master)
+    log = launched.log
     try:
-        if java.starts_directly(master):
-            return _gateway(java.start(found, dict(conf.getAll()), log))
+        if launched.direct:
+            starting = launched.begin(found)
+            gateway = _gateway(starting.gateway())
+            if starting.archive is not None:
+                atexit.register(class_data.train_later, starting.archive)
+            return gateway, gateway.proc
         with log.open("wb") as output, _environment(JAVA_HOME=str(found.home)):
-            return launch_gateway(conf, {"stderr": output, "stdout": output})  # type: ignore[no-untyped-call]
+            return launch_gateway(conf, {"stderr": output, "stdout": output}), None  # type: ignore[no-untyped-call]
     except (PySparkRuntimeError, RuntimeMissingError) as error:
         said = log.read_text("utf-8", "replace").strip().splitlines()
         raise RuntimeMissingError(
@@ -204,6 +149,23 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _stop(spark: SparkSession) -> None:
+def _stop(spark: SparkSession, owner: int, process: Process | None) -> None:
+    """At exit: end Java at once where it is ours and has nothing to write, else in good order.
+
+    PySpark's orderly stop takes a second: the thread that takes accumulators' sums looks only
+    so often whether it should end. Python's workers end when Java does.
+    """
+    if os.getpid() != owner:  # a forked child has no part in it
+        return
     with contextlib.suppress(Exception):  # the process ends anyway, and must end quietly
-        spark.stop()
+        if process is None:
+            spark.stop()
+            return
+        context: Any = spark.sparkContext
+        # It would print that Java hung up.
+        context._accumulatorServer.handle_error = lambda *_: None
+        # So that what is left of Java's objects in Python does not call home.
+        context._gateway.shutdown()
+    if process is not None:
+        process.kill()
+        process.wait()

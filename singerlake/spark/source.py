@@ -11,15 +11,16 @@ import os
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake, Table
-from singerlake.spark import index
-from singerlake.spark.frames import shape_of, spark_type
+from singerlake.spark import index, layers
+from singerlake.spark.frames import GONE, shape_of, spark_type
+from singerlake.spark.index import Index
 from singerlake.spark.parts import PartReader
-from singerlake.storage.base import Store
 from singerlake.transactions.snapshot import Snapshot
 
 NAME = "singerlake"
@@ -42,15 +43,13 @@ class SingerlakeSource(DataSource):
     def reader(self, schema: T.StructType) -> DataSourceReader:
         """What reads the index's files, each in a task."""
         table, snapshot = self._found()
-        marker = index.load(table, snapshot)
-        if marker is None:
+        found = index.load(table, snapshot)
+        if found is None:
             raise NotFoundError(
                 f"{table.name} has no index of transaction {snapshot.head} yet: freeze it, or "
                 "read it once with singerlake.spark.read_table"
             )
-        shape = shape_of(snapshot)
-        keys = index.Index(table, snapshot, shape, marker).keys
-        return IndexReader(table.store, keys, schema.names)
+        return IndexReader(found, schema.names)
 
     def _found(self) -> tuple[Table, Snapshot]:
         name = self.options.get("path")
@@ -67,26 +66,50 @@ class SingerlakeSource(DataSource):
 
 
 class IndexReader(DataSourceReader):
-    """Reads an index.
+    """Reads an index, and what it is a layer on.
 
     Args:
-        store: The lake's store.
-        keys: The files; a task reads one.
+        found: The index.
         names: The columns' own names.
     """
 
-    def __init__(self, store: Store, keys: list[str], names: list[str]) -> None:
-        self._read = PartReader(store, keys)
+    def __init__(self, found: Index, names: list[str]) -> None:
+        store, own = found.table.store, index.frame_schema(found).names
+        self._own = PartReader(store, found.keys, own)
+        self._below: PartReader | None = None
+        if found.below is not None:
+            below = index.frame_schema(found.below).names
+            self._below = PartReader(store, found.below.keys, below)
+        self._key = tuple(found.shape.columns[place] for place in found.shape.keys)
+        self._places = list(found.shape.keys)
         self._names = names
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task a file."""
-        return [InputPartition(number) for number in range(len(self._read.keys))]
+        below = len(self._below.keys) if self._below is not None else 0
+        return [InputPartition(number) for number in range(len(self._own.keys) + below)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one file."""
         if partition is None or partition.value is None:
             return  # an index without rows has no files; Spark asks for one part all the same
-        numbers = pa.record_batch({"id": [partition.value]})
-        for batch in self._read(iter([numbers])):
+        for batch in self._rows(partition.value):
             yield batch.select(list(range(len(self._names)))).rename_columns(self._names)
+
+    def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
+        if number < len(self._own.keys):
+            for batch in _file(self._own, number):
+                yield batch if self._below is None else batch.filter(pc.invert(batch[GONE]))
+            return
+        assert self._below is not None, "it has no such file"  # noqa: S101
+        layer = [b for place in range(len(self._own.keys)) for b in _file(self._own, place)]
+        changed = layers.changed_keys(layer, self._key, self._places) if self._places else None
+        for batch in _file(self._below, number - len(self._own.keys)):
+            if changed is None or not len(changed):
+                yield batch
+            else:
+                yield batch.filter(layers.unchanged(batch, changed, self._key, self._places))
+
+
+def _file(reader: PartReader, number: int) -> Iterator[pa.RecordBatch]:
+    return reader(iter([pa.record_batch({"id": [number]})]))

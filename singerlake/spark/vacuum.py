@@ -5,10 +5,9 @@ Spark starts only if there is something for it to do; what is left over is delet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from singerlake.errors import OutcomeUnknownError, SingerlakeError
@@ -23,6 +22,7 @@ from singerlake.spark import drop_history
 from singerlake.spark.failures import plain_errors
 from singerlake.storage.base import Store
 from singerlake.transactions.lock import WriterLock, new_writer_id
+from singerlake.transactions.log import refresh
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import update_checkpoint
 
@@ -34,6 +34,7 @@ def vacuum_table(
     table: Table,
     options: VacuumOptions,
     *,
+    plan: VacuumPlan | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> Vacuumed:
     """Vacuum one table.
@@ -42,6 +43,8 @@ def vacuum_table(
         start: Gives the Spark session; called only if it is needed.
         table: The table.
         options: What to do, and how carefully.
+        plan: Made just now by the same options; where the table has changed since, another
+            is made.
         tick: Called now and then; may raise to end the run, which loses nothing.
 
     Raises:
@@ -50,13 +53,17 @@ def vacuum_table(
         DamagedError: A block that is needed cannot be read.
         StoreError: The store refused. What was committed stays; the next run goes on.
     """
-    plan = vacuum.plan_vacuum(table.store, table.snapshot(), options)
+    plan = plan or vacuum.plan_vacuum(table.store, table.snapshot(), options)
     if plan.empty:
         return Vacuumed(table.name, kept=plan.garbage.kept)
     writer_id = new_writer_id()
     with vacuum.vacuum_lock(table.store, table.name, writer_id, options) as lock:
-        # Another vacuum may have been here while this one waited.
-        plan = vacuum.plan_vacuum(table.store, table.snapshot(), options)
+        # Another vacuum may have been here while this one waited. It would have said so in the
+        # log before it changed anything; what else may happen since the plan (a writer, a
+        # reader, an index) may as well happen after it, and is looked at where it matters.
+        present = refresh(table.store, plan.snapshot)
+        if present.head != plan.snapshot.head:
+            plan = vacuum.plan_vacuum(table.store, present, options)
         if plan.empty:
             return Vacuumed(table.name, kept=plan.garbage.kept)
         return _Job(start, table, options, writer_id, lock, tick).run(plan)
@@ -112,7 +119,8 @@ class _Job:
         snapshot = vacuum.finish(
             store, snapshot, deleted, found.vanished, writer_id=self.writer_id, metrics=metrics
         )
-        update_checkpoint(store, snapshot)
+        # Readers begin their leases by it: the next vacuum need not wait for what this one did.
+        update_checkpoint(store, snapshot, always=True)
         return replace(done, transaction=snapshot.head)
 
     def _drop_history(
@@ -139,22 +147,22 @@ class _Job:
     def _combine(
         self, snapshot: Snapshot, groups: list[Group], done: Vacuumed
     ) -> tuple[Snapshot, Vacuumed]:
-        spark = self.start()
-        writer = GroupWriter(self.table.store, self.table.name, groups)
-        numbers = spark.range(len(groups), numPartitions=len(groups))
+        write = GroupWriter(self.table.store, self.table.name)
         with plain_errors():
-            written = numbers.mapInArrow(writer, "number long, path string").collect()
-        paths = {row["number"]: row["path"] for row in written}
+            context = self.start().sparkContext
+            # Not a frame: the first one of a session costs 2 s more than the first RDD, for all
+            # of Spark's SQL that it loads. And each task is sent its own group alone.
+            paths = context.parallelize(groups, len(groups)).map(write).collect()
         try:
             self.lock.check()
             after = combine.commit_combine(
                 self.table.store,
                 snapshot,
-                [(group, paths[number]) for number, group in enumerate(groups)],
+                [*zip(groups, paths, strict=True)],
                 writer_id=self.writer_id,
             )
         except BaseException as error:
-            self._withdraw(error, list(paths.values()))
+            self._withdraw(error, paths)
             raise
         return after, replace(
             done,
@@ -172,21 +180,16 @@ class _Job:
 
 @dataclass
 class GroupWriter:
-    """Copies groups of blocks into new files, on the executors. Sent there by value.
+    """Copies a group of blocks into a new file, on an executor. Sent there by value.
 
     Attributes:
         store: The lake's store.
         table: Whose blocks.
-        groups: All groups.
     """
 
     store: Store
     table: TableName
-    groups: list[Group]
 
-    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the groups whose numbers come in."""
-        for batch in numbers:
-            mine = batch.column(0).to_pylist()
-            paths = [combine.write_group(self.store, self.table, self.groups[n]) for n in mine]
-            yield pa.RecordBatch.from_pydict({"number": mine, "path": paths})
+    def __call__(self, group: Group) -> str:
+        """Write a group; the new file is durable when its path comes out."""
+        return combine.write_group(self.store, self.table, group)

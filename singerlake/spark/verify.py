@@ -21,9 +21,8 @@ from singerlake.maintenance.verify_block import check_block
 from singerlake.spark import fold, index
 from singerlake.spark.failures import plain_errors
 from singerlake.spark.fingerprint import Content, content
-from singerlake.spark.frames import TASK_BYTES, shape_of
+from singerlake.spark.frames import TASK_BYTES
 from singerlake.spark.freeze import state_content
-from singerlake.spark.index import Index
 from singerlake.spark.session import cores
 from singerlake.storage.base import Store
 from singerlake.transactions.snapshot import Snapshot
@@ -202,12 +201,11 @@ class _Versions:
 
     def _check_index(self, at: Snapshot, known: Content) -> list[Problem]:
         """Queries read the index of a version if there is one, so it must hold the same."""
-        marker = index.load(self.table, at)
-        if marker is None:
+        built = index.load(self.table, at)
+        if built is None:
             return []
         folder = self.table.name.index(at.head)
         hint = f"an index is only a cache: delete the folder {folder}"
-        built = Index(self.table, at, shape_of(at), marker)
         try:
             with plain_errors():
                 found = content(index.read_inside(self.spark, built), built.shape.columns)

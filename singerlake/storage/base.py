@@ -7,10 +7,15 @@ The contract is written down as tests in ``tests/storage``; every store passes a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import BinaryIO, NamedTuple
 
 from singerlake.errors import SingerlakeError
+
+READERS = 8
+"""Ranges read at the same time where a copy goes through us: on S3 most of it is waiting."""
 
 
 class KeyMissingError(SingerlakeError):
@@ -34,6 +39,14 @@ class Listed(NamedTuple):
     key: str
     size: int
     modified: float
+
+
+class Range(NamedTuple):
+    """Part of an object: its key, the first byte, and how many."""
+
+    key: str
+    offset: int
+    length: int
 
 
 class Leftover(NamedTuple):
@@ -61,6 +74,10 @@ class Staged(ABC):
     @abstractmethod
     def write(self, data: bytes) -> None:
         """Append bytes."""
+
+    def reader(self) -> BinaryIO:
+        """What was written so far, to be read back; for the caller to close."""
+        raise NotImplementedError("this file cannot be read before it is published")
 
     @abstractmethod
     def publish(self, key: str) -> None:
@@ -110,8 +127,15 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def put_if_absent(self, key: str, data: bytes) -> str:
-        """Create an object, durable and whole or not at all.
+    def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
+        """Create an object, whole or not at all.
+
+        Args:
+            key: Which.
+            data: Its bytes.
+            durable: Whether it must outlast a power cut. Where it need not, it is seen as soon
+                and as whole as any other, but may be gone, cut or of zeros after one. A store
+                to which it makes no difference takes no notice.
 
         Returns:
             Its etag.
@@ -122,13 +146,14 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def replace(self, key: str, data: bytes, etag: str | None) -> str:
+    def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
         """Replace an object.
 
         Args:
             key: Which.
             data: Its new bytes.
             etag: Only if it still has this tag; None replaces or creates whatever is there.
+            durable: As for :meth:`put_if_absent`.
 
         Returns:
             The new etag.
@@ -153,6 +178,36 @@ class Store(ABC):
     @abstractmethod
     def stage(self) -> Staged:
         """Begin a file of any size."""
+
+    def copy(self, ranges: Sequence[Range], staged: Staged) -> Sequence[int]:
+        """Append parts of objects, one behind the other, to a file begun with :meth:`stage`.
+
+        Args:
+            ranges: What to copy; each is to fit the memory several times.
+            staged: The file.
+
+        Returns:
+            Bytes copied of each; fewer than asked for where the object ends earlier.
+
+        Raises:
+            KeyMissingError: One is not there.
+        """
+        counts = []
+        waiting: deque[Future[bytes]] = deque()
+
+        def append() -> None:
+            data = waiting.popleft().result()
+            staged.write(data)
+            counts.append(len(data))
+
+        with ThreadPoolExecutor(READERS, "copy") as pool:
+            for one in ranges:
+                if len(waiting) == READERS:
+                    append()
+                waiting.append(pool.submit(self.get_range, *one))
+            while waiting:
+                append()
+        return counts
 
     def stage_in_parts(self) -> Staged:
         """Begin a file that goes up the way that large ones do, however small it is."""

@@ -3,6 +3,7 @@
 Creation is a temporary file, fsync, ``link``, fsync of the folder: ``link`` fails where the
 name is taken, so two writers can never both succeed, and no reader sees half a file.
 Replacement is a rename under an advisory lock, so that compare and swap are one step.
+What need not be durable goes the same way without the fsyncs: each takes as long as all the rest.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import fcntl
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from singerlake.errors import InvalidNameError, OutcomeUnknownError, StoreError
 from singerlake.format.names import STAGING
@@ -24,10 +25,12 @@ from singerlake.storage.base import (
     KeyMissingError,
     Leftover,
     Listed,
+    Range,
     Staged,
     Store,
     StoredObject,
 )
+from singerlake.storage.local_copy import copy_range
 from singerlake.storage.local_session import Session, left_by_the_dead
 
 _REPLACE_LOCK = "replace.lock"
@@ -79,6 +82,13 @@ def _sync_entry(path: Path) -> None:
         raise OutcomeUnknownError(f"{path} may not be durable: {error.strerror}") from error
 
 
+def _write_all(handle: int, data: bytes) -> None:
+    """Write to a descriptor; one call takes at most 2 GiB, and may take less."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
 def _make_folder(folder: Path) -> None:
     """Create a folder and its parents, each durable in its own parent."""
     missing: list[Path] = []
@@ -102,18 +112,40 @@ class LocalStaged(Staged):
     def __init__(self, store: LocalStore) -> None:
         self._store = store
         self._path = store.temporary()
+        self._durable = -1
 
     def write(self, data: bytes) -> None:
         # Opened anew for each block: a run with thousands of streams holds no descriptors.
-        with _plain_words("write", self._path), self._path.open("r+b") as file:
+        with _plain_words("write", self._path), self._path.open("r+b", buffering=0) as file:
             # Not to the file's end: a write that failed half-way may be repeated.
             file.seek(self.size)
-            file.write(data)
+            _write_all(file.fileno(), data)
         self.size += len(data)
 
+    def take(self, parts: Iterable[tuple[Path, int, int]]) -> list[int]:
+        """Append parts of other files: path, first byte, length; how many bytes of each there were.
+
+        Raises:
+            KeyMissingError: A file is not there.
+        """
+        counts: list[int] = []
+        with _plain_words("write", self._path), self._path.open("r+b", buffering=0) as own:
+            for path, offset, length in parts:
+                with _plain_words("read", path), path.open("rb", buffering=0) as file:
+                    at = own.fileno(), self.size
+                    counts.append(copy_range(file.fileno(), offset, *at, length))
+                self.size += counts[-1]
+        return counts
+
+    def reader(self) -> BinaryIO:
+        with _plain_words("read", self._path):
+            return self._path.open("rb")
+
     def publish(self, key: str) -> None:
-        with _plain_words("write", self._path), self._path.open("rb") as file:
-            os.fsync(file.fileno())
+        if self._durable != self.size:  # not again for each name that is taken
+            with _plain_words("write", self._path), self._path.open("rb", buffering=0) as file:
+                os.fsync(file.fileno())
+            self._durable = self.size
         self._store.link(self._path, key)
 
     def discard(self) -> None:
@@ -142,14 +174,22 @@ class LocalStore(Store):
     def temporary(self) -> Path:
         """A fresh, empty file in the staging folder."""
         with _plain_words("write to the lake at", self.root):
+            path, handle = self._begin()
+            os.close(handle)
+        return path
+
+    def _begin(self) -> tuple[Path, int]:
+        """A fresh file in the staging folder, and a descriptor to write it by."""
+        try:
+            path = self._session().begin()
+        except FileNotFoundError:
             _make_folder(self.root / STAGING)
             path = self._session().begin()
-            try:
-                path.touch(exist_ok=False)
-            except BaseException:
-                self.remove(path)
-                raise
-        return path
+        try:
+            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except BaseException:
+            self.remove(path)
+            raise
 
     def remove(self, temporary: Path) -> None:
         """Remove a temporary file. Never raises."""
@@ -171,24 +211,33 @@ class LocalStore(Store):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _own=None, _mutex=threading.Lock())
 
-    def link(self, source: Path, key: str) -> None:
-        """Give a durable temporary file its name, unless the name is taken."""
+    def link(self, source: Path, key: str, *, durable: bool = True) -> None:
+        """Give a temporary file its name, unless the name is taken."""
         path = self._path(key)
         with _plain_words("create", path):
-            _make_folder(path.parent)
             try:
-                os.link(source, path)
+                try:
+                    os.link(source, path)
+                except FileNotFoundError:
+                    # Folders are durable whatever for: something else may soon lie in them.
+                    _make_folder(path.parent)
+                    os.link(source, path)
             except FileExistsError as error:
                 raise KeyExistsError(f"{path} is taken") from error
-        _sync_entry(path)
+        if durable:
+            _sync_entry(path)
 
-    def _write_temporary(self, data: bytes) -> Path:
-        path = self.temporary()
+    def _write_temporary(self, data: bytes, *, durable: bool) -> Path:
+        with _plain_words("write to the lake at", self.root):
+            path, handle = self._begin()
         try:
-            with _plain_words("write", path), path.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            with _plain_words("write", path):
+                try:
+                    _write_all(handle, data)
+                    if durable:
+                        os.fsync(handle)
+                finally:
+                    os.close(handle)
         except BaseException:
             self.remove(path)
             raise
@@ -196,8 +245,8 @@ class LocalStore(Store):
 
     def get(self, key: str) -> StoredObject:
         path = self._path(key)
-        with _plain_words("read", path):
-            data = path.read_bytes()
+        with _plain_words("read", path), path.open("rb", buffering=0) as file:
+            data = file.readall()
         return StoredObject(data, _etag(data))
 
     def get_range(self, key: str, offset: int, length: int) -> bytes:
@@ -212,17 +261,17 @@ class LocalStore(Store):
                 offset, length = offset + len(piece), length - len(piece)
             return b"".join(pieces)
 
-    def put_if_absent(self, key: str, data: bytes) -> str:
-        temporary = self._write_temporary(data)
+    def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
+        temporary = self._write_temporary(data, durable=durable)
         try:
-            self.link(temporary, key)
+            self.link(temporary, key, durable=durable)
         finally:
             self.remove(temporary)
         return _etag(data)
 
-    def replace(self, key: str, data: bytes, etag: str | None) -> str:
+    def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
         path = self._path(key)
-        temporary = self._write_temporary(data)
+        temporary = self._write_temporary(data, durable=durable)
         try:
             with _plain_words("replace", path), self._exclusive():
                 _make_folder(path.parent)
@@ -231,7 +280,8 @@ class LocalStore(Store):
                     if present is None or _etag(present) != etag:
                         raise KeyExistsError(f"{path} was changed by another")
                 temporary.replace(path)
-                _sync_entry(path)
+                if durable:
+                    _sync_entry(path)
         finally:
             self.remove(temporary)
         return _etag(data)
@@ -273,6 +323,11 @@ class LocalStore(Store):
 
     def stage(self) -> Staged:
         return LocalStaged(self)
+
+    def copy(self, ranges: Sequence[Range], staged: Staged) -> Sequence[int]:
+        if not isinstance(staged, LocalStaged):
+            return super().copy(ranges, staged)
+        return staged.take((self._path(key), offset, length) for key, offset, length in ranges)
 
     def leftovers(self) -> Iterator[Leftover]:
         with _plain_words("list", self.root / STAGING):

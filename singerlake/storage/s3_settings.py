@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from singerlake.errors import UsageError
+from singerlake.errors import InvalidNameError, UsageError
 from singerlake.storage import StoreOptions
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
@@ -64,3 +64,18 @@ def is_key(key: str) -> bool:
         return False
     # HTTP clients fold "." and ".." away before sending, and "//" names no folder.
     return not any(part in ("", ".", "..") or "\0" in part for part in key.split("/"))
+
+
+def name(base: str, key: str) -> str:
+    """An object's name in the bucket.
+
+    Args:
+        base: The lake's prefix, with its slash; empty for the whole bucket.
+        key: Of the object in the lake.
+
+    Raises:
+        InvalidNameError: It is no key.
+    """
+    if not is_key(key):
+        raise InvalidNameError(f"{key!r} is not a key of a lake")
+    return f"{base}{key}"

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from singerlake.errors import StoreError
 from singerlake.storage.base import Staged
@@ -42,6 +43,13 @@ class S3Staged(Staged):
         except OSError as error:
             raise self._disk_error(error) from error
         self.size += len(data)
+
+    def reader(self) -> BinaryIO:
+        """What was written so far; see :meth:`Staged.reader`."""
+        try:
+            return self._path.open("rb")
+        except OSError as error:
+            raise self._disk_error(error) from error
 
     def publish(self, key: str) -> None:
         """Upload the file; see :meth:`Staged.publish`."""

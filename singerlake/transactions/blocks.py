@@ -1,12 +1,21 @@
-"""Reading blocks by byte range, each checked against what the log says of it."""
+"""Reading blocks by byte range, each checked against what the log says of it.
+
+Neighbours in a file are read together: on S3 a request takes as long as a megabyte, and a
+vacuum or a large sync leaves many blocks one behind the other.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyMissingError, Store
+
+RUN_BYTES = 4 * 1024 * 1024
+"""Read at a time, unless one block is longer. More would make the first row wait."""
 
 
 def read_block(store: Store, table: TableName, block: Block) -> bytes:
@@ -15,18 +24,88 @@ def read_block(store: Store, table: TableName, block: Block) -> bytes:
     Raises:
         DamagedError: The file is missing, cut, or not what the log says.
     """
-    key = table.data(block.file)
-    where = f"block {block.number} of {table} ({key} at byte {block.offset})"
+    return inflate(table, block, fetch(store, table, [block]))
+
+
+def read_blocks(
+    store: Store, table: TableName, blocks: Iterable[Block]
+) -> Iterator[tuple[Block, bytes]]:
+    """Blocks with their lines, in the order given.
+
+    Raises:
+        DamagedError: As for :meth:`read_block`, after all blocks before the damage.
+    """
+    for block, data in members(store, table, blocks):
+        yield block, inflate(table, block, data)
+
+
+def members(
+    store: Store, table: TableName, blocks: Iterable[Block]
+) -> Iterator[tuple[Block, bytes]]:
+    """Blocks with their bytes as they lie in the file, for :func:`inflate`.
+
+    Raises:
+        DamagedError: A file is missing.
+    """
+    for run in runs(blocks):
+        data = fetch(store, table, run)
+        for block in run:
+            yield block, member(run, block, data)
+
+
+def runs(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+    """Blocks that lie one behind the other in one file, up to ``RUN_BYTES`` together."""
+    run: list[Block] = []
+    for block in blocks:
+        if run and (
+            (run[-1].file, run[-1].offset + run[-1].length) != (block.file, block.offset)
+            or block.offset + block.length - run[0].offset > RUN_BYTES
+        ):
+            yield run
+            run = []
+        run.append(block)
+    if run:
+        yield run
+
+
+def fetch(store: Store, table: TableName, run: list[Block]) -> bytes:
+    """The bytes of a run, by one request; fewer where the file ends earlier.
+
+    Raises:
+        DamagedError: The file is missing.
+    """
+    first, last = run[0], run[-1]
+    key = table.data(first.file)
     try:
-        data = store.get_range(key, block.offset, block.length)
+        return store.get_range(key, first.offset, last.offset + last.length - first.offset)
+    except KeyMissingError as error:
+        said = f"{_where(table, first)} is gone: the file is not there"
+        raise DamagedError(f"{said}; {_next_step(table)}") from error
+
+
+def member(run: list[Block], block: Block, data: bytes) -> bytes:
+    """One block's part of what :func:`fetch` found."""
+    start = block.offset - run[0].offset
+    return data if len(run) == 1 else data[start : start + block.length]
+
+
+def inflate(table: TableName, block: Block, data: bytes) -> bytes:
+    """A block's lines out of its bytes.
+
+    Raises:
+        DamagedError: They are cut, or not what the log says.
+    """
+    where = _where(table, block)
+    try:
         if len(data) != block.length:
             raise DamagedError(f"{where} is cut: the file ends early")
         return format_block.decode(data, block.bytes, where)
-    except KeyMissingError as error:
-        said = f"{where} is gone: the file is not there"
-        raise DamagedError(f"{said}; {_next_step(table)}") from error
     except DamagedError as error:
         raise DamagedError(f"{error}; {_next_step(table)}") from error
+
+
+def _where(table: TableName, block: Block) -> str:
+    return f"block {block.number} of {table} ({table.data(block.file)} at byte {block.offset})"
 
 
 def _next_step(table: TableName) -> str:

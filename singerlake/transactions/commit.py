@@ -12,8 +12,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from singerlake import __version__
+from singerlake import FORMAT, __version__
 from singerlake.errors import ConflictError, OutcomeUnknownError, SingerlakeError
 from singerlake.format import times
 from singerlake.format.log import Entry, encode_entry
@@ -24,11 +25,45 @@ from singerlake.transactions.lock import Waiting, WriterLock, new_writer_id
 from singerlake.transactions.log import read_entry, refresh
 from singerlake.transactions.snapshot import Snapshot
 
-__all__ = ["ATTEMPTS", "SOFTWARE", "appending", "commit", "current_user", "new_writer_id"]
+__all__ = ["ATTEMPTS", "appending", "commit", "current_user", "new_entry", "new_writer_id"]
 
-SOFTWARE = f"singerlake {__version__}"
+_SOFTWARE = f"singerlake {__version__}"
 ATTEMPTS = 1000
 """Numbers tried before giving up: each failure means that another writer got through."""
+
+
+def new_entry(
+    table: TableName,
+    operation: str,
+    number: int = 1,
+    commit_id: str = "",
+    time: str = "",
+    *,
+    writer: str = "",
+    **content: Any,
+) -> Entry:
+    """A log entry as this release writes it.
+
+    Args:
+        table: Whose log.
+        operation: What the log calls it.
+        number: Its number.
+        commit_id: Its commit's id.
+        time: When it is committed.
+        writer: Who writes it.
+        content: What it says; the other fields of :class:`Entry`.
+    """
+    return Entry(
+        format=FORMAT,
+        number=number,
+        commit=commit_id,
+        operation=operation,
+        stream=table.stream,
+        time=time,
+        writer=writer,
+        software=_SOFTWARE,
+        **content,
+    )
 
 
 def current_user() -> str:

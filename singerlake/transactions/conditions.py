@@ -11,12 +11,10 @@ from __future__ import annotations
 import logging
 import threading
 
-from singerlake.errors import DamagedError, NewerFormatError
-from singerlake.format import metadata, names
 from singerlake.format.metadata import LakeFile
-from singerlake.storage.base import KeyMissingError, Store
+from singerlake.storage.base import Store
 from singerlake.storage.probe import ignored_conditions
-from singerlake.transactions.derived import update_lake_facts
+from singerlake.transactions.derived import seen_lake_file, update_lake_facts
 
 logger = logging.getLogger(__name__)
 _one_at_a_time = threading.Lock()
@@ -50,26 +48,10 @@ def settle(store: Store) -> None:
 
 
 def _recorded_or_found(store: Store) -> LakeFile:
-    lake = recorded(store)
+    lake = seen_lake_file(store)
     if lake is not None and lake.lock_settle_seconds is not None:
         store.settle_seconds = max(0.0, lake.lock_settle_seconds)
     if lake is not None and lake.conditional_writes is not None and lake.probed == store.uri:
         return lake
     store.keeps_conditions = not ignored_conditions(store)
     return update_lake_facts(store, conditional_writes=store.keeps_conditions)
-
-
-def recorded(store: Store) -> LakeFile | None:
-    """The lake's file; None where it is missing or damaged, for it is only derived.
-
-    Raises:
-        NewerFormatError: A newer release wrote it.
-    """
-    try:
-        return metadata.decode(store.get(names.LAKE).data, LakeFile, names.LAKE)
-    except KeyMissingError:
-        return None
-    except NewerFormatError:
-        raise
-    except DamagedError:
-        return None

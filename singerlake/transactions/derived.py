@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -18,8 +19,9 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue, CatalogueEntry, LakeFile, TapEntry
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
+from singerlake.transactions.checkpoint import to_manifest
 from singerlake.transactions.lock import WriterLock, new_writer_id
-from singerlake.transactions.snapshot import Snapshot, to_manifest
+from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T", bound=msgspec.Struct)
@@ -27,6 +29,10 @@ MAX_TAIL = 256
 READABLE_BLOCKS = 1000
 ATTEMPTS = 10
 """Times that the lock on what several streams share may be lost before it is given up."""
+
+_lake_files: WeakKeyDictionary[Store, LakeFile] = WeakKeyDictionary()
+"""The lake's file as it was read last, by store: one reading serves all that a process asks of
+it. What it says of taps and of the store is never taken back."""
 
 
 def checkpoint_due(snapshot: Snapshot) -> bool:
@@ -40,28 +46,40 @@ def checkpoint_due(snapshot: Snapshot) -> bool:
 
 
 def write_checkpoint(store: Store, snapshot: Snapshot) -> None:
-    """Write the manifest, unless somebody has written a later one meanwhile."""
+    """Write the manifest, unless somebody has written a later one meanwhile.
+
+    What is there is read only where it is not what the snapshot was folded from. It is not
+    durable: after a power cut it may be cut or of zeros, and readers then take the log, until
+    the next one is written. The first hundred commits each write one; waiting for the disk
+    would make them a third longer.
+    """
     key = snapshot.table.manifest
     data = metadata.encode(to_manifest(snapshot), indent=snapshot.last_block <= READABLE_BLOCKS)
+    etag = snapshot.checkpoint_etag
+    known = store.keeps_conditions and (etag is not None or not snapshot.checkpoint)
     while True:
-        etag = None
         try:
-            present = store.get(key)
-            etag = present.etag
-            if metadata.decode(present.data, metadata.Manifest, key).transaction >= snapshot.head:
-                break
-        except (KeyMissingError, DamagedError) as error:
-            if isinstance(error, NewerFormatError):
-                raise
+            if not known:
+                present = store.get(key)
+                etag = present.etag
+                manifest = metadata.decode(present.data, metadata.Manifest, key)
+                if manifest.transaction >= snapshot.head:
+                    break
+        except KeyMissingError:
+            etag = None
+        except NewerFormatError:
+            raise
+        except DamagedError:
+            pass  # and so to be replaced
         try:
             if etag is None:
-                store.put_if_absent(key, data)
+                etag = store.put_if_absent(key, data, durable=False)
             else:
-                store.replace(key, data, etag)
+                etag = store.replace(key, data, etag, durable=False)
             break
         except KeyExistsError:
-            continue
-    snapshot.checkpoint = snapshot.head
+            known = False
+    snapshot.checkpoint, snapshot.checkpoint_etag = snapshot.head, etag
 
 
 def update_catalogue(store: Store, table: TableName, schema: SchemaEntry) -> None:
@@ -80,6 +98,43 @@ def update_catalogue_entries(store: Store, tap: str, entries: Iterable[Catalogue
         return Catalogue(streams=[entry for _, entry in sorted({**old, **new}.items())])
 
     _merge(store, names.catalogue(tap), Catalogue, change)
+
+
+def read_lake_file(store: Store) -> LakeFile | None:
+    """The lake's file; None where there is none.
+
+    Raises:
+        NewerFormatError: A newer release wrote it.
+        DamagedError: It cannot be read. It is derived, so that need stop nobody.
+    """
+    try:
+        found = metadata.decode(store.get(names.LAKE).data, LakeFile, names.LAKE)
+    except KeyMissingError:
+        return None
+    _lake_files[store] = found
+    return found
+
+
+def seen_lake_file(store: Store) -> LakeFile | None:
+    """The lake's file as this process has read it, else as it is; None where it is of no use.
+
+    Raises:
+        NewerFormatError: A newer release wrote it.
+    """
+    if (seen := _lake_files.get(store)) is not None:
+        return seen
+    try:
+        return read_lake_file(store)
+    except NewerFormatError:
+        raise
+    except DamagedError:
+        return None
+
+
+def names_tap(store: Store, tap: str) -> bool:
+    """Whether the lake's file named a tap when this process last read it."""
+    seen = _lake_files.get(store)
+    return seen is not None and tap in seen.taps
 
 
 def update_lake_file(store: Store, tap: str) -> None:

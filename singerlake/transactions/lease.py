@@ -7,24 +7,28 @@ reads by a snapshot that does not name what goes.
 
 A lease is refreshed in the background. One that stood still for the stale time by the vacuum's
 own clock belongs to a reader that died.
+
+Leases are not durable across a power cut, for readers do not survive one either. Where a file
+server loses one and its reader lives on, the next refresh puts it there again, and until then
+the retention protects what is read.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
 from singerlake.errors import DamagedError, SingerlakeError, StoreError
-from singerlake.format import metadata, times
+from singerlake.format import metadata, names, times
 from singerlake.format.metadata import Lease
 from singerlake.format.names import TableName
-from singerlake.storage.base import KeyMissingError, Store
+from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions.commit import new_writer_id
+from singerlake.transactions.heartbeat import Heartbeat
 from singerlake.transactions.log import refresh
 from singerlake.transactions.snapshot import Snapshot
 
@@ -41,7 +45,8 @@ class ReaderLease:
 
     Args:
         store: The lake's store.
-        snapshot: The table as last seen; files dropped later are protected.
+        snapshot: The table as last seen, be it in its manifest; files dropped later are
+            protected.
         stale_seconds: How long it may stand still; it is refreshed four times within.
     """
 
@@ -49,9 +54,8 @@ class ReaderLease:
         self, store: Store, snapshot: Snapshot, stale_seconds: float = STALE_SECONDS
     ) -> None:
         self._store = store
-        self._stale_seconds = stale_seconds
-        self._released = threading.Event()
-        self._refresher: threading.Thread | None = None
+        self._heartbeat = Heartbeat(stale_seconds / 4, self._refresh)
+        self._held = False
         self._lease = Lease(
             reader_id=new_writer_id(),
             transaction=snapshot.head,
@@ -82,12 +86,12 @@ class ReaderLease:
         if not self.snapshot.from_log:
             return self  # no vacuum touches a table without its log
         try:
-            self._store.put_if_absent(self._key, metadata.encode(self._lease))
+            self._store.put_if_absent(self._key, metadata.encode(self._lease), durable=False)
         except StoreError as error:
             logger.info("reading %s without a lease: %s", self.snapshot.table, error)
         else:
-            self._refresher = threading.Thread(target=self._refresh_until_released, daemon=True)
-            self._refresher.start()
+            self._held = True
+            self._heartbeat.start()
         try:
             self.snapshot = refresh(self._store, self.snapshot)
         except BaseException:
@@ -97,18 +101,18 @@ class ReaderLease:
 
     def release(self) -> None:
         """Give the lease up. Never raises, and may be called again."""
-        if self._refresher is None or self._released.is_set():
+        if not self._held:
             return
-        self._released.set()
-        self._refresher.join()
+        self._held = False
+        self._heartbeat.stop()
         with suppress(SingerlakeError):  # it goes stale
             self._store.delete(self._key)
 
-    def _refresh_until_released(self) -> None:
-        while not self._released.wait(self._stale_seconds / 4):
-            self._lease.refreshed = times.iso(times.now())
-            with suppress(SingerlakeError):  # tried again well before it is stale
-                self._store.replace(self._key, metadata.encode(self._lease), None)
+    def _refresh(self) -> bool:
+        self._lease.refreshed = times.iso(times.now())
+        with suppress(SingerlakeError):  # tried again well before it is stale
+            self._store.replace(self._key, metadata.encode(self._lease), None, durable=False)
+        return True
 
 
 @dataclass(frozen=True)
@@ -129,10 +133,20 @@ class LiveLease:
     etag: str
 
 
-def leases(store: Store, table: TableName) -> list[LiveLease]:
-    """The leases on a table, dead readers' among them."""
+def leases(
+    store: Store, table: TableName, listed: Iterable[Listed] | None = None
+) -> list[LiveLease]:
+    """The leases on a table, dead readers' among them.
+
+    Args:
+        store: The lake's store.
+        table: The table.
+        listed: What lies in its folder, where that was listed just now.
+    """
     found = []
-    for item in store.list(table.leases):
+    for item in store.list(table.leases) if listed is None else listed:
+        if not names.is_lease(table, item.key):
+            continue
         try:
             present = store.get(item.key)
         except KeyMissingError:

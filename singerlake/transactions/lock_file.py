@@ -5,6 +5,17 @@ replacing one that has not changed. Where it ignores them, the writer looks, wri
 the settle time and reads back: who finds its own file has the lock. That holds as long as
 looking and writing together take less than the settle time; a writer that notices that it
 took longer gives way.
+
+Nothing here is durable across a power cut: two fsyncs for each lock would be half of what a
+small commit costs. A lock that vanished with the power had a writer that died of it too. One on
+a file server, whose writer lives on while the server starts again, is missed by its writer
+before it commits (:meth:`WriterLock.check`), and what keeps writers from harming each other is
+that a log number is taken once; the next to come merely need not wait. A lock that came out
+cut is nobody's, and is taken over when it has stood still. Who finds a table without a log must
+still find the lock beside the files that were never committed: its name came first in their
+own folder, and the fsync that makes their names durable there makes its name so; what it says
+does not matter then. Within reach of one machine, or of a file server whose clients see a file
+whole once it is closed (as NFS has it), no half of one is seen: it gets its name after.
 """
 
 from __future__ import annotations
@@ -56,7 +67,7 @@ class _ByCondition(LockFile):
 
     def create(self, content: bytes) -> str | None:
         try:
-            return self._store.put_if_absent(self._key, content)
+            return self._store.put_if_absent(self._key, content, durable=False)
         except KeyExistsError:
             present = self.read()
         # Our own, if the store had it and the reply to the first try was lost.
@@ -64,7 +75,7 @@ class _ByCondition(LockFile):
 
     def swap(self, content: bytes, etag: str) -> str | None:
         try:
-            return self._store.replace(self._key, content, etag)
+            return self._store.replace(self._key, content, etag, durable=False)
         except KeyExistsError:
             return None
 
@@ -88,14 +99,16 @@ class _ByReadingBack(LockFile):
 
     def refresh(self, content: bytes, etag: str) -> str | None:
         # No waiting: only its owner writes to a lock that is not stale.
-        return self._store.replace(self._key, content, None) if self._is(etag) else None
+        if not self._is(etag):
+            return None
+        return self._store.replace(self._key, content, None, durable=False)
 
     def _is(self, etag: str) -> bool:
         present = self.read()
         return present is not None and present.etag == etag
 
     def _settled(self, content: bytes, began: float) -> str | None:
-        self._store.replace(self._key, content, None)
+        self._store.replace(self._key, content, None, durable=False)
         took = self._clock() - began
         if took > self._store.settle_seconds:
             self._give_way(content, took)

@@ -11,7 +11,8 @@ from singerlake.format import metadata, names
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyMissingError, Store
-from singerlake.transactions.snapshot import Snapshot, from_manifest
+from singerlake.transactions.checkpoint import from_manifest
+from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +46,11 @@ def read_checkpoint(store: Store, table: TableName) -> Snapshot | None:
         NewerFormatError: A newer release wrote it.
     """
     try:
-        data = store.get(table.manifest).data
-        manifest = metadata.decode(data, metadata.Manifest, table.manifest)
-        return from_manifest(table, manifest)
+        present = store.get(table.manifest)
+        manifest = metadata.decode(present.data, metadata.Manifest, table.manifest)
+        snapshot = from_manifest(table, manifest)
+        snapshot.checkpoint_etag = present.etag
+        return snapshot
     except KeyMissingError:
         return None
     except NewerFormatError:
@@ -67,19 +70,20 @@ def read_snapshot(store: Store, table: TableName) -> Snapshot | None:
         DamagedError: The log has a gap, or an entry cannot be read.
     """
     checkpoint = read_checkpoint(store, table)
-    start = checkpoint or Snapshot(table)
-    snapshot = start.applied(entries(store, table, start.head))
-    if checkpoint is None:
-        snapshot = _checked_for_gaps(store, snapshot)
+    if checkpoint is not None:
+        return refresh(store, checkpoint)
+    snapshot = _read_whole_log(store, table)
     return snapshot if snapshot.head else None
 
 
-def _checked_for_gaps(store: Store, snapshot: Snapshot) -> Snapshot:
-    """Without a manifest, one listing tells the log's end from a hole in it."""
-    table = snapshot.table
+def _read_whole_log(store: Store, table: TableName) -> Snapshot:
+    """Without a manifest, one listing tells the log's end from a hole in it.
+
+    It comes first: what it shows is there to be read, and what comes after it is read as well.
+    """
     listed = (names.transaction_number(item.key) for item in store.list(table.log))
     last = max((number for number in listed if number is not None), default=0)
-    snapshot = refresh(store, snapshot)  # what was committed since it was read
+    snapshot = refresh(store, Snapshot(table))
     if last <= snapshot.head:
         return snapshot
     cure = (

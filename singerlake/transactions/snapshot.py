@@ -6,13 +6,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
-from singerlake import FORMAT
 from singerlake.errors import DamagedError, InvalidNameError, NotFoundError
-from singerlake.format import metadata, times
+from singerlake.format import times
 from singerlake.format.log import VACUUM, Block, Entry, FrozenVersion, SchemaEntry
-from singerlake.format.metadata import DroppedFile, Manifest, TransactionSummary
+from singerlake.format.metadata import DroppedFile, TransactionSummary
 from singerlake.format.names import TableName
 
 
@@ -36,6 +34,7 @@ class Snapshot:
         vacuumed: The last transaction that said that a vacuum is done, of those read since
             the checkpoint; what was doomed before is free again for who begins now.
         checkpoint: The transaction up to which the manifest on the store is folded.
+        checkpoint_etag: That manifest's etag, where it is known.
         from_log: False where the log and the manifest are lost and the blocks were found
             by looking at the files.
     """
@@ -50,6 +49,7 @@ class Snapshot:
     doomed: dict[str, int] = field(default_factory=dict)
     vacuumed: int = 0
     checkpoint: int = 0
+    checkpoint_etag: str | None = field(default=None, compare=False)
     from_log: bool = True
 
     @property
@@ -232,7 +232,15 @@ class Snapshot:
         Raises:
             DamagedError: An entry does not continue this log.
         """
-        after = Snapshot(
+        after = self
+        for entry in entries:
+            if after is self:  # a look that finds nothing new costs nothing, however long the log
+                after = self._copy()
+            after._fold(entry)
+        return after
+
+    def _copy(self) -> Snapshot:
+        return Snapshot(
             table=self.table,
             transactions=self.transactions.copy(),
             schemas=self.schemas.copy(),
@@ -243,11 +251,9 @@ class Snapshot:
             doomed=self.doomed.copy(),
             vacuumed=self.vacuumed,
             checkpoint=self.checkpoint,
+            checkpoint_etag=self.checkpoint_etag,
             from_log=self.from_log,
         )
-        for entry in entries:
-            after._fold(entry)
-        return after
 
     def _fold(self, entry: Entry) -> None:
         if entry.number != self.head + 1:
@@ -341,61 +347,3 @@ def summarize(entry: Entry, last_block: int, schema_hash: str) -> TransactionSum
         blocks=len(entry.blocks),
         last_block=last_block,
     )
-
-
-def to_manifest(snapshot: Snapshot) -> Manifest:
-    """The checkpoint that a snapshot folds into."""
-    return Manifest(
-        format=FORMAT,
-        tap=snapshot.table.tap,
-        stream=snapshot.table.stream,
-        transaction=snapshot.head,
-        versions={name: f"v{n}" for n, name in enumerate(snapshot.schemas, start=1)},
-        schemas=snapshot.schemas,
-        transactions=snapshot.transactions,
-        table_versions=snapshot.frozen,
-        files=metadata.group_by_file(snapshot.blocks),
-        floor=snapshot.floor,
-        dropped=list(snapshot.dropped.values()),
-        doomed={file: by for file, by in snapshot.doomed.items() if by > snapshot.vacuumed},
-    )
-
-
-def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
-    """The snapshot that a checkpoint holds.
-
-    Raises:
-        DamagedError: It belongs to another table, or does not agree with itself.
-    """
-    blocks = metadata.ungroup(manifest.files)
-    snapshot = Snapshot(
-        table=table,
-        transactions=manifest.transactions,
-        schemas=manifest.schemas,
-        blocks=blocks,
-        frozen=manifest.table_versions,
-        floor=manifest.floor,
-        dropped={file.path: file for file in manifest.dropped},
-        doomed=manifest.doomed,
-        checkpoint=manifest.transaction,
-    )
-    for path in (*(file.path for file in manifest.files), *snapshot.dropped):
-        table.data(path)
-    numbers = [block.number for block in blocks]
-    count = len(snapshot.transactions)
-    # Without dropped history there is every block from the first to the last. Counted by what
-    # is there, never by a number that is only claimed.
-    whole = [*range(1, len(numbers) + 1)] if not manifest.floor else numbers
-    agrees = (
-        (manifest.tap, manifest.stream) == (table.tap, table.stream)
-        and count == manifest.transaction
-        and [t.number for t in snapshot.transactions] == [*range(1, count + 1)]
-        and 0 <= manifest.floor <= manifest.transaction
-        and all(a < b for a, b in pairwise([0, *numbers]))
-        and whole == numbers
-        and (manifest.floor > 0 or len(numbers) == snapshot.last_block)
-        and (not numbers or numbers[-1] <= snapshot.last_block)
-    )
-    if not agrees:
-        raise DamagedError(f"{table.manifest} does not agree with itself")
-    return snapshot

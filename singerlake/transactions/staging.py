@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -86,19 +86,21 @@ class StagedTable:
         file.blocks.append(len(self._blocks))
         self._blocks.append(replace_block(block, offset=offset, length=len(data)))
 
-    def publish(self, taken: Container[str] = ()) -> None:
+    def publish(self, taken: Container[str] = (), present: Sequence[Block] = ()) -> None:
         """Make every file durable under its name. Nothing is visible before the commit.
 
         Args:
             taken: Paths to leave alone although nothing may be there: a vacuum may be about
                 to delete what is.
+            present: The table's blocks, as far as they are known; looked at where a name is
+                taken, for what else is.
 
         Raises:
             StoreError: The store refused.
         """
         for file in self._files:
             if not file.path:
-                file.path = self._publish(file, taken)
+                file.path = self._publish(file, taken, present)
         for file in self._files:
             for index in file.blocks:
                 self._blocks[index] = replace_block(self._blocks[index], file=file.path)
@@ -122,7 +124,7 @@ class StagedTable:
         for file in self._files:
             file.staged.discard()
 
-    def _publish(self, file: _File, taken: Container[str]) -> str:
+    def _publish(self, file: _File, taken: Container[str], present: Sequence[Block]) -> str:
         first, last = self._blocks[file.blocks[0]].first, self._blocks[file.blocks[-1]].last
         # Names taken by this update's own files are known; others' are found by trying.
         return publish_file(
@@ -134,6 +136,7 @@ class StagedTable:
             last,
             self._next_attempt,
             taken,
+            present,
         )
 
 
@@ -146,6 +149,7 @@ def publish_file(
     last: str,
     next_attempt: dict[str, int] | None = None,
     taken: Container[str] = (),
+    present: Sequence[Block] = (),
 ) -> str:
     """Make a staged file durable under the first name for it that nobody has taken.
 
@@ -158,6 +162,7 @@ def publish_file(
         last: The same of its last.
         next_attempt: Attempts to begin with, by name, where some are known to be taken.
         taken: Paths that must not be used whatever lies there.
+        present: The table's blocks, as far as they are known.
 
     Returns:
         Its path within the table.
@@ -168,16 +173,21 @@ def publish_file(
     known = next_attempt if next_attempt is not None else {}
     base = f"{schema_hash}/{table.file_base(_compact(first), _compact(last))}"
     attempt = known.get(base, 1)
+    occupied: set[int] = set()
     while True:
         if not store.keeps_conditions:
             attempt = random.SystemRandom().randrange(MAX_DRAWN // 2, MAX_DRAWN)
         path = names.file_name(base, attempt)
         attempt += 1
-        if path in taken:
+        if path in taken or attempt - 1 in occupied:
             continue
         try:
             staged.publish(table.data(path))
         except KeyExistsError:
+            if base not in known:
+                # Not all one by one on the store: a source may give all records one time.
+                occupied = names.attempts(base, {block.file for block in present})
+                known[base] = attempt
             continue
         known[base] = attempt
         return path

@@ -8,13 +8,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from singerlake import FORMAT
 from singerlake.errors import DamagedError, OutcomeUnknownError, SingerlakeError
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.storage.base import Store
 from singerlake.transactions import conditions, derived, files, log
-from singerlake.transactions.commit import SOFTWARE, commit, new_writer_id
+from singerlake.transactions.commit import commit, new_entry, new_writer_id
 from singerlake.transactions.lock import Waiting, WriterLock
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
@@ -105,7 +104,7 @@ class TableWriter:
             self._store, self._table, staged.schemas, self._writer_id, self._options
         ) as locks:
             try:
-                staged.publish(snapshot.doomed)
+                staged.publish(snapshot.doomed, snapshot.blocks)
                 snapshot = commit(
                     self._store,
                     snapshot,
@@ -117,8 +116,10 @@ class TableWriter:
                 clean_up(error, locks, lambda: self._withdraw(staged, snapshot, locks))
                 raise
         self._snapshot = snapshot
-        staged.discard()
-        update_checkpoint(self._store, snapshot)
+        try:
+            update_checkpoint(self._store, snapshot)
+        finally:
+            staged.discard()  # not before: with its last staged file a store's session ends
         if catalogue:
             update_lake(self._store, [snapshot])
         return snapshot
@@ -151,15 +152,13 @@ class TableWriter:
     ) -> Callable[[Snapshot, int, str, str], Entry]:
         def build(snapshot: Snapshot, number: int, commit_id: str, time: str) -> Entry:
             new = {h: s for h, s in staged.schemas.items() if h not in snapshot.schemas}
-            return Entry(
-                format=FORMAT,
-                number=number,
-                commit=commit_id,
-                operation=operation,
-                stream=self._table.stream,
-                time=time,
+            return new_entry(
+                self._table,
+                operation,
+                number,
+                commit_id,
+                time,
                 writer=self._writer_id,
-                software=SOFTWARE,
                 schema_hash=staged.schema_hash,
                 schemas=new,
                 blocks=staged.numbered(snapshot.last_block),
@@ -240,10 +239,16 @@ def clean_up(error: BaseException, locks: HeldLocks, withdraw: Callable[[], None
         locks.abandon()
 
 
-def update_checkpoint(store: Store, snapshot: Snapshot) -> None:
-    """Write the manifest after a commit if it is due. Never raises for it."""
+def update_checkpoint(store: Store, snapshot: Snapshot, *, always: bool = False) -> None:
+    """Write the manifest after a commit if it is due. Never raises for it.
+
+    Args:
+        store: The lake's store.
+        snapshot: The table after the commit.
+        always: Whether due or not.
+    """
     with _only_derived():
-        if derived.checkpoint_due(snapshot):
+        if always or derived.checkpoint_due(snapshot):
             derived.write_checkpoint(store, snapshot)
 
 
@@ -256,7 +261,8 @@ def update_lake(store: Store, committed: Sequence[Snapshot]) -> None:
         for tap, snapshots in by_tap.items():
             entries = [derived.catalogue_entry(s.table, s.schema) for s in snapshots]
             derived.update_catalogue_entries(store, tap, entries)
-            derived.update_lake_file(store, tap)
+            if not derived.names_tap(store, tap):
+                derived.update_lake_file(store, tap)
 
 
 @contextmanager

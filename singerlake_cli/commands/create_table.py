@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.shared import Shared, begin_spark, spark_options, start_spark
 from singerlake_cli.working import working
 
 
@@ -39,6 +39,7 @@ def command(
     singerlake create-table views.q3 --key id --from-query "select * from tap_shop.orders.3"
     """
     lake = shared.lake()
+    begin_spark(master, conf)
     from singerlake.spark.create import create
 
     with working(f"making {table}"):

@@ -56,16 +56,16 @@ class Finding:
 def command(shared: Shared, master: str) -> None:
     """Say what was found on this machine and at the lake, and what to do about it.
 
-    Looks at Python, Java, Spark, the lake, credentials, conditional writes and clocks. Changes
-    nothing, starts no Java, prints no secret. Exits with 0 where commands will work, else with
-    the code that they would end with.
+    Looks at Python, Java and its class data, Spark, the lake, credentials, conditional writes
+    and clocks. Changes nothing, starts no Java, prints no secret. Exits with 0 where commands
+    will work, else with the code that they would end with.
 
     \b
     singerlake doctor
     singerlake --lake s3://bucket/prefix doctor
     singerlake --output json doctor
     """
-    findings = [_python(), _java(master), _spark(), *_lake(shared.uri)]
+    findings = [_python(), _java(master), *_class_data(master), _spark(), *_lake(shared.uri)]
     if shared.json:
         output.print_json([asdict(finding) for finding in findings])
     else:
@@ -106,6 +106,30 @@ def _java(master: str) -> Finding:
         advice = f"passed by as too old for Spark: {'; '.join(older)}"
         return Finding("Java", NOTE, text, advice)
     return Finding("Java", OK, text)
+
+
+def _class_data(master: str) -> Iterator[Finding]:
+    from singerlake.spark import class_data, java
+
+    try:
+        found = java.find(master)
+        place = class_data.archive(found.path, java.class_path())
+    except SingerlakeError:
+        return  # said already of Java or Spark
+    check = "class data"
+    if not java.starts_directly(master):
+        yield Finding(check, OK, f"not used: Spark's own script starts Java for {master}")
+    elif place is None:
+        yield Finding(check, OK, f"not kept ({class_data.SETTING}=off, or no folder to keep it in)")
+    elif (size := place.size()) is not None:
+        yield Finding(check, OK, f"{output.size(size)} in {place.path}: Java starts sooner")
+    elif place.refused.exists():
+        advice = f"delete {place.refused} to have it tried again"
+        yield Finding(check, NOTE, "this Java could make none, and starts slower", advice)
+    elif class_data.is_training(place):
+        yield Finding(check, OK, "being made in the background; Java starts sooner then")
+    else:
+        yield Finding(check, OK, "none yet: made in the background after the first Spark job")
 
 
 def _spark() -> Finding:

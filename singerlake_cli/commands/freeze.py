@@ -7,7 +7,7 @@ from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, complete_table, spark_options, start_spark
+from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 
@@ -46,6 +46,7 @@ def command(
     if ref.version is not None:
         raise UsageError(f"{ref} is frozen already; to freeze an earlier state use --at")
     found.snapshot().summary(at) if at is not None else None
+    begin_spark(master, conf)
     from singerlake.spark.freeze import freeze
 
     with working(f"freezing {ref.table}"):

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import click
 
 from singerlake.format import times
-from singerlake.transactions import conditions
+from singerlake.transactions import derived
 from singerlake.transactions.locks import SeenLock, locks
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
@@ -46,7 +46,7 @@ def command(shared: Shared, table: str | None) -> None:
         for lock in found
     ]
     columns = ("table", "lock", "schema", "holder~", "acquired", "refreshed", "age>")
-    lake_file = conditions.recorded(lake.store)
+    lake_file = derived.seen_lake_file(lake.store)
     note = "" if rows else "nobody holds a lock"
     if lake_file is not None and lake_file.conditional_writes is False:
         note += "\n" if note else ""

@@ -9,7 +9,7 @@ import click
 
 from singerlake.errors import UsageError
 from singerlake_cli import output, results
-from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.shared import Shared, begin_spark, spark_options, start_spark
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def command(
     if form == "parquet" and to is None:
         raise UsageError("parquet is not for a terminal: name a file with --to")
     wanted = _etags(etags)
+    begin_spark(master, conf)
     from singerlake.spark.query import query
 
     with working("asking"):

@@ -9,7 +9,7 @@ import click
 from singerlake.errors import UsageError
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, complete_table, spark_options, start_spark
+from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 
@@ -45,6 +45,7 @@ def command(
     if ref.version is not None:
         raise UsageError(f"name the table alone, and where to go with --to {ref.version}")
     to = _target(found.snapshot(), version, to_transaction, to_time)
+    begin_spark(master, conf)
     from singerlake.spark.revert import revert
 
     with working(f"reverting {ref.table}"):

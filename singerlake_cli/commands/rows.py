@@ -9,7 +9,7 @@ import click
 
 from singerlake.errors import NotFoundError, UsageError
 from singerlake_cli import output, results
-from singerlake_cli.shared import Shared, complete_table, spark_options, start_spark
+from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def command(
         if ref.version is not None:
             snapshot = snapshot.named(ref.version)[1]
         key = _key(keys, snapshot.schema.key_properties)
+        begin_spark(master, conf)
         from singerlake.spark.history import row_history
 
         versions = row_history(start_spark(master, conf), found, snapshot, key)

@@ -218,7 +218,7 @@ class _Run:
             from singerlake.spark.vacuum import vacuum_table
 
             with working(f"vacuuming {table.name}"):
-                done = vacuum_table(self._start, table, self._options)
+                done = vacuum_table(self._start, table, self._options, plan=plan)
         self._done.append(done)
         if self._shared.json:
             self._said.append({**asdict(done), "table": str(done.table)})

@@ -10,7 +10,7 @@ import click
 from singerlake.errors import DamagedError, SingerlakeError, UsageError
 from singerlake.maintenance.verify import Report
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, spark_options, start_spark
+from singerlake_cli.shared import Shared, begin_spark, spark_options, start_spark
 from singerlake_cli.working import working
 
 
@@ -52,6 +52,7 @@ def command(
     chosen = [(table, ref.version or version) for table, ref in found]
     if every:
         chosen = [(lake.table(name), None) for name in lake.tables()]
+    begin_spark(master, conf)
     from singerlake.spark.verify import verify
 
     spark = start_spark(master, conf)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from singerlake.lake import Lake
-from singerlake.spark import java
+from singerlake.spark import class_data, java
 from singerlake.storage import s3_facts
 from singerlake.storage.s3 import S3Store
 from singerlake_cli.commands import doctor
@@ -30,7 +30,16 @@ from tests.storage.conftest import (
 )
 
 __all__ = ["careless_s3", "no_aws_settings", "s3_port", "s3_store"]
-CHECKS = ["Python", "Java", "Spark", "lake", "credentials", "conditional writes", "clock"]
+CHECKS = [
+    "Python",
+    "Java",
+    "class data",
+    "Spark",
+    "lake",
+    "credentials",
+    "conditional writes",
+    "clock",
+]
 
 
 @pytest.fixture
@@ -58,11 +67,37 @@ def test_all_is_well(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert list(found) == CHECKS
     assert {one["state"] for one in found.values()} == {"ok"}
     assert found["Java"]["found"] == f"21 ({home}/bin/java, from JAVA_HOME)"
+    assert "SINGERLAKE_CACHE=off" in found["class data"]["found"]
     assert found["lake"]["found"] == f"{filled.store.uri}: format 1, 1 tap"
     assert sorted(Path(filled.store.uri).rglob("*")) == before
     text = run(filled.store.uri)
     assert text.exit_code == 0
     assert [line.split()[0] for line in text.stdout.splitlines()] == ["ok"] * len(CHECKS)
+
+
+def test_class_data(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = fake_java(tmp_path, release="21.0.1")
+    (home / "lib").mkdir()
+    (home / "lib" / "modules").touch()
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.setenv(class_data.SETTING, str(tmp_path / "cache"))
+    place = class_data.archive(home / "bin" / "java", java.class_path())
+    assert place is not None
+
+    def seen() -> tuple[str, str]:
+        found = look(filled.store.uri)[1]["class data"]
+        return found["state"], found["found"]
+
+    assert seen() == ("ok", "none yet: made in the background after the first Spark job")
+    assert not place.path.parent.exists()
+    place.path.parent.mkdir(mode=0o700, parents=True)
+    (place.path.parent / "training").touch()
+    assert "being made" in seen()[1]
+    place.refused.touch()
+    assert seen() == ("note", "this Java could make none, and starts slower")
+    place.path.write_bytes(bytes(2048))
+    place.path.chmod(0o600)
+    assert seen() == ("ok", f"2.0 kB in {place.path}: Java starts sooner")
 
 
 def test_no_lake_is_a_problem_with_a_next_step(tmp_path: Path) -> None:

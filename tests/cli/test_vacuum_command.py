@@ -15,9 +15,18 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.vacuum import PARTS, VacuumOptions, plan_vacuum, vacuum_lock
+from singerlake.maintenance import vacuum
+from singerlake.maintenance.vacuum import (
+    PARTS,
+    VacuumOptions,
+    VacuumPlan,
+    plan_vacuum,
+    vacuum_lock,
+)
 from singerlake.spark.vacuum import vacuum_table
+from singerlake.storage.base import Store
 from singerlake.storage.local import LocalStore
+from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli.commands import vacuum as command
 from singerlake_cli.main import cli
 from tests.build import commit_rows
@@ -27,6 +36,7 @@ from tests.maintenance.test_combine import combine, contents
 ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": "integer"}}
 NAME = TableName("tap", "s")
 NOW = ("--retain", "0", "--no-retention-guard")
+NOTHING_KEPT = VacuumOptions(retain_seconds=0, guard=False)
 
 
 def run(lake: Lake, *args: str) -> Result:
@@ -205,9 +215,10 @@ def test_what_is_young_is_kept_and_told_of(lake: Lake) -> None:
     (plan, _) = run_json(lake, "tap.s", "--dry-run")
     assert len(plan["kept"]) == 3
     assert all("within the retention" in item["reason"] for item in plan["kept"])
-    with table.lease() as lease:
+    with table.lease():
         (plan, _) = run_json(lake, "tap.s", "--dry-run")
-        assert [one["transaction"] for one in plan["leases"]] == [lease.snapshot.head]
+        # A reader says what it began with, the manifest; by what it reads it finds out later.
+        assert [one["transaction"] for one in plan["leases"]] == [table.checkpoint().head]
     result = run(lake, "vacuum", "tap.s")
     assert result.exit_code == 0
     assert "3 files" in result.output
@@ -240,6 +251,33 @@ def run_json_after(lake: Lake) -> Any:
 
 
 @pytest.mark.usefixtures("no_spark")
+def test_a_table_is_looked_at_once_unless_it_changes_meanwhile(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = only_deletion_left(lake)
+    planned: list[int] = []
+
+    def plan(store: Store, snapshot: Snapshot, options: VacuumOptions) -> VacuumPlan:
+        planned.append(snapshot.head)
+        return plan_vacuum(store, snapshot, options)
+
+    for module in (command, vacuum):
+        monkeypatch.setattr(module, "plan_vacuum", plan)
+    stale = plan_vacuum(lake.store, table.snapshot(), NOTHING_KEPT)
+    assert run(lake, "vacuum", "tap.s", *NOW).exit_code == 0
+    assert planned == [stale.snapshot.head]
+    assert data_files(lake) == named(table)
+    # Another vacuum was faster: what the stale plan wanted to do is done.
+    done = vacuum_table(never_started, table, NOTHING_KEPT, plan=stale)
+    assert (done.transaction, done.files_deleted) == (0, 0)
+    assert planned == [stale.snapshot.head, table.snapshot().head]
+
+
+def never_started() -> SparkSession:
+    raise AssertionError("Spark was started")
+
+
+@pytest.mark.usefixtures("no_spark")
 def test_two_at_once_the_second_exits_4_and_says_so(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,13 +299,13 @@ import os, signal, sys, threading
 from singerlake.storage.local import LocalStore
 method, part, skip, after = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "after"
 work, mutex, left = getattr(LocalStore, method), threading.Lock(), [skip]
-def patched(self, key, *args):
+def patched(self, key, *args, **options):
     with mutex:
         strikes = part in key and left[0] == 0
         left[0] -= part in key
     if strikes and not after:
         os.kill(os.getpid(), signal.SIGKILL)
-    result = work(self, key, *args)
+    result = work(self, key, *args, **options)
     if strikes:
         os.kill(os.getpid(), signal.SIGKILL)
     return result

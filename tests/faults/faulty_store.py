@@ -181,12 +181,12 @@ class FaultyStore(Store):
     def get_range(self, key: str, offset: int, length: int) -> bytes:
         return self.do("get_range", key, lambda: self.inner.get_range(key, offset, length))  # type: ignore[no-any-return]
 
-    def put_if_absent(self, key: str, data: bytes) -> str:
-        work = lambda: self.inner.put_if_absent(key, data)  # noqa: E731
+    def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
+        work = lambda: self.inner.put_if_absent(key, data, durable=durable)  # noqa: E731
         return self.do("put_if_absent", key, work, data)  # type: ignore[no-any-return]
 
-    def replace(self, key: str, data: bytes, etag: str | None) -> str:
-        work = lambda: self.inner.replace(key, data, etag)  # noqa: E731
+    def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
+        work = lambda: self.inner.replace(key, data, etag, durable=durable)  # noqa: E731
         return self.do("replace", key, work, data)  # type: ignore[no-any-return]
 
     def delete(self, key: str) -> None:

@@ -17,7 +17,8 @@ from singerlake.format import metadata
 from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
 from singerlake.format.metadata import Catalogue, LakeFile, Lock, Manifest
 from singerlake.format.names import TableName
-from singerlake.transactions.snapshot import Snapshot, from_manifest, to_manifest
+from singerlake.transactions.checkpoint import from_manifest, to_manifest
+from singerlake.transactions.snapshot import Snapshot
 
 TABLE = TableName("tap-x", "a")
 BLOCKS = [

@@ -159,3 +159,11 @@ def test_backticks_name_a_stream_that_looks_like_a_version(
 ) -> None:
     known = {TableName("t", "x"), TableName("t", "x.1")}
     assert parse_ref(text, known) == TableRef(TableName("t", stream), version)
+
+
+def test_attempts_are_read_from_names() -> None:
+    base = "abcdefg/a.b-1-2"
+    files = [names.file_name(base, attempt) for attempt in (1, 3, 10**17)]
+    others = ["abcdefg/a.b-1-2-x.singer.gz", "abcdefg/aXb-1-2.singer.gz", "abcdefg/a.b-1-2-4.gz"]
+    assert names.attempts(base, [*files, *others]) == {1, 3, 10**17}
+    assert names.attempts(base, others) == set()

@@ -21,7 +21,8 @@ from singerlake.format import log, metadata
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.storage.local import LocalStore
-from singerlake.transactions.snapshot import Snapshot, from_manifest, to_manifest
+from singerlake.transactions.checkpoint import from_manifest, to_manifest
+from singerlake.transactions.snapshot import Snapshot
 from target_singerlake.errors import InvalidLineError
 from target_singerlake.reader import ChunkReader
 from tests.build import commit_rows

@@ -16,7 +16,8 @@ from singerlake.lake import Table
 from singerlake.maintenance import freeze as freezing
 from singerlake.maintenance import history
 from singerlake.spark import fold
-from singerlake.spark.rewriting import Rewriter
+from singerlake.spark.placing import MARK
+from singerlake.spark.rewriting import Rewriter, encoded
 from singerlake.transactions.snapshot import Snapshot
 
 DELETED = "_sdc_deleted_at"
@@ -186,18 +187,18 @@ def drop(table: Table, snapshot: Snapshot, plan: history.HistoryPlan) -> set[tup
     if rewrites:
         task_of = {b.number: n for n, r in enumerate(rewrites) for b in r.sources}
         rows = [
-            (task_of[number], *position)
+            (task_of[number], *position, None)
             for position in sorted(kept)
             if (number := next(n for n in numbers if n >= position[0])) in task_of
         ]
-        rows = sorted([*rows, *((n, 0, -1) for n in range(len(rewrites)))])
-        columns = list(zip(*rows, strict=True))
-        types = (pa.int32(), pa.int64(), pa.int32())
+        marks = [(n, 0, MARK, encoded([rewrite])) for n, rewrite in enumerate(rewrites)]
+        columns = list(zip(*sorted([*rows, *marks], key=lambda row: row[:3]), strict=True))
+        types = (pa.int32(), pa.int64(), pa.int32(), pa.binary())
         batch = pa.RecordBatch.from_arrays(
             [pa.array(c, t) for c, t in zip(columns, types, strict=True)],
-            names=["task", "block", "row"],
+            names=["task", "block", "row", "work"],
         )
-        writer = Rewriter(table.store, table.name, [[r] for r in rewrites], 1 << 20)
+        writer = Rewriter(table.store, table.name, 1 << 20)
         described = {
             number: msgspec.json.decode(data, type=Block)
             for out in writer(iter([batch]))

@@ -19,9 +19,10 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.combine import commit_combine, plan_combine, write_group
 from singerlake.storage.local import LocalStore
+from singerlake.transactions.checkpoint import from_manifest, to_manifest
 from singerlake.transactions.derived import write_checkpoint
 from singerlake.transactions.log import read_snapshot
-from singerlake.transactions.snapshot import Snapshot, from_manifest, to_manifest
+from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 from tests.build import EXTRACTED, commit_rows, record_line, schema_line
 
@@ -205,6 +206,36 @@ def test_a_damaged_source_fails_and_nothing_changes(lake: Lake, damage: str) -> 
         write_group(lake.store, NAME, group)
     assert contents(lake) == before, "no new file, nothing staged"
     assert first.exists()
+
+
+@pytest.mark.parametrize("part", ["header", "middle", "trailer"])
+def test_a_flipped_byte_is_never_made_to_look_well(lake: Lake, part: str) -> None:
+    """At a block's ends it stops the vacuum; between them the block's own checksum goes along."""
+    for size in (900, 901, 902):
+        commit_noise(lake, [size], INT, 10**6)
+    table = lake.table(NAME)
+    snapshot = table.snapshot()
+    (group,) = plan_combine(snapshot, 10**6)
+    assert isinstance(lake.store, LocalStore)
+    damaged = snapshot.blocks[1]
+    path = lake.store.root / NAME.data(damaged.file)
+    data = bytearray(path.read_bytes())
+    place = {"header": 16, "middle": damaged.length // 2, "trailer": damaged.length - 1}[part]
+    data[place] ^= 1
+    path.write_bytes(data)
+    if part != "middle":
+        with pytest.raises(DamagedError, match=r"block 2 .* is not what the log says"):
+            write_group(lake.store, NAME, group)
+        return
+    commit_combine(
+        lake.store, snapshot, [(group, write_group(lake.store, NAME, group))], writer_id="test"
+    )
+    for block in table.snapshot().blocks:
+        assert block.file != snapshot.blocks[block.number - 1].file
+        if block.number != damaged.number:
+            assert table.read_block(block)
+    with pytest.raises(DamagedError, match=r"block 2 of tap\.s"):
+        table.read_block(table.snapshot().blocks[1])
 
 
 def test_another_vacuum_in_between_is_a_conflict(lake: Lake) -> None:

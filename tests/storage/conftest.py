@@ -108,7 +108,7 @@ def wired(relay: Relay, s3_store: S3Store, monkeypatch: pytest.MonkeyPatch) -> S
     """The same lake through the relay, whose boto3 does not sleep between attempts."""
     impatient = types.SimpleNamespace(time=time.time, sleep=lambda _: None)
     monkeypatch.setattr("botocore.endpoint.time", impatient)
-    monkeypatch.setattr("singerlake.storage.s3.CONFLICT_PAUSE", 0.001)
+    monkeypatch.setattr("singerlake.storage.s3_door.CONFLICT_PAUSE", 0.001)
     return S3Store.open(s3_store.uri, options(relay.url))
 
 

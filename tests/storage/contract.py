@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.errors import InvalidNameError
-from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
+from singerlake.storage.base import KeyExistsError, KeyMissingError, Range, Store
 
 MANY = 21 * 2**20 + 7
 """Bytes; more than one part of a multipart upload, and not a whole number of them."""
@@ -121,6 +121,28 @@ class StoreContract:
         assert store.get("raw/new/one") == (b"first", first)
         second = store.replace("raw/new/one", b"2", None)
         assert store.get("raw/new/one") == (b"2", second)
+
+    def test_what_need_not_be_durable_is_as_whole_and_as_conditional(self, store: Store) -> None:
+        first = store.put_if_absent("raw/lock", b"first", durable=False)
+        assert store.get("raw/lock") == (b"first", first)
+        with pytest.raises(KeyExistsError):
+            store.put_if_absent("raw/lock", b"other", durable=False)
+        second = store.replace("raw/lock", b"second", first, durable=False)
+        with pytest.raises(KeyExistsError):
+            store.replace("raw/lock", b"other", first, durable=False)
+        assert store.get("raw/lock") == (b"second", second)
+        store.replace("raw/lock", b"third", None, durable=False)
+        store.delete("raw/lock")
+        with pytest.raises(KeyExistsError):
+            store.replace("raw/lock", b"other", second, durable=False)
+
+        def create(number: int) -> str:
+            return store.put_if_absent("raw/lock", b"%d" % number * 50_000, durable=False)
+
+        results = in_parallel(8, create)
+        winners = [n for n, result in enumerate(results) if isinstance(result, str)]
+        assert len(winners) == 1, results
+        assert store.get("raw/lock") == (b"%d" % winners[0] * 50_000, results[winners[0]])
 
     def test_one_creator_wins(self, store: Store) -> None:
         for turn in range(5):
@@ -291,6 +313,40 @@ class StoreContract:
         middle = 16 * 2**20 - 5  # across the border of two parts
         assert store.get_range("raw/large", middle, 10) == data[middle : middle + 10]
         assert [one.size for one in store.list("raw/")] == [MANY]
+
+    def test_copies_go_behind_each_other_into_a_staged_file(self, store: Store) -> None:
+        large = os.urandom(MANY)
+        store.put_if_absent("raw/large", large)
+        ranges = [Range("raw/large", 5, MANY - 5), Range("raw/large", 0, 0)]
+        expected = b"head" + large[5:]
+        for number in range(20):  # more than are read at the same time
+            data = b"%d, " % number * number
+            store.put_if_absent(f"raw/{number}", data)
+            ranges.append(Range(f"raw/{number}", number, number))
+            expected += data[number : 2 * number]
+        staged = store.stage()
+        staged.write(b"head")
+        counts = store.copy(ranges, staged)
+        assert counts == [one.length for one in ranges]
+        staged.write(b"tail")
+        with staged.reader() as file:
+            assert file.read() == expected + b"tail"
+        assert staged.size == len(expected) + 4
+        staged.publish("raw/copy")
+        staged.discard()
+        assert store.get("raw/copy").data == expected + b"tail"
+
+    def test_a_copy_says_where_an_object_ends_early(self, store: Store) -> None:
+        store.put_if_absent("raw/digits", b"0123456789")
+        staged = store.stage()
+        parts = [(8, 5), (0, 1), (10, 1), (99, 1)]
+        counts = store.copy([Range("raw/digits", *part) for part in parts], staged)
+        assert counts == [2, 1, 0, 0]
+        with staged.reader() as file:
+            assert file.read() == b"890"
+        with pytest.raises(KeyMissingError, match="raw/nothing"):
+            store.copy([Range("raw/digits", 0, 1), Range("raw/nothing", 0, 1)], staged)
+        staged.discard()
 
     # --- elsewhere
 

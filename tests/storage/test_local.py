@@ -6,12 +6,13 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from singerlake.errors import OutcomeUnknownError, StoreError
 from singerlake.storage import open_store
-from singerlake.storage.base import KeyExistsError, Store
+from singerlake.storage.base import KeyExistsError, Range, Store
 from singerlake.storage.local import LocalStore
 from tests.storage.contract import StoreContract
 
@@ -31,6 +32,18 @@ def failing(code: int) -> Callable[..., object]:
         raise OSError(code, os.strerror(code))
 
     return fail
+
+
+def failing_to_create(code: int) -> Callable[..., int]:
+    """``os.open``, but no staged file can be made; the sign of life beside it can."""
+    real = os.open
+
+    def opened(path: Path, flags: int, *more: int) -> int:
+        if flags & os.O_EXCL:
+            raise OSError(code, os.strerror(code))
+        return real(path, flags, *more)
+
+    return opened
 
 
 def leftovers(root: Path) -> list[str]:
@@ -108,7 +121,7 @@ def test_a_folder_that_may_not_be_written(
         with pytest.raises(StoreError, match=words):
             store.put_if_absent("raw/two", b"2")
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "touch", failing(code))
+        patch.setattr(os, "open", failing_to_create(code))
         with pytest.raises(StoreError, match=words):
             store.stage()
     with monkeypatch.context() as patch:
@@ -150,6 +163,37 @@ def test_a_name_whose_folder_cannot_be_synced_may_be_there(
     assert store.get("raw/one").data == b"2"
 
 
+def test_only_what_must_be_durable_waits_for_the_disk(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        name = str(Path(f"/proc/self/fd/{handle}").readlink())
+        synced.append(name.removeprefix(str(root)))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    etag = store.put_if_absent("raw/a/lock", b"1", durable=False)
+    # Its folders are: another writer may rely on them as soon as it sees them.
+    assert [name for name in synced if not name.startswith("/.staging")][-2:] == ["", "/raw"]
+    synced.clear()
+    etag = store.replace("raw/a/lock", b"2", etag, durable=False)
+    store.replace("raw/a/lock", b"3", None, durable=False)
+    store.put_if_absent("raw/a/lock-2", b"1", durable=False)
+    assert synced == []
+    store.put_if_absent("raw/a/one", b"1")
+    store.replace("raw/a/one", b"2", None)
+    staged = store.stage()
+    staged.write(b"x")
+    assert [Path(name).parent.name or name for name in synced] == [".staging", "raw"] * 2
+    staged.publish("raw/a/file")
+    staged.discard()
+    assert synced[-1] == "/raw/a"
+    assert len(synced) == 6
+
+
 def test_a_leftover_does_not_make_a_success_look_failed(
     store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +233,61 @@ def test_a_read_that_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "pread", lambda fd, length, at: whole(fd, min(length, 3), at))
     assert store.get_range("raw/one", 1, 8) == b"12345678"
     assert store.get_range("raw/one", 5, 100) == b"56789"
+
+
+def short(source: int, target: int, count: int, offset: int, at: int) -> int:
+    data = os.pread(source, min(count, 3), offset)
+    return os.pwrite(target, data, at)
+
+
+@pytest.mark.parametrize(
+    "kernel", [None, failing(errno.EXDEV), lambda *_: 0, short], ids=["none", "error", "0", "short"]
+)
+def test_what_the_kernel_does_not_copy_is_copied_by_hand(
+    store: Store, monkeypatch: pytest.MonkeyPatch, kernel: Any
+) -> None:
+    if kernel is None:
+        monkeypatch.delattr(os, "copy_file_range", raising=False)
+    else:
+        monkeypatch.setattr(os, "copy_file_range", kernel, raising=False)
+    monkeypatch.setattr("singerlake.storage.local_copy._PIECE", 4)
+    store.put_if_absent("raw/one", b"0123456789")
+    staged = store.stage()
+    assert store.copy([Range("raw/one", 1, 8), Range("raw/one", 5, 100)], staged) == [8, 5]
+    staged.publish("raw/two")
+    assert store.get("raw/two").data == b"1234567856789"
+
+
+def test_a_disk_that_fills_up_while_it_copies(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put_if_absent("raw/one", b"0123456789")
+    staged = store.stage()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "copy_file_range", failing(errno.ENOSPC), raising=False)
+        with pytest.raises(StoreError, match="the disk is full"):
+            store.copy([Range("raw/one", 0, 10)], staged)
+    assert staged.size == 0
+    store.copy([Range("raw/one", 2, 3)], staged)
+    staged.publish("raw/two")
+    assert store.get("raw/two").data == b"234"
+
+
+def test_a_file_is_made_durable_once_however_many_names_are_taken(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put_if_absent("raw/one", b"")
+    staged = store.stage()
+    staged.write(b"x")
+    synced: list[int] = []
+    work = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_ino), work(fd)))
+    for _ in range(3):
+        with pytest.raises(KeyExistsError):
+            staged.publish("raw/one")
+    staged.write(b"y")
+    staged.publish("raw/two")
+    assert synced.count((Path(store.uri) / "raw/two").stat().st_ino) == 2
 
 
 def test_no_key_leaves_the_lake(store: Store, tmp_path: Path) -> None:

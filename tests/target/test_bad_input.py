@@ -22,6 +22,7 @@ from singer_sdk.singerlib.exceptions import InvalidInputLine
 
 from singerlake.errors import InputError, InvalidNameError, UsageError
 from target_singerlake import messages
+from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError
 from target_singerlake.target import TargetSingerlake
 from tests.target.harness import (
@@ -305,17 +306,24 @@ fragments = st.sampled_from(
 @example(b'{"type":"STATE","value":{"x":"}\n{"}}')
 @example(b'{"type":"STATE","value":\n{}}{"type":"STATE","value":{}}')
 @example(b'{"type":"STATE","value":\r\n{}}{"type":"STATE","value":{}}\r')
+@example(REC + b"{}}\n" + REC + b"{}}")
+@example(REC + b"{}}\n" + REC + b"{}\n}")
+@example(REC + b"{}}" + REC + b"{}}\n" + REC + b"{}\n}")
+@example(REC + b'{}, "x":{}\n' + REC + b"{}}}" + REC + b"{}}")
 def test_a_chunk_is_taken_line_by_line_or_not_at_all(data: bytes) -> None:
     """What is decoded many at a time is what each line alone decodes to, and is JSON."""
     data += b"\n"
-    lines = messages.split(data)
-    if lines is None:
+    chunk = Chunk(data)
+    if chunk.records:
+        assert Chunk(data).plain
+    elif not chunk.plain:
         return
-    assert b"\n".join(lines) + b"\n" == data
-    found = messages.decode_lines(data, len(lines), messages.ANY)
+    found = chunk.decode(messages.ANY)
     if found is None:
         return
-    for line, message in zip(lines, found, strict=True):
+    assert chunk.count == len(chunk.lines) == len(found)
+    assert b"".join(chunk.lines) == data
+    for line, message in zip(chunk.lines, found, strict=True):
         assert json.loads(line)["type"] == type(message).__struct_config__.tag
         again = messages.decode_line(line, 1)
         assert type(again) is type(message)

@@ -183,13 +183,13 @@ def test_order_of_writing(tmp_path: Path, monkeypatch: Any) -> None:
     steps: list[str] = []
     link, replace = LocalStore.link, LocalStore.replace
 
-    def spy_link(self: Any, source: Path, key: str) -> None:
-        link(self, source, key)
+    def spy_link(self: Any, source: Path, key: str, **more: Any) -> None:
+        link(self, source, key, **more)
         steps.append(key)
 
-    def spy_replace(self: Any, key: str, data: bytes, etag: str | None) -> str:
+    def spy_replace(self: Any, key: str, data: bytes, etag: str | None, **more: Any) -> str:
         steps.append(key)
-        return replace(self, key, data, etag)
+        return replace(self, key, data, etag, **more)
 
     monkeypatch.setattr(LocalStore, "link", spy_link)
     monkeypatch.setattr(LocalStore, "replace", spy_replace)
@@ -224,11 +224,11 @@ class Broken:
         self.hits = 0
         original = getattr(LocalStore, method)
 
-        def failing(store: Any, *args: Any) -> Any:
+        def failing(store: Any, *args: Any, **more: Any) -> Any:
             if any(isinstance(arg, str) and part in arg for arg in args):
                 self.hits += 1
                 raise error
-            return original(store, *args)
+            return original(store, *args, **more)
 
         monkeypatch.setattr(LocalStore, method, failing)
 

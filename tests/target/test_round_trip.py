@@ -21,6 +21,7 @@ from target_singerlake import intake, reader
 from target_singerlake import run as run_module
 from tests.target.harness import (
     DATA,
+    NOW,
     TAP,
     activate,
     data_files,
@@ -185,10 +186,10 @@ def fresh() -> Iterator[Any]:
     chunk=st.integers(1, 400) | st.just(1 << 20),
     validate=st.booleans(),
     commit_minutes=st.sampled_from([0, 5]),
-    limits=st.sampled_from([(1, 1), (200, 500), (1 << 24, 1 << 26)]),
+    limits=st.sampled_from([(1, 1, 1), (200, 500, 300), (1 << 24, 1 << 26, 1 << 22)]),
     run_lines=st.sampled_from([0, 3, 8]),
 )
-@example([schema("a"), record("a", {"id": 1})], 1, 1, 7, True, 0, (1, 1), 8)
+@example([schema("a"), record("a", {"id": 1})], 1, 1, 7, True, 0, (1, 1, 1), 8)
 def test_any_input_comes_out_as_it_went_in(
     fresh: Any,
     lines: list[bytes],
@@ -197,7 +198,7 @@ def test_any_input_comes_out_as_it_went_in(
     chunk: int,
     validate: bool,
     commit_minutes: int,
-    limits: tuple[int, int],
+    limits: tuple[int, int, int],
     run_lines: int,
 ) -> None:
     lake = fresh()
@@ -206,6 +207,7 @@ def test_any_input_comes_out_as_it_went_in(
         patch.setattr(intake, "RUN_LINES", run_lines)
         patch.setattr(run_module, "BLOCK_BYTES", limits[0])
         patch.setattr(run_module, "BUFFER_BYTES", limits[1])
+        patch.setattr(run_module, "MIXED_BYTES", limits[2])
         states = run(
             lake,
             b"\n".join(lines),  # no newline at the very end
@@ -292,6 +294,40 @@ def test_a_record_without_time_gets_its_own(tmp_path: Path, own: str, given_: st
     run(tmp_path / "lake", [schema("a"), line])
     [landed] = lines_of(tmp_path / "lake", "a")
     assert landed == line[:-1] + f', "time_extracted": "{given_}"}}'.encode()
+
+
+@pytest.mark.parametrize("end", [b"", b"\r"])
+@pytest.mark.parametrize("streams", [1, 3])
+@pytest.mark.parametrize("said", ["nothing", "by the last", "otherwise by the last"])
+def test_many_records_without_time_get_one_each(
+    tmp_path: Path, said: str, streams: int, end: bytes
+) -> None:
+    """Taken many at once, each line is what it would be on its own, at its own place."""
+    sent = []
+    for n in range(60):
+        body: dict[str, Any] = {"id": n, "x": "}\\n{ ü"}
+        if said == "by the last" and n >= 57:
+            body["_sdc_extracted_at"] = NOW
+        line = record(f"s{n % streams}", body, time_extracted="absent")
+        if said == "otherwise by the last" and n >= 57:
+            line = line.replace(
+                b'"x"', rb'"_sdc_extracted_\u0061t": "2026-01-02T03:04:05.000006Z", "x"'
+            )
+        sent.append(line + end)
+    schemas = [schema(f"s{n}") + end for n in range(streams)]
+    before = times.iso(times.now())
+    run(tmp_path / "lake", [*schemas, *sent])
+    after = times.iso(times.now())
+    for stream in range(streams):
+        landed = lines_of(tmp_path / "lake", f"s{stream}")
+        for n, line in zip(range(stream, 60, streams), landed, strict=True):
+            stamp = json.loads(line)["time_extracted"]
+            member = f', "time_extracted": "{stamp}"'.encode()
+            assert line == sent[n].replace(b"}}", b"}" + member + b"}")
+            if said != "nothing" and n >= 57:
+                assert stamp == NOW
+            else:
+                assert before <= stamp <= after
 
 
 @pytest.mark.parametrize("own", [None, 5, "yesterday", {"a": 1}])

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from target_singerlake import messages, typed
+from target_singerlake import typed
+from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
 from target_singerlake.prover import Prover
 from target_singerlake.validation import Validator
@@ -219,10 +220,10 @@ def _proves(validator: Validator, text: str) -> bool | None:
     if decoder is None:
         return None
     line = f'{{"type":"RECORD","stream":"s","record":{text}}}\n'.encode()
-    found = messages.decode_lines(line, 1, decoder)
+    found = Chunk(line).decode(decoder)
     if found is None:
         return False
-    assert prover.stream(type(found[0])) == "s"
+    assert prover.streams[type(found[0])] == "s"
     return True
 
 

@@ -50,11 +50,13 @@ class BrokenStore(Store):
     def get_range(self, key: str, offset: int, length: int) -> bytes:
         return self.store.get_range(key, offset, length)
 
-    def put_if_absent(self, key: str, data: bytes) -> str:
-        return self._write("put", key, lambda: self.store.put_if_absent(key, data))  # type: ignore[no-any-return]
+    def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
+        work = lambda: self.store.put_if_absent(key, data, durable=durable)  # noqa: E731
+        return self._write("put", key, work)  # type: ignore[no-any-return]
 
-    def replace(self, key: str, data: bytes, etag: str | None) -> str:
-        return self._write("replace", key, lambda: self.store.replace(key, data, etag))  # type: ignore[no-any-return]
+    def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
+        work = lambda: self.store.replace(key, data, etag, durable=durable)  # noqa: E731
+        return self._write("replace", key, work)  # type: ignore[no-any-return]
 
     def delete(self, key: str) -> None:
         self._write("delete", key, lambda: self.store.delete(key))

@@ -32,11 +32,11 @@ class CarelessStore(Store):
     def get_range(self, key: str, offset: int, length: int) -> bytes:
         return self.inner.get_range(key, offset, length)
 
-    def put_if_absent(self, key: str, data: bytes) -> str:
-        return self.inner.replace(key, data, None)
+    def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
+        return self.inner.replace(key, data, None, durable=durable)
 
-    def replace(self, key: str, data: bytes, etag: str | None) -> str:
-        return self.inner.replace(key, data, None)
+    def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
+        return self.inner.replace(key, data, None, durable=durable)
 
     def delete(self, key: str) -> None:
         self.inner.delete(key)

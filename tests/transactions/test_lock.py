@@ -199,3 +199,53 @@ def test_only_one_of_many_has_it(lake: Lake) -> None:
     assert most == [1]
     with pytest.raises(KeyMissingError):
         lake.store.get(KEY)
+
+
+def reads(store: BrokenStore) -> list[str]:
+    """Every key that is read from now on."""
+    found: list[str] = []
+    store.before = lambda method, key: found.append(key) if method == "get" else None
+    return found
+
+
+def test_right_after_a_check_it_is_given_up_unread(lake: Lake) -> None:
+    store = BrokenStore(lake.store)
+    with WriterLock(store, KEY, "w1") as lock:
+        lock.check()
+        found = reads(store)
+    assert found == []
+    assert not there(lake)
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_else_it_is_read_and_anothers_is_left(lake: Lake, checked: bool) -> None:
+    now = [100.0]
+    lock = WriterLock(lake.store, KEY, "w1", stale_seconds=60, clock=lambda: now[0])
+    lock.acquire()
+    if checked:
+        lock.check()
+        now[0] += 15  # others may have taken it over, had it stood still
+    lake.store.replace(KEY, foreign(), None)
+    lock.release()
+    assert lake.store.get(KEY).data == foreign()
+
+
+def test_a_check_that_failed_counts_for_nothing(lake: Lake) -> None:
+    lock = WriterLock(lake.store, KEY, "w1")
+    lock.acquire()
+    lock.check()
+    lake.store.replace(KEY, foreign(), None)
+    with pytest.raises(ConflictError):
+        lock.check()
+    lock.release()
+    assert lake.store.get(KEY).data == foreign()
+
+
+def test_where_it_is_the_last_word_it_is_always_read(lake: Lake) -> None:
+    store = BrokenStore(lake.store)
+    store.keeps_conditions, store.settle_seconds = False, 0.01
+    with WriterLock(store, KEY, "w1") as lock:
+        lock.check()
+        found = reads(store)
+    assert found == [KEY]
+    assert not there(lake)

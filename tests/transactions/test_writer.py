@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from singerlake.storage.base import KeyExistsError, Listed, Store
 from singerlake.storage.local import LocalStore
 from singerlake.transactions import derived
 from singerlake.transactions.files import data_files
-from singerlake.transactions.log import entries, read_snapshot
+from singerlake.transactions.log import entries, read_snapshot, refresh
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import TableWriter
 from tests.transactions.broken import (
@@ -250,6 +251,32 @@ def test_a_later_manifest_is_not_written_over(store: BrokenStore) -> None:
     assert json.loads(store.get(TABLE.manifest).data)["transaction"] == 2
 
 
+def test_the_manifest_is_not_read_before_it_is_replaced(store: BrokenStore) -> None:
+    commit(store, 1)
+    found: list[str] = []
+    store.before = lambda method, key: found.append(key) if method == "get" else None
+    commit(store, 2)  # reads the table, and nothing else of it
+    assert found.count(TABLE.manifest) == 1
+    assert json.loads(store.get(TABLE.manifest).data)["transaction"] == 2
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_manifest_that_changed_meanwhile_is_replaced_if_it_is_older(
+    store: BrokenStore, damaged: bool
+) -> None:
+    commit(store, 1)
+    texts = [b"junk" if damaged else store.get(TABLE.manifest).data + b" "]
+
+    def before(method: str, key: str) -> None:
+        if (method, key) == ("replace", TABLE.manifest) and texts:
+            store.store.replace(key, texts.pop(), None)
+
+    store.before = before
+    commit(store, 2)
+    assert not texts
+    assert json.loads(store.get(TABLE.manifest).data)["transaction"] == 2
+
+
 def test_a_damaged_log_is_not_written_on(store: BrokenStore) -> None:
     commit(store, 1)
     store.store.delete(TABLE.manifest)
@@ -361,3 +388,37 @@ def test_who_wakes_after_its_lock_was_taken_over_does_not_commit(store: BrokenSt
         commit(store, 3)
     assert ids_in(store) == [1, 2]
     assert len(files(store)) == 2
+
+
+def test_names_that_the_table_has_are_not_tried_again(store: BrokenStore) -> None:
+    tried: list[str] = []
+    store.before = lambda method, key: tried.append(key) if method == "publish" else None
+    for n in range(12):
+        commit(store, n)  # all of one time, each by a writer that knows only what it reads
+    assert len(files(store)) == 12
+    # The name without a number, the first that is free, and nothing in between.
+    assert len(tried) == 1 + 2 * 11
+    free = [key for key in files(store) if key.endswith("-7.singer.gz")]
+    assert len(free) == 1
+    assert tried[-1].endswith("-12.singer.gz")
+
+
+def test_a_commit_waits_four_times_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path / "lake")
+    writer = TableWriter(store, TABLE)
+    writer.commit(staged_rows(store, 1))
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    writer.commit(staged_rows(store, 2))
+    # The file, its name, the log entry, its name; neither the lock nor the manifest.
+    assert len(synced) == 4
+
+
+def test_a_look_that_finds_nothing_new_copies_nothing(store: BrokenStore) -> None:
+    snapshot = commit(store, 1)
+    assert refresh(store, snapshot) is snapshot
+    commit(store, 2)
+    assert refresh(store, snapshot).head == 2
+    assert snapshot.head == 1

@@ -1,0 +1,186 @@
+"""Freeze, query and revert of a small table: what is there to wait for, start-up and all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench import harness
+from bench.harness import BIN, Cost
+
+GOAL = 4.0
+"""Seconds that each of the three may take, start-up included."""
+ROWS = 1000
+TABLE = "tap-x.stream_0"
+COUNT = "select count(*) as n, max(id) as last from tap_x.stream_0"
+PEER = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+assert spark.range(1000).count() == 1000
+spark.stop()
+"""
+"""What Spark itself costs, with its own settings and its own launcher."""
+PHASES = """
+import json, sys, time
+marks = [("", time.perf_counter())]
+def mark(name):
+    marks.append((name, time.perf_counter()))
+from singerlake.lake import Lake
+from singerlake.spark import launch
+mark("import the core")
+launch.ahead()
+from singerlake.spark.freeze import freeze
+from singerlake.spark.query import query
+from singerlake.spark.revert import revert
+from singerlake.spark.session import session
+mark("import the jobs")
+from singerlake.spark import session as sessions
+connected = sessions._connected
+def noted(*arguments):
+    found = connected(*arguments)
+    mark("until Java listens")
+    return found
+sessions._connected = noted
+spark = session()
+mark("Spark's session")
+lake = Lake.open(sys.argv[2])
+table = lake.find("tap-x.stream_0")[0]
+assert freeze(spark, table).rows == 1100
+mark("freeze")
+with query(spark, lake, sys.argv[1]) as answer:
+    assert answer.first(10) == [(1100, 1099)]
+mark("query")
+assert revert(spark, table, to=1).deleted == 100
+mark("revert")
+import atexit
+atexit._run_exitfuncs()
+mark("end")
+print(json.dumps([(name, now - before) for (name, now), (_, before) in zip(marks[1:], marks)]))
+"""
+
+
+def run(folder: Path, rows: int, rounds: int) -> str:
+    rows = min(rows, ROWS)
+    base = _lake(folder, rows)
+    cache = folder / "cache"
+    kept, none = {"SINGERLAKE_CACHE": str(cache)}, {"SINGERLAKE_CACHE": "off"}
+    trained = harness.command([sys.executable, "-m", "singerlake.spark.training"], env=kept)
+    (archive,) = (cache / "java").glob("*.jsa")
+    phases: dict[str, list[list[tuple[str, float]]]] = {"off": [], "kept": []}
+    cases = {}
+    for name, env in (("without class data", none), ("with class data", kept)):
+        commands = _Commands(folder, base, env)
+        for verb in ("freeze", "query", "revert"):
+            cases[f"{verb}, {name}"] = lambda c=commands, v=verb: c.run(v)
+        found = phases["off" if env is none else "kept"]
+        cases[f"all three in one session, {name}"] = lambda e=env, f=found: _api(folder, base, e, f)
+    cases["plain pyspark, one count"] = lambda: harness.command([sys.executable, "-c", PEER])
+    times = harness.rounds(cases, rounds, warm_up=True)
+    return "\n\n".join(
+        [
+            f"A table of {rows:,} rows, then {rows // 10:,} more, and version 1 before them; each "
+            "command as it is typed, from its start to its end. "
+            + harness.machine("pyspark", "pyarrow"),
+            harness.times_table(times),
+            "Where the time goes (seconds, medians of one process that does all three; Java "
+            "starts while Python imports the jobs):",
+            _breakdown(phases),
+            f"The class data ({archive.stat().st_size / 2**20:,.0f} MiB) took "
+            f"{harness.number(trained.seconds)} s to make, once, in the background.",
+            *(
+                f"- {verb} below {GOAL:.0f} s with class data: "
+                f"{harness.number(times[f'{verb}, with class data'].median)} s, "
+                f"{_ratio(times, verb)} of the time without"
+                for verb in ("freeze", "query", "revert")
+            ),
+        ]
+    )
+
+
+class _Commands:
+    """The three commands in turn, on a fresh copy of the lake in every round."""
+
+    def __init__(self, folder: Path, base: Path, env: Mapping[str, str]) -> None:
+        self._work = folder / f"commands-{env['SINGERLAKE_CACHE'] == 'off'}"
+        self._base = base
+        self._env = env
+
+    def run(self, verb: str) -> Cost:
+        lake = self._work / "lake"
+        if verb == "freeze":
+            shutil.copytree(self._base, harness.fresh(lake))
+        arguments = {
+            "freeze": ["freeze", TABLE],
+            "query": ["query", COUNT],
+            "revert": ["revert", TABLE, "--to", "1"],
+        }[verb]
+        said = self._work / "said.json"
+        cost = harness.command(
+            [BIN / "singerlake", "--lake", lake, "--output", "json", *arguments],
+            stdout=said,
+            env=self._env,
+        )
+        found = json.loads(said.read_text())
+        if verb == "freeze":
+            assert found["rows"] == 1100, found
+        elif verb == "query":
+            assert found["rows"] == [[1100, 1099]], found
+        else:
+            assert found["deleted"] == 100, found
+        return cost
+
+
+def _lake(folder: Path, rows: int) -> Path:
+    """The lake that each round begins with."""
+    lake = folder / "base"
+    config = folder / "target.json"
+    config.write_text(json.dumps({"lake": str(lake), "tap_id": "tap-x"}))
+    sync = [BIN / "target-singerlake", "--config", config]
+    harness.command(sync, stdin=harness.messages(folder / "first.jsonl", rows))
+    harness.command(
+        [BIN / "singerlake", "--lake", lake, "freeze", TABLE], env={"SINGERLAKE_CACHE": "off"}
+    )
+    both = harness.messages(folder / "both.jsonl", rows + rows // 10)
+    lines = both.read_bytes().splitlines(keepends=True)
+    more = folder / "more.jsonl"
+    more.write_bytes(b"".join([lines[0], *lines[1 + rows :]]))
+    harness.command(sync, stdin=more)
+    return lake
+
+
+def _api(
+    folder: Path, base: Path, env: Mapping[str, str], found: list[list[tuple[str, float]]]
+) -> Cost:
+    work = folder / "api"
+    work.mkdir(exist_ok=True)
+    shutil.copytree(base, harness.fresh(work / "lake"))
+    said = work / "said.json"
+    script = work / "phases.py"
+    script.write_text(PHASES)
+    path = {"PYTHONPATH": str(harness.HERE.parent)}
+    arguments = [sys.executable, script, COUNT, work / "lake"]
+    cost = harness.command(arguments, stdout=said, env={**env, **path})
+    found.append(json.loads(said.read_text()))
+    return cost
+
+
+def _breakdown(phases: Mapping[str, list[list[tuple[str, float]]]]) -> str:
+    names = [name for name, _ in phases["off"][0]]
+    rows = []
+    for place, name in enumerate(names):
+        medians = [
+            statistics.median(once[place][1] for once in phases[which]) for which in ("off", "kept")
+        ]
+        rows.append([name, *map(harness.number, medians)])
+    return harness.table(["", "without class data", "with"], rows)
+
+
+def _ratio(times: Mapping[str, harness.Times], verb: str) -> str:
+    with_, without = (
+        times[f"{verb}, {name}"].median for name in ("with class data", "without class data")
+    )
+    return f"{with_ / without:.2f}"

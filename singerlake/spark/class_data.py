@@ -1,0 +1,190 @@
+"""Java's classes, loaded and checked once and kept in a file, so that the next JVM maps them.
+
+Most of what a small job costs is Java reading Spark's classes from jars. A class data archive
+takes that away; each runtime has its own format, so it is made on the machine, by a process of
+its own after the first job (``training.py``), and is a cache: one that is missing, refused by
+Java or damaged costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SETTING = "SINGERLAKE_CACHE"
+"""The environment's name for the cache's folder; ``off`` there means that none is kept."""
+KEPT = 3
+"""Archives, the last used ones: a machine may have several Javas and environments in turn."""
+NEEDED = 1 << 30
+"""Bytes of disk that must be free before an archive of 0.2 GiB is made."""
+RETRY_SECONDS = 3600.0
+"""A training that has not finished for so long was killed; another may begin."""
+TURN_TAKEN = "turn-taken"
+"""Tells the training that it need not take its turn any more."""
+_BUSY = "training"
+_NONE = ".none"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Where the archive of one Java and one class path belongs.
+
+    Attributes:
+        path: The file.
+        java: The ``java`` program it is for.
+    """
+
+    path: Path
+    java: Path
+
+    @property
+    def refused(self) -> Path:
+        """Is there where the archive could not be made, so that nobody tries again."""
+        return self.path.with_suffix(_NONE)
+
+    def size(self) -> int | None:
+        """Bytes of it; None where there is none that can be trusted."""
+        try:
+            about = self.path.stat()
+            folder = self.path.parent.stat()
+        except OSError:
+            return None
+        # What is in it is run. Nobody else may have written it.
+        for one in (about, folder):
+            if one.st_uid != os.geteuid() or one.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return None
+        return about.st_size if stat.S_ISREG(about.st_mode) else None
+
+
+def archive(java: Path, class_path: Sequence[str]) -> Archive | None:
+    """Where the archive of a Java and a class path belongs, by all that it depends on.
+
+    Args:
+        java: The ``java`` program.
+        class_path: Jars. Java refuses an archive once one of them has changed.
+
+    Returns:
+        None where no cache is kept.
+    """
+    folder = _folder()
+    if folder is None:
+        return None
+    home = java.resolve().parent.parent
+    parts = [platform.machine(), str(home)]
+    try:
+        parts += [_seen(home / "lib" / "modules"), *(_seen(Path(jar)) for jar in class_path)]
+    except OSError:
+        return None
+    key = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+    return Archive(folder / f"{key[:16]}.jsa", java)
+
+
+def options(place: Archive) -> list[str]:
+    """What tells Java to use the archive; nothing where it is not there yet."""
+    if place.size() is None:
+        return []
+    with contextlib.suppress(OSError):
+        os.utime(place.path)  # who was used last stays longest
+    # The checksums are looked at (0.08 s): without, Java runs whatever a damaged file says.
+    check = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+VerifySharedSpaces"]
+    return ["-Xshare:auto", f"-XX:SharedArchiveFile={place.path}", *check]
+
+
+def discard(place: Archive) -> None:
+    """Delete an archive that did harm."""
+    with contextlib.suppress(OSError):
+        place.path.unlink()
+
+
+def train_later(place: Archive) -> None:
+    """Have the archive made by a process that outlives this one, at the lowest priority.
+
+    Does nothing where it is there, is being made, cannot be made, or would be made in vain:
+    machines that build and test (they set ``CI``) are thrown away after the job.
+    """
+    if place.size() is not None or os.environ.get("CI") or place.refused.exists():
+        return
+    with contextlib.suppress(OSError):
+        place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if shutil.disk_usage(place.path.parent).free < NEEDED or not take_turn(place):
+            return
+        subprocess.Popen(
+            [sys.executable, "-m", "singerlake.spark.training", TURN_TAKEN],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=place.path.parent,  # not one that the user may want to unmount
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
+            start_new_session=True,
+        )
+
+
+def is_training(place: Archive) -> bool:
+    """Whether an archive is being made."""
+    try:
+        return time.time() - (place.path.parent / _BUSY).stat().st_mtime < RETRY_SECONDS
+    except OSError:
+        return False
+
+
+def take_turn(place: Archive) -> bool:
+    """Whether nobody else makes an archive now: it takes a core and half a gigabyte."""
+    busy = place.path.parent / _BUSY
+    if busy.exists() and not is_training(place):
+        busy.unlink()
+    try:
+        busy.touch(0o600, exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def end_turn(place: Archive) -> None:
+    """Let the next one make an archive, and delete those that nobody used of late."""
+    folder = place.path.parent
+    with contextlib.suppress(OSError):
+        for old in _by_use(folder)[KEPT:]:
+            old.unlink()
+    (folder / _BUSY).unlink(missing_ok=True)
+
+
+def _by_use(folder: Path) -> list[Path]:
+    found = [path for path in folder.iterdir() if path.suffix in {".jsa", _NONE}]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def _folder() -> Path | None:
+    """The cache's folder for Java; None where it is switched off, or there is no home."""
+    named = os.environ.get(SETTING)
+    if named is not None:
+        off = named.strip().lower() in {"", "off"}
+        return None if off else Path(named).expanduser().absolute() / "java"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        # The specification says of a relative path that it must be ignored.
+        cache = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return cache / "singerlake" / "java"
+
+
+def _seen(path: Path) -> str:
+    about = path.stat()
+    return f"{path} {about.st_size} {about.st_mtime_ns}"
+
+
+def _import_path() -> Iterator[str]:
+    """Where the new process finds this very package, even in a checkout not installed."""
+    yield str(Path(__file__).parents[2])
+    if more := os.environ.get("PYTHONPATH"):
+        yield more

@@ -1,0 +1,106 @@
+"""Each operation asks the store for what docs/requests.md says, and for nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from singerlake.storage import s3_uploads
+from tests.requests.budget import BUDGETS, hold
+from tests.requests.page import PAGE, reasons
+from tests.requests.world import TAP, World
+
+
+def test_the_page_adds_up() -> None:
+    for name, budget in BUDGETS.items():
+        for numbers in (dict.fromkeys("nktbi", 1), {"n": 3, "k": 5, "t": 7, "b": 11, "i": 13}):
+            assert budget.spent(**numbers).total() == budget.sum(**numbers), name
+
+
+def test_the_pages_examples_are_right() -> None:
+    said = re.search(r"makes (\d+)\s+requests; .* by (\d+), .* by (\d+)\.", PAGE.read_text())
+    rows = ("sync", "tap", "tap-nothing")
+    assert said is not None
+    assert [int(one) for one in said.groups()] == [BUDGETS[row].sum(n=10, k=1) for row in rows]
+
+
+def test_every_request_on_the_page_has_a_reason() -> None:
+    used = {kind.partition(" (")[0] for budget in BUDGETS.values() for kind, _ in budget.requests}
+    assert used == set(reasons())
+
+
+def test_open(world: World) -> None:
+    world.fill()
+    hold("open", world.count(world.lake))
+
+
+@pytest.mark.parametrize("t", [0, 3])
+def test_a_table(world: World, t: int) -> None:
+    world.fill()
+    with world.no_checkpoints():
+        world.fill(transactions=t)
+    table = world.lake().table(world.table_name())
+    hold("table", world.count(table.snapshot), t=t)
+
+
+def test_commands_that_read_metadata(world: World) -> None:
+    streams = ("s", "other", "third")
+    for stream in streams:
+        world.fill(stream, transactions=2)
+    hold("ls", world.count(world.command("ls")), n=3)
+    hold("ls-sizes", world.count(world.command("ls", "--sizes")), n=3)
+    for command in ("show", "versions", "history"):
+        hold(command, world.count(world.command(command, f"{TAP}.s")))
+
+
+def test_sync(world: World) -> None:
+    hold("sync-first", world.count(world.sync(1, 2)), k=2)
+    hold("sync", world.count(world.sync(1, 1, start=10)), n=1, k=1)
+    hold("sync", world.count(world.sync(1, 5, start=20)), n=1, k=5)
+    world.fill("s1")
+    world.fill("s2")
+    hold("sync", world.count(world.sync(3, 2, start=30)), n=3, k=2)
+    hold("sync-nothing", world.count(world.sync(3, 0)), n=3)
+
+
+def test_sync_of_new_tables(world: World) -> None:
+    world.fill("another")
+    hold("sync-new", world.count(world.sync(3, 2)), n=3, k=2)
+
+
+def test_a_large_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_uploads, "PART_BYTES", 5 * 2**20)
+    staged = world.lake().store.stage()
+    staged.write(bytes(11 * 2**20))
+    key = world.table_name().data("AAAAAAA/s-large.singer.gz")
+    hold("large", world.count(lambda: staged.publish(key)), k=3)
+
+
+def test_tap(world: World) -> None:
+    for stream in ("s", "other"):
+        world.fill(stream, transactions=2, blocks=4)  # a request a file, not a block
+    world.fill("left-out")
+    runs = []
+    streams = ["s", "other"]
+    hold("tap", world.count(lambda: runs.append(world.tap(tap_id=TAP, streams=streams))), n=2, k=2)
+    (first,) = runs
+    assert len(first.records()) == 2 * 2 * 8
+    again = world.count(lambda: world.tap(first.state, tap_id=TAP, streams=streams))
+    hold("tap-nothing", again, n=2)
+    one = world.count(lambda: world.tap(tap_id=TAP, streams=["s"]))
+    hold("tap", one, n=1, k=2)
+    with world.no_checkpoints():
+        world.fill(transactions=3)
+    tail = world.count(lambda: world.tap(first.state, tap_id=TAP, streams=["s"]))
+    hold("tap-tail", tail, t=3, k=3)
+
+
+def test_neighbours_beyond_a_piece_come_by_more_requests(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.fill(blocks=6)
+    blocks = world.direct.table(world.table_name()).snapshot().blocks
+    longest = max(block.length for block in blocks)
+    monkeypatch.setattr("singerlake.transactions.blocks.RUN_BYTES", 2 * longest)
+    hold("tap", world.count(lambda: world.tap(tap_id=TAP)), n=1, k=3)

@@ -1,0 +1,284 @@
+"""Class data: made once, used after, and never in the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from singerlake.lake import Lake
+from singerlake.spark import class_data, java, training
+from singerlake.spark.class_data import Archive
+
+CLASSES = "java/lang/Object id: 0\njava/lang/String id: 1\norg/apache/spark/deploy/SparkSubmit\n"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own, on a machine that is kept."""
+    monkeypatch.setenv(class_data.SETTING, str(tmp_path / "cache"))
+    monkeypatch.delenv("CI", raising=False)
+    return tmp_path / "cache" / "java"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The processes that would have been started."""
+    processes: list[dict[str, Any]] = []
+
+    def note(args: list[str], **more: Any) -> None:
+        processes.append({"args": args, **more})
+
+    monkeypatch.setattr(class_data.subprocess, "Popen", note)
+    return processes
+
+
+def home(folder: Path) -> Path:
+    """Something like a Java, and its program's path."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "lib").mkdir()
+    (folder / "lib" / "modules").write_bytes(b"modules")
+    return folder / "bin" / "java"
+
+
+def place_of(program: Path, *jars: Path) -> Archive:
+    place = class_data.archive(program, [str(jar) for jar in jars])
+    assert place is not None
+    return place
+
+
+def put(place: Archive, data: bytes = b"x") -> None:
+    place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place.path.write_bytes(data)
+    place.path.chmod(0o600)
+
+
+def test_the_name_says_what_it_depends_on(tmp_path: Path, cache: Path) -> None:
+    one, two = home(tmp_path / "one"), home(tmp_path / "two")
+    jar = tmp_path / "a.jar"
+    jar.write_bytes(b"1")
+    first = place_of(one, jar)
+    assert first.path.parent == cache
+    assert place_of(one, jar) == first
+    others = {place_of(two, jar).path, place_of(one).path}
+    jar.write_bytes(b"12")
+    others.add(place_of(one, jar).path)
+    (tmp_path / "one/lib/modules").write_bytes(b"upgraded")
+    others.add(place_of(one, jar).path)
+    assert len(others - {first.path}) == 4
+
+
+@pytest.mark.parametrize("off", ["off", "OFF", ""])
+def test_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: str) -> None:
+    monkeypatch.setenv(class_data.SETTING, off)
+    assert class_data.archive(home(tmp_path), []) is None
+
+
+def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = home(tmp_path / "j")
+    monkeypatch.delenv(class_data.SETTING)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for base in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", base)
+        assert place_of(program).path.parent == tmp_path / ".cache/singerlake/java"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert place_of(program).path.parent == tmp_path / "xdg/singerlake/java"
+
+
+def test_what_others_may_write_is_not_run(tmp_path: Path, cache: Path) -> None:
+    place = place_of(home(tmp_path))
+    assert class_data.options(place) == []
+    put(place)
+    assert f"-XX:SharedArchiveFile={place.path}" in class_data.options(place)
+    for path, mode in ((place.path, 0o620), (place.path, 0o602), (cache, 0o777)):
+        before = stat.S_IMODE(path.stat().st_mode)
+        path.chmod(mode)
+        assert class_data.options(place) == []
+        path.chmod(before)
+    assert place.size() == 1
+
+
+def test_one_training_at_a_time_that_outlives_the_command(
+    tmp_path: Path, cache: Path, started: list[dict[str, Any]]
+) -> None:
+    one, two = place_of(home(tmp_path / "1")), place_of(home(tmp_path / "2"))
+    for place in (one, one, two):
+        class_data.train_later(place)
+    assert len(started) == 1
+    assert started[0]["args"] == [
+        sys.executable,
+        "-m",
+        "singerlake.spark.training",
+        class_data.TURN_TAKEN,
+    ]
+    assert started[0]["start_new_session"]
+    for stream in ("stdin", "stdout", "stderr"):
+        assert started[0][stream] == subprocess.DEVNULL
+    assert class_data.is_training(two)
+    long_ago = time.time() - class_data.RETRY_SECONDS - 1
+    os.utime(cache / "training", (long_ago, long_ago))  # it was killed
+    assert not class_data.is_training(one)
+    class_data.train_later(two)
+    assert len(started) == 2
+    class_data.end_turn(two)
+    class_data.train_later(one)
+    assert len(started) == 3
+
+
+def test_no_training_in_vain(
+    tmp_path: Path,
+    cache: Path,
+    started: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = place_of(home(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setenv("CI", "true")
+        class_data.train_later(place)
+    with monkeypatch.context() as patched:
+        full = shutil.disk_usage(tmp_path)._replace(free=class_data.NEEDED - 1)
+        patched.setattr(class_data.shutil, "disk_usage", lambda _: full)
+        class_data.train_later(place)
+    put(place)
+    class_data.train_later(place)
+    class_data.discard(place)
+    place.refused.touch()
+    class_data.train_later(place)
+    assert started == []
+    place.refused.unlink()
+    class_data.train_later(place)
+    assert len(started) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(
+    tmp_path: Path, cache: Path, started: list[dict[str, Any]]
+) -> None:
+    cache.parent.write_text("a file where a folder should be")
+    place = place_of(home(tmp_path))
+    class_data.train_later(place)
+    class_data.discard(place)
+    assert class_data.options(place) == []
+    assert started == []
+
+
+def test_the_last_used_stay(tmp_path: Path, cache: Path) -> None:
+    places = [place_of(home(tmp_path / str(number))) for number in range(5)]
+    for age, place in enumerate(places):
+        put(place)
+        os.utime(place.path, (1000 - age, 1000 - age))
+    class_data.options(places[4])  # is used now
+    class_data.end_turn(places[0])
+    assert [place.size() for place in places] == [1, 1, None, None, 1]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The cache's folder after a training on three classes, on this machine's Java."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(class_data.SETTING, str(folder))
+        patch.setattr(training, "note_classes", lambda _, to: to.write_text(CLASSES))
+        patch.setattr(training.os, "nice", lambda _: 0)
+        (folder / "java" / "new-killed").mkdir(parents=True)
+        (folder / "java").chmod(0o700)
+        (folder / "java" / "training").touch()
+        assert training.main() == 1  # another makes one
+        assert training.main([class_data.TURN_TAKEN]) == 0
+    yield folder / "java"
+
+
+def begin(cache: Path, log: Path) -> tuple[java.Starting, str]:
+    """Start the JVM, with its words on where each class came from; it is ended again."""
+    conf = {"spark.driver.memory": "200m", "spark.driver.extraJavaOptions": "-Xlog:class+load"}
+    starting = java.begin(java.find(), conf, log)
+    try:
+        assert starting.gateway().port > 0
+    finally:
+        starting.end()
+    return starting, log.read_text()
+
+
+def copied(small: Path, cache: Path) -> Path:
+    """A copy of the small archive that may be spoilt."""
+    cache.mkdir(mode=0o700, parents=True)
+    (archive,) = small.glob("*.jsa")
+    copy = cache / archive.name
+    shutil.copy(archive, copy)
+    copy.chmod(0o600)
+    return copy
+
+
+def test_what_is_made_is_used(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(class_data.SETTING, str(small.parent))
+    found = list(small.iterdir())
+    assert [path.suffix for path in found] == [".jsa"]  # no turn, nothing half done
+    assert stat.S_IMODE(found[0].stat().st_mode) == 0o600
+    starting, said = begin(small, tmp_path / "log")
+    assert starting.shared
+    assert "org.apache.spark.deploy.SparkSubmit source: shared objects file" in said
+
+
+@pytest.mark.parametrize("spoilt", ["cut", "flipped", "junk"])
+def test_a_damaged_archive_is_as_none(
+    small: Path, cache: Path, tmp_path: Path, spoilt: str
+) -> None:
+    copy = copied(small, cache)
+    data = bytearray(copy.read_bytes())
+    if spoilt == "cut":
+        data = data[: len(data) // 2]
+    elif spoilt == "flipped":
+        for place in range(8192, len(data), 100_000):
+            data[place] ^= 0xFF
+    else:
+        data = bytearray(b"junk" * 5000)
+    copy.write_bytes(data)
+    starting, said = begin(cache, tmp_path / "log")
+    assert starting.shared
+    assert "org.apache.spark.deploy.SparkSubmit source: file:" in said
+
+
+def test_a_java_that_falls_over_its_archive_goes_on_without(cache: Path, tmp_path: Path) -> None:
+    real = java.find()
+    fake = home(tmp_path / "fake")
+    fake.write_text(
+        f'#!/bin/sh\ncase "$*" in *SharedArchiveFile*) exit 134;; esac\nexec {real.path} "$@"\n'
+    )
+    fake.chmod(0o755)
+    place = place_of(fake, *map(Path, java.class_path()))
+    put(place)
+    starting = java.begin(java.Java(fake, 21, "test"), {}, tmp_path / "log")
+    assert starting.shared
+    gateway = starting.gateway()
+    gateway.process.kill()
+    gateway.process.wait()
+    assert not place.path.exists()
+
+
+def test_a_java_that_can_make_none_is_not_asked_again(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = home(tmp_path / "fake")
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(java, "find", lambda: java.Java(program, 17, "test"))
+    monkeypatch.setattr(training, "note_classes", lambda _, to: to.write_text(CLASSES))
+    monkeypatch.setattr(training.os, "nice", lambda _: 0)
+    assert training.main() == 1
+    (left,) = cache.iterdir()
+    assert left == place_of(program, *map(Path, java.class_path())).refused
+
+
+def test_the_jobs_that_java_is_trained_on(spark: SparkSession, tmp_path: Path) -> None:
+    training.jobs(spark, tmp_path)
+    history = Lake.open(str(tmp_path / "lake")).table(training._TABLE).snapshot()
+    assert history.head == 5
+    assert history.version("before").transaction == 1

@@ -1,0 +1,225 @@
+"""An index of what changed, laid over an earlier one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singerlake.errors import DamagedError
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.vacuum import COMBINE, VacuumOptions
+from singerlake.spark import index, layers, register
+from singerlake.spark.failures import plain_errors
+from singerlake.spark.freeze import freeze, state_content
+from singerlake.spark.index import Index
+from singerlake.spark.query import query
+from singerlake.spark.revert import revert
+from singerlake.spark.vacuum import vacuum_table
+from singerlake.spark.verify import verify
+from singerlake.storage.local import LocalStore
+from tests.build import commit_rows
+from tests.spark.stores import FarStore, WatchedStore
+from tests.spark.test_state import FLAT, in_order, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+ROWS = 200
+
+
+@pytest.fixture(autouse=True)
+def small_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers on small tables too; one may have an eighth of the rows below."""
+    monkeypatch.setattr(layers, "LEAST_ROWS", 50)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> WatchedStore:
+    return WatchedStore(tmp_path / "lake", tmp_path / "notes")
+
+
+@pytest.fixture
+def lake(store: WatchedStore) -> Lake:
+    return Lake(store)
+
+
+def sync(lake: Lake, keys: list[str], records: list[Any]) -> None:
+    commit_rows(lake, "tap.s", FLAT, keys, records, block_rows=50)
+
+
+def first(lake: Lake, keys: list[str]) -> None:
+    sync(lake, keys, [{"id": n, "part": "x" if n % 2 else None, "n": n} for n in range(ROWS)])
+
+
+def build(spark: SparkSession, lake: Lake) -> tuple[Table, Index]:
+    table = lake.find("tap.s")[0]
+    return table, index.ensure(spark, table, table.snapshot())
+
+
+def read(spark: SparkSession, built: Index) -> list[str]:
+    return in_order(index.read(spark, built).toArrow().to_pylist())
+
+
+CHANGES: list[list[Any]] = [
+    [{"id": 3, "part": "x", "n": -3}, {"id": 4, "part": None, "n": -4}],
+    [{"id": 5, "part": "x", "_sdc_deleted_at": "x"}, {"id": 900, "part": None, "n": 900}],
+    [{"id": 3, "part": "x", "_sdc_deleted_at": "x"}, {"id": 5, "part": "x", "n": 55}],
+    [{"id": 3, "part": "x", "n": 33}, {"id": 900, "part": None, "_sdc_deleted_at": "x"}],
+]
+
+
+@pytest.mark.parametrize("keys", [["id"], ["id", "part"], []], ids=["keyed", "compound", "keyless"])
+def test_layer_after_layer_is_the_state(
+    spark: SparkSession, lake: Lake, store: WatchedStore, keys: list[str]
+) -> None:
+    register(spark)
+    first(lake, keys)
+    table, whole = build(spark, lake)
+    store.taken()
+    for number, change in enumerate(CHANGES, start=2):
+        sync(lake, keys, change)
+        _, built = build(spark, lake)
+        assert len(store.taken()) == 1, "only what came since the layer before"
+        assert (built.marker.transaction, built.marker.base) == (number, 1)
+        assert built.below is not None
+        assert built.below.marker == whole.marker
+        assert read(spark, built) == in_order(rows_of(spark, lake))
+        assert index.count_rows(spark, built) == len(rows_of(spark, lake))
+        source = spark.read.format("singerlake").option("lake", store.uri).load("tap.s")
+        assert in_order([row.asDict() for row in source.collect()]) == read(spark, built)
+        store.taken()
+    version = freeze(spark, table)
+    content = state_content(spark, table, table.snapshot())
+    assert (version.rows, version.fingerprint) == (content.rows, content.fingerprint)
+    assert not verify(spark, table).problems
+    with query(spark, lake, "select count(*) as rows from tap.s.1") as answer:
+        assert [tuple(row) for row in answer.rows()] == [(version.rows,)]
+
+
+def test_much_that_changed_is_a_whole_state_again(spark: SparkSession, lake: Lake) -> None:
+    first(lake, ["id"])
+    build(spark, lake)
+    sync(lake, ["id"], [{"id": n, "n": 0} for n in range(20)])
+    assert build(spark, lake)[1].below is not None
+    sync(lake, ["id"], [{"id": n, "n": 1} for n in range(10)])
+    _, built = build(spark, lake)
+    assert (built.below, built.marker.base, built.marker.rows) == (None, 0, ROWS)
+    assert read(spark, built) == in_order(rows_of(spark, lake))
+
+
+def test_an_activation_since_is_a_whole_state_again(spark: SparkSession, lake: Lake) -> None:
+    sync(lake, ["id"], [({"id": n}, n % 2) for n in range(ROWS)])
+    build(spark, lake)
+    sync(lake, ["id"], [({"id": 0}, 1), 1, ({"id": 2}, 0)])
+    _, built = build(spark, lake)
+    assert built.below is None
+    assert built.marker.rows == ROWS // 2 + 2
+    assert read(spark, built) == in_order(rows_of(spark, lake))
+
+
+def test_after_an_activation_layers_are_laid_again(spark: SparkSession, lake: Lake) -> None:
+    sync(lake, ["id"], [*(({"id": n}, n % 2) for n in range(ROWS)), 1])
+    build(spark, lake)
+    sync(lake, ["id"], [({"id": 1, "n": 5}, 1), ({"id": 2, "n": 5}, 0), {"id": 4}])
+    _, built = build(spark, lake)
+    assert built.below is not None
+    assert read(spark, built) == in_order(rows_of(spark, lake))
+
+
+def test_a_value_that_does_not_fit_counts_only_while_its_row_is_there(
+    spark: SparkSession, lake: Lake
+) -> None:
+    first(lake, ["id"])
+    build(spark, lake)
+    sync(lake, ["id"], [{"id": 1, "n": "none"}])
+    with pytest.raises(DamagedError, match="mend the schema"), plain_errors():
+        build(spark, lake)
+    sync(lake, ["id"], [{"id": 1, "n": "none", "_sdc_deleted_at": "x"}])
+    _, built = build(spark, lake)
+    assert built.below is not None
+    assert index.count_rows(spark, built) == ROWS - 1
+
+
+def test_what_a_layer_lies_on_may_go_at_any_time(spark: SparkSession, lake: Lake) -> None:
+    first(lake, ["id"])
+    table, whole = build(spark, lake)
+    sync(lake, ["id"], CHANGES[0])
+    build(spark, lake)
+    shutil.rmtree(Path(lake.store.uri, table.name.index(1)))
+    assert index.load(table, table.snapshot()) is None
+    _, built = build(spark, lake)
+    assert built.below is None
+    assert read(spark, built) == in_order(rows_of(spark, lake))
+    assert whole.keys != built.keys
+
+
+def test_a_vacuum_keeps_what_a_layer_lies_on(spark: SparkSession, lake: Lake) -> None:
+    first(lake, ["id"])
+    table, _ = build(spark, lake)
+    sync(lake, ["id"], CHANGES[0])
+    build(spark, lake)
+    version = freeze(spark, table)
+    for change in CHANGES[1:3]:
+        sync(lake, ["id"], change)
+        _, last = build(spark, lake)
+    vacuum_table(lambda: spark, table, VacuumOptions(retain_seconds=0, guard=False))
+    marked = (item.key for item in lake.store.list(table.name.indexes) if "_index" in item.key)
+    left = {int(key.split("/")[-2]) for key in marked}
+    # The whole state, the version's layer, the newest one; not the one between.
+    assert left == {1, 2, last.marker.transaction}
+    assert index.load(table, table.snapshot().at(version.transaction).settled()) is not None
+
+
+def test_a_block_that_a_vacuum_put_together_hides_nothing_newer(
+    spark: SparkSession, lake: Lake
+) -> None:
+    first(lake, ["id"])
+    sync(lake, ["id"], [{"id": 7, "n": 1}])  # the older of two, put together with what comes
+    sync(lake, ["id"], [{"id": 7, "n": 2}])
+    table, _ = build(spark, lake)
+    sync(lake, ["id"], [{"id": 9, "n": 3}])
+    vacuum_table(
+        lambda: spark, table, VacuumOptions(parts=(COMBINE,), retain_seconds=0, guard=False)
+    )
+    _, built = build(spark, lake)
+    assert read(spark, built) == in_order(rows_of(spark, lake))
+
+
+def test_revert_to_and_from_a_layer(spark: SparkSession, lake: Lake) -> None:
+    first(lake, ["id"])
+    table, _ = build(spark, lake)
+    states = [in_order(rows_of(spark, lake))]
+    for change in CHANGES[:2]:
+        sync(lake, ["id"], change)
+        build(spark, lake)
+        states.append(in_order(rows_of(spark, lake)))
+    done = revert(spark, table, 2)
+    assert in_order(rows_of(spark, lake)) == states[1]
+    assert done.unchanged + done.put_back == len(states[1])
+    revert(spark, table, 1)
+    assert in_order(rows_of(spark, lake)) == states[0]
+
+
+def test_a_store_that_spark_cannot_reach(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(FarStore(LocalStore(tmp_path / "far")))
+    first(lake, ["id"])
+    build(spark, lake)
+    sync(lake, ["id"], CHANGES[1])
+    _, built = build(spark, lake)
+    assert built.below is not None
+    assert read(spark, built) == in_order(rows_of(spark, lake))
+
+
+def test_a_column_of_the_same_name_as_ours(spark: SparkSession, lake: Lake) -> None:
+    columns = {"id": {"type": "integer"}, "_deleted": {"type": "string"}}
+    rows = [{"id": n, "_deleted": "no"} for n in range(ROWS)]
+    commit_rows(lake, "tap.s", columns, ["id"], rows)
+    build(spark, lake)
+    commit_rows(lake, "tap.s", columns, ["id"], [{"id": 1, "_deleted": "yes"}])
+    _, built = build(spark, lake)
+    assert built.below is not None
+    assert read(spark, built) == in_order(rows_of(spark, lake))
