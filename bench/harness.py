@@ -104,9 +104,10 @@ def command(
         take: Reads its standard output through a pipe instead, to the end.
         env: More environment variables.
     """
-    with (stdin or Path(os.devnull)).open("rb") as source, (
-        stdout or Path(os.devnull)
-    ).open("wb") as sink:
+    with (
+        (stdin or Path(os.devnull)).open("rb") as source,
+        (stdout or Path(os.devnull)).open("wb") as sink,
+    ):
         started = time.perf_counter()
         process = subprocess.Popen(
             [str(argument) for argument in arguments],

@@ -103,13 +103,18 @@ class Intake:
 
     def _proven(self, chunk: Chunk) -> bool:
         """Take lines if one decoding proves that all are valid RECORDs, as nearly always."""
-        decoder = self._prover.decoder()
-        records = decoder and chunk.decode(decoder)
-        if not records:
+        decoders = self._prover.decoders()
+        if not decoders:
             return False
+        timed, any_time = decoders
+        records = chunk.decode(timed)
+        if not records:
+            records = chunk.decode(any_time)
+            if not records:
+                return False
+            chunk = _timed(chunk, records)
         kinds = set(map(type, records))
         self._several = len(kinds) > 1
-        chunk = _timed(chunk, records)
         streams = self._prover.streams
         if self._several:
             names = map(streams.__getitem__, map(type, records))

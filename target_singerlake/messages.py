@@ -67,22 +67,26 @@ EXTRACTED = msgspec.json.Decoder(_ExtractedLine)
 """Decodes only a record's own ``_sdc_extracted_at``."""
 
 
-def record_type(stream: str, kind: Any) -> type[msgspec.Struct]:
+def record_type(stream: str, kind: Any, *, timed: bool) -> type[msgspec.Struct]:
     """The type of one stream's RECORD messages, told from other streams' by their stream.
 
     Args:
         stream: The stream's name.
         kind: The type of its records.
+        timed: Whether they must have a ``time_extracted``.
 
     Raises:
         ValueError: The name is beyond what msgspec can tell apart.
     """
+    time: Any = ("time_extracted", str | None)
+    if not timed:
+        time = ("time_extracted", str | UnsetType | None, UNSET)
     return msgspec.defstruct(
         "Record",
         [
             ("type", Literal["RECORD"]),
             ("record", kind),
-            ("time_extracted", str | UnsetType | None, UNSET),
+            time,
             ("version", int | None, None),
         ],
         tag_field="stream",

@@ -20,9 +20,9 @@ class Prover:
     """
 
     def __init__(self) -> None:
-        self._kinds: dict[str, type[msgspec.Struct]] = {}
+        self._kinds: dict[str, tuple[type[msgspec.Struct], ...]] = {}
         self.streams: dict[type[msgspec.Struct], str] = {}
-        self._decoder: msgspec.json.Decoder[Any] | None = None
+        self._decoders: tuple[msgspec.json.Decoder[Any], ...] = ()
         self._changed = False
 
     def learn(self, stream: str, proof: Any) -> None:
@@ -33,20 +33,22 @@ class Prover:
             proof: The type that only its valid records decode to; None where there is none.
         """
         self._changed = True
-        old = self._kinds.pop(stream, None)
-        if old is not None:
+        for old in self._kinds.pop(stream, ()):
             del self.streams[old]
         if proof is not None and len(self._kinds) < MAX_STREAMS:
-            kind = messages.record_type(stream, proof)
-            self._kinds[stream] = kind
-            self.streams[kind] = stream
+            kinds = tuple(messages.record_type(stream, proof, timed=t) for t in (True, False))
+            self._kinds[stream] = kinds
+            self.streams.update(dict.fromkeys(kinds, stream))
 
-    def decoder(self) -> msgspec.json.Decoder[Any] | None:
-        """Decodes the RECORDs of the streams known; None while there are none."""
+    def decoders(self) -> tuple[msgspec.json.Decoder[Any], ...]:
+        """Decode the RECORDs of the streams known: with their times, and with or without.
+
+        That all have one need then not be asked of each. None while no stream is known.
+        """
         if self._changed:
             self._changed = False
-            self._decoder = None
-            if self._kinds:
-                union: Any = Union[tuple(self._kinds.values())]  # noqa: UP007
-                self._decoder = msgspec.json.Decoder(union)
-        return self._decoder
+            self._decoders = tuple(
+                msgspec.json.Decoder(Union[kinds])  # noqa: UP007
+                for kinds in zip(*self._kinds.values(), strict=True)
+            )
+        return self._decoders

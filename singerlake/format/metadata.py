@@ -56,7 +56,7 @@ class BlockRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first_version: Count = 0
 
 
-class FileEntry(msgspec.Struct, frozen=True):
+class FileEntry(msgspec.Struct, frozen=True, gc=False):
     """A data file in the manifest."""
 
     path: str

@@ -38,6 +38,7 @@ _LOG_ENTRY = re.compile(r"([0-9]{1,18})\.json")
 _TIMES = re.compile(r"\d{8}T\d{12}Z-\d{8}T\d{12}Z(?:-\d+)?\.singer\.gz")
 _INDEX_PART = re.compile(r"part-[0-9a-f]{32}\.parquet")
 _SCHEMA_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{6}")
+_DATA_PATH = re.compile(rf"{_SCHEMA_FOLDER.pattern}/[^./\\][^/\\]*{re.escape(SUFFIX)}")
 
 
 def encode(name: str) -> str:
@@ -121,8 +122,7 @@ class TableName:
         Raises:
             InvalidNameError: The path leaves the table's folder.
         """
-        folder, slash, name = file.partition("/")
-        if not slash or not is_schema_folder(folder) or "/" in name or not is_data_file(name):
+        if not is_data_path(file):
             # Whoever forged it chose its length, too.
             raise InvalidNameError(f"{file[:200]!r} is not the path of a data file of {self}")
         return f"{self.folder}{file}"
@@ -195,6 +195,11 @@ def attempts(base: str, files: Iterable[str]) -> set[int]:
 def is_schema_folder(name: str) -> bool:
     """Whether a folder's name can be a schema hash."""
     return _SCHEMA_FOLDER.fullmatch(name) is not None
+
+
+def is_data_path(file: str) -> bool:
+    """Whether a path within a table's folder is one of a data file (``<hash>/<name>``)."""
+    return _DATA_PATH.fullmatch(file) is not None
 
 
 def is_data_file(name: str) -> bool:

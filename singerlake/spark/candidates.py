@@ -91,7 +91,7 @@ class CandidateStep:
                 yield from self._run(number)
 
     def _run(self, number: int) -> Batches:
-        batches = [self.reader.read(block) for block in self.reader.run(number)]
+        batches = list(self.reader.rows(self.reader.run(number)))
         found = keys.newest([self._keys(batch) for batch in batches])
         shared = state.shared_out(found, self.parts)
         nothing = pa.nulls(len(shared), pa.binary())

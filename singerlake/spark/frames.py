@@ -6,7 +6,7 @@ with dots, in two cases, or equal to one of ours. They get their own names at th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -26,7 +26,7 @@ from singerlake.spark.failures import MISFIT_MARK
 from singerlake.spark.fold import Survival
 from singerlake.spark.session import cores
 from singerlake.storage.base import Store
-from singerlake.transactions.blocks import read_block
+from singerlake.transactions import blocks as stored
 from singerlake.transactions.snapshot import Snapshot
 
 BLOCK, ORDINAL, VERSION, GONE, MISFIT = "p0", "p1", "p2", "p3", "p4"
@@ -287,15 +287,15 @@ class BlockReader:
         """Read the tasks whose numbers come in."""
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from gathered(self.read(block) for block in self.run(number))
+                yield from gathered(self.rows(self.run(number)))
 
     def run(self, number: int) -> list[Block]:
         """The blocks of a task."""
         return _RUN.decode(self.tasks[number])
 
-    def text(self, block: Block) -> bytes:
-        """A block's lines, inflated and checked."""
-        return read_block(self.store, self.table, block)
+    def texts(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes]]:
+        """Blocks with their lines, inflated and checked."""
+        return stored.read_blocks(self.store, self.table, blocks)
 
     def about(self, block: Block) -> rows.BlockRows:
         """What is needed to read a block."""
@@ -307,9 +307,10 @@ class BlockReader:
             keys=self.keys,
         )
 
-    def read(self, block: Block) -> pa.RecordBatch:
-        """One block, with columns named by place."""
-        return self._placed(rows.read(self.text(block), self.about(block)))
+    def rows(self, blocks: Iterable[Block]) -> Iterator[pa.RecordBatch]:
+        """All rows, block by block, with columns named by place."""
+        for block, text in self.texts(blocks):
+            yield self._placed(rows.read(text, self.about(block)))
 
     def read_some(self, block: Block, text: bytes, places: NDArray[np.int64]) -> pa.RecordBatch:
         """Some rows of a block that is inflated already."""

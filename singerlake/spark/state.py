@@ -9,7 +9,7 @@ full. A small table takes all steps in one task; a table without keys needs only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,7 @@ _SHARED = "part int, keys binary"
 _PICKED = "run int, picked binary"
 
 Batches = Iterator[pa.RecordBatch]
+Texts = Callable[[Iterable[Block]], Iterator[tuple[Block, bytes]]]
 
 
 def state(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
@@ -143,13 +144,12 @@ class KeyStep:
         """Read the runs whose numbers come in."""
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                found = keys.newest([self.keys(block) for block in self.reader.run(number)])
-                yield shared_out(found, self.parts)
+                texts = self.reader.texts(self.reader.run(number))
+                yield shared_out(self.newest(texts), self.parts)
 
-    def keys(self, block: Block, text: bytes | None = None) -> pa.Table:
-        """The keys of one block, and where they are."""
-        text = self.reader.text(block) if text is None else text
-        return keys.read(text, self.reader.about(block))
+    def newest(self, texts: Iterable[tuple[Block, bytes]]) -> pa.Table:
+        """The newest row of each key in some blocks."""
+        return keys.newest([keys.read(text, self.reader.about(block)) for block, text in texts])
 
 
 def shared_out(found: pa.Table, parts: int) -> pa.RecordBatch:
@@ -217,35 +217,35 @@ class RowStep:
         for batch in batches:
             if batch.num_columns == 1:
                 for number in batch.column(0).to_pylist():
-                    for block in self.reader.run(number):
-                        yield self._judged(self.reader.read(block))
+                    for rows in self.reader.rows(self.reader.run(number)):
+                        yield self._judged(rows)
                 continue
             for number, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 picked.setdefault(number, []).append(data)
         for number, pieces in picked.items():
             found = np.frombuffer(b"".join(pieces), dtype=np.int64)
-            yield from self.rows(self.reader.run(number), np.sort(found), self.reader.text)
+            yield from self.rows(self.reader.run(number), np.sort(found), self.reader.texts)
 
-    def rows(
-        self, blocks: list[Block], picked: NDArray[np.int64], text_of: Callable[[Block], bytes]
-    ) -> Batches:
+    def rows(self, blocks: list[Block], picked: NDArray[np.int64], texts: Texts) -> Batches:
         """Rows of some blocks.
 
         Args:
             blocks: In order.
             picked: The rows' positions, rising.
-            text_of: Gives a block's lines.
+            texts: Gives the lines of blocks.
         """
+        asked: dict[int, NDArray[np.int64]] = {}
         start = 0
         for block in blocks:
             end = start + int(
                 np.searchsorted(keys.blocks_of(picked[start:]), block.number, "right")
             )
             if end > start:
-                text = text_of(block)
-                places = np.searchsorted(keys.positions(text, block), picked[start:end])
-                yield self._judged(self.reader.read_some(block, text, places))
+                asked[block.number] = picked[start:end]
             start = end
+        for block, text in texts(block for block in blocks if block.number in asked):
+            places = np.searchsorted(keys.positions(text, block), asked[block.number])
+            yield self._judged(self.reader.read_some(block, text, places))
 
     def _judged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         kept, misfit = judged(batch, self.survival)
@@ -296,11 +296,15 @@ class AloneStep:
         key_step = KeyStep(self.key_reader, 1)
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                blocks = self.key_reader.run(number)
-                texts = {block.number: self.key_reader.text(block) for block in blocks}
-                found = keys.newest([key_step.keys(b, texts[b.number]) for b in blocks])
+                run = list(self.key_reader.texts(self.key_reader.run(number)))
+                found = key_step.newest(run)
                 picked = np.sort(found.column(AT).to_numpy())
-                yield from self.row_step.rows(blocks, picked, lambda b: texts[b.number])  # noqa: B023
+                kept = {block.number: text for block, text in run}
+                yield from self.row_step.rows(
+                    [block for block, _ in run],
+                    picked,
+                    lambda blocks: ((block, kept[block.number]) for block in blocks),  # noqa: B023
+                )
 
 
 def _since(batch: pa.RecordBatch, place: fold.Activation) -> pa.Array:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from singerlake import FORMAT
 from singerlake.errors import DamagedError
-from singerlake.format import metadata
+from singerlake.format import metadata, names
 from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
 from singerlake.transactions.snapshot import Snapshot
@@ -49,7 +49,8 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         checkpoint=manifest.transaction,
     )
     for path in (*(file.path for file in manifest.files), *snapshot.dropped):
-        table.data(path)
+        if not names.is_data_path(path):
+            table.data(path)  # says what is wrong with it
     numbers = [block.number for block in blocks]
     count = len(snapshot.transactions)
     # Without dropped history there is every block from the first to the last. Counted by what

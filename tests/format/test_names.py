@@ -167,3 +167,12 @@ def test_attempts_are_read_from_names() -> None:
     others = ["abcdefg/a.b-1-2-x.singer.gz", "abcdefg/aXb-1-2.singer.gz", "abcdefg/a.b-1-2-4.gz"]
     assert names.attempts(base, [*files, *others]) == {1, 3, 10**17}
     assert names.attempts(base, others) == set()
+
+
+@given(st.text("ab.-_/\\\0\n", max_size=12), st.sampled_from([names.SUFFIX, ".singer", ""]))
+def test_a_data_path_is_a_schema_folder_and_a_data_file(name: str, suffix: str) -> None:
+    for folder in ("abcdefg", "-bcdefg", "abc.efg", "abcdef", "abcdefgh"):
+        path = f"{folder}/{name}{suffix}"
+        first, _, rest = path.partition("/")
+        expected = names.is_schema_folder(first) and names.is_data_file(rest) and "/" not in rest
+        assert names.is_data_path(path) == expected

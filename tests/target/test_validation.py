@@ -216,11 +216,15 @@ def _proves(validator: Validator, text: str) -> bool | None:
     """Whether envelope and record decode in one; None where this says nothing."""
     prover = Prover()
     prover.learn("s", validator.proof)
-    decoder = prover.decoder()
-    if decoder is None:
+    decoders = prover.decoders()
+    if not decoders:
         return None
+    timed, any_time = decoders
     line = f'{{"type":"RECORD","stream":"s","record":{text}}}\n'.encode()
-    found = Chunk(line).decode(decoder)
+    found = Chunk(line).decode(any_time)
+    stamped = line[:-2] + b', "time_extracted": null}\n'
+    assert Chunk(line).decode(timed) is None, "a line without time passes for one with"
+    assert (Chunk(stamped).decode(timed) is None) is (found is None)
     if found is None:
         return False
     assert prover.streams[type(found[0])] == "s"

@@ -11,7 +11,8 @@ import pytest
 from singerlake.errors import DamagedError, StoreError
 from singerlake.format import metadata
 from singerlake.format.metadata import Lease
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
+from singerlake.transactions import derived
 from singerlake.transactions import lease as leases_module
 from singerlake.transactions.lease import ReaderLease, leases, wait_out
 from tests.build import commit_rows
@@ -51,6 +52,33 @@ def test_what_was_committed_before_the_lease_was_there_is_seen(filled: Lake) -> 
     assert leases(store, TABLE) == []
     lease.release()
     assert [method for method, key in store.writes if "leases/" in key] == ["put", "delete"]
+
+
+def test_it_begins_with_the_manifest_and_reads_the_log_once(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(derived, "checkpoint_due", lambda _: False)
+    commit_rows(filled, str(TABLE), PROPERTIES, [], [{"id": 2}])
+    store = BrokenStore(filled.store)
+    order: list[str] = []
+    store.before = lambda method, key: order.append(f"{method} {key}")
+    with Table(store, TABLE).lease() as lease:
+        (found,) = leases(filled.store, TABLE)
+        assert (found.transaction, lease.snapshot.head) == (1, 2)
+        assert order == [
+            f"get {TABLE.manifest}",
+            f"put {found.key}",
+            f"get {TABLE.transaction(2)}",
+            f"get {TABLE.transaction(3)}",
+        ]
+
+
+def test_without_a_manifest_it_begins_with_the_head(filled: Lake) -> None:
+    commit_rows(filled, str(TABLE), PROPERTIES, [], [{"id": 2}])
+    filled.store.delete(TABLE.manifest)
+    with filled.table(TABLE).lease() as lease:
+        (found,) = leases(filled.store, TABLE)
+        assert (found.transaction, lease.snapshot.head) == (2, 2)
 
 
 def test_the_lease_is_there_before_the_log_is_looked_at_again(filled: Lake) -> None:
