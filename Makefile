@@ -28,6 +28,10 @@ help:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ .venv/installed
 
+.venv/installed-bench: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
+	@touch $@
+
 demo: .venv/installed
 	$(BIN)/singerlake demo $(DEMO)
 
@@ -64,8 +68,8 @@ SECONDS ?= 120
 soak: .venv/installed-dev
 	$(BIN)/python -m tests.soak --seconds $(SECONDS) $(ARGS)
 
-bench: .venv/installed-dev
-	$(BIN)/python bench/run.py $(ARGS)
+bench: .venv/installed-bench
+	$(BIN)/python -m bench $(ARGS)
 
 clean:
 	rm -rf .venv .venv-meltano build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

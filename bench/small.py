@@ -15,6 +15,7 @@ from bench.harness import BIN, Cost
 GOAL = 4.0
 """Seconds that each of the three may take, start-up included."""
 ROWS = 1000
+PLAIN = "plain pyspark, one count"
 TABLE = "tap-x.stream_0"
 COUNT = "select count(*) as n, max(id) as last from tap_x.stream_0"
 PEER = """
@@ -78,7 +79,7 @@ def run(folder: Path, rows: int, rounds: int) -> str:
             cases[f"{verb}, {name}"] = lambda c=commands, v=verb: c.run(v)
         found = phases["off" if env is none else "kept"]
         cases[f"all three in one session, {name}"] = lambda e=env, f=found: _api(folder, base, e, f)
-    cases["plain pyspark, one count"] = lambda: harness.command([sys.executable, "-c", PEER])
+    cases[PLAIN] = lambda: harness.command([sys.executable, "-c", PEER])
     times = harness.rounds(cases, rounds, warm_up=True)
     return "\n\n".join(
         [
@@ -91,10 +92,11 @@ def run(folder: Path, rows: int, rounds: int) -> str:
             _breakdown(phases),
             f"The class data ({archive.stat().st_size / 2**20:,.0f} MiB) took "
             f"{harness.number(trained.seconds)} s to make, once, in the background.",
-            *(
+            "\n".join(
                 f"- {verb} below {GOAL:.0f} s with class data: "
                 f"{harness.number(times[f'{verb}, with class data'].median)} s, "
-                f"{_ratio(times, verb)} of the time without"
+                f"{_ratio(times, f'{verb}, with class data', f'{verb}, without class data')} of the "
+                f"time without, {_ratio(times, f'{verb}, with class data', PLAIN)} of plain pyspark's"
                 for verb in ("freeze", "query", "revert")
             ),
         ]
@@ -179,8 +181,5 @@ def _breakdown(phases: Mapping[str, list[list[tuple[str, float]]]]) -> str:
     return harness.table(["", "without class data", "with"], rows)
 
 
-def _ratio(times: Mapping[str, harness.Times], verb: str) -> str:
-    with_, without = (
-        times[f"{verb}, {name}"].median for name in ("with class data", "without class data")
-    )
-    return f"{with_ / without:.2f}"
+def _ratio(times: Mapping[str, harness.Times], case: str, other: str) -> str:
+    return f"{times[case].median / times[other].median:.2f}"
