@@ -1,9 +1,9 @@
 """An index of what one run of a tap brought: read once, for a tap seldom sends a row twice.
 
-Each task reads its blocks whole and writes the newest row of each key as a candidate file,
-while the keys go the way they go in ``state.py``. A file of which every row turns out to be
-the newest stands; the others are deleted and their rows read again, only the right ones. So a
-wrong guess costs time, never an answer. It spares the first index of a table a quarter.
+Each task reads its blocks whole and writes their rows to a candidate file as they come, while
+the keys go the way they go in ``state.py``. A file of which every row turns out to be the newest
+stands; the others are deleted and their rows read again, only the right ones. So a wrong guess
+costs time, never an answer. It spares the first index of a table a quarter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from singerlake.spark import keys, state
 from singerlake.spark.fold import Survival
 from singerlake.spark.frames import BLOCK, ORDINAL, BlockReader
-from singerlake.spark.keys import AT
 from singerlake.spark.parts import WRITTEN, PartWriter
 from singerlake.spark.state import Batches, NewestStep, Plan, RowStep
 from singerlake.transactions.snapshot import Snapshot
@@ -91,37 +90,43 @@ class CandidateStep:
                 yield from self._run(number)
 
     def _run(self, number: int) -> Batches:
-        batches = list(self.reader.rows(self.reader.run(number)))
-        found = keys.newest([self._keys(batch) for batch in batches])
+        said: list[str] = []
+        some: list[pa.Table] = []
+        files = list(self.writer(self._rows(number, some, said)))
+        found = keys.newest(some)
         shared = state.shared_out(found, self.parts)
         nothing = pa.nulls(len(shared), pa.binary())
         yield shared.append_column("candidate", nothing)
-        newest = np.sort(found.column(AT).to_numpy())
-        rows = [judged for batch in batches if (judged := self._newest(batch, newest)) is not None]
         candidate = Candidate(number, len(found))
-        if len(rows) == len(batches):  # else one did not fit: perhaps it is not in the state
-            for file in self.writer(iter(rows)):
-                ((path, count, size),) = zip(*(c.to_pylist() for c in file.columns), strict=True)
+        # A file with rows that another of the same run replaces, or that do not fit and may be
+        # replaced by one of another run, cannot stand.
+        wrong = said or len(found) != sum(map(len, some))
+        for file in files:
+            ((path, count, size),) = zip(*(c.to_pylist() for c in file.columns), strict=True)
+            if wrong:
+                self.writer.remove(path)
+            else:
                 candidate = Candidate(number, len(found), path, count, size)
+        if not wrong:
             data = msgspec.json.encode(candidate)
             yield pa.RecordBatch.from_arrays(
                 [pa.array([0], pa.int32()), pa.nulls(1, pa.binary()), pa.array([data])],
                 ["part", "keys", "candidate"],
             )
 
+    def _rows(self, number: int, some: list[pa.Table], said: list[str]) -> Batches:
+        """Rows of a run to be written at once; their keys, and what does not fit, are noted."""
+        for batch in self.reader.rows(self.reader.run(number)):
+            some.append(self._keys(batch))
+            rows, misfit = state.judged(batch, self.survival)
+            if misfit:
+                said.append(misfit)
+            yield rows
+
     def _keys(self, batch: pa.RecordBatch) -> pa.Table:
         arrays = [batch.column(place) for place in self.places]
         columns = tuple(self.reader.target[place] for place in self.places)
         return keys.table(arrays, columns, _positions(batch))
-
-    def _newest(self, batch: pa.RecordBatch, newest: NDArray[np.int64]) -> pa.RecordBatch | None:
-        places = _positions(batch)  # they rise, as do the newest
-        first, last = np.searchsorted(newest, places[[0, -1]]) if len(places) else (0, -1)
-        if last - first + 1 != len(places):
-            near = np.searchsorted(newest, places).clip(max=len(newest) - 1)
-            batch = batch.filter(pa.array(newest[near] == places))
-        rows, misfit = state.judged(batch, self.survival)
-        return None if misfit else rows
 
 
 @dataclass

@@ -72,7 +72,7 @@ def read(text: bytes, about: BlockRows) -> pa.Table:
     Raises:
         DamagedError: As ``rows.read``.
     """
-    arrays = _read_plain(format_block.lines(text)[1], about)
+    arrays = _read_plain(text, about)
     if arrays is None:
         arrays = rows.read(text, about).columns[: len(about.target)]
     return table(arrays, about.target, positions(text, about.block))
@@ -124,8 +124,9 @@ def _compared(array: pa.Array, type_: Type) -> pa.Array:
     return pc.add(array, 0.0) if type_.kind is Kind.NUMBER else array
 
 
-def _read_plain(lines: bytes, about: BlockRows) -> list[pa.Array] | None:
+def _read_plain(text: bytes, about: BlockRows) -> list[pa.Array] | None:
     source = dict(about.source)
+    lines = format_block.after_schema(text)
     if any(source.get(n) != t or t.kind not in _PLAIN for n, t in about.target) or not lines:
         return None
     decoder = _decoder(tuple((name, type_.kind) for name, type_ in about.target))
@@ -133,7 +134,7 @@ def _read_plain(lines: bytes, about: BlockRows) -> list[pa.Array] | None:
         return None
     try:
         found = decoder.decode_lines(lines)
-        if len(found) != lines.count(b"\n") or lines[-1:] != b"\n":
+        if len(found) != format_block.line_ends(text) - 1 or text[-1:] != b"\n":
             return None  # several values on a line, or an empty one
         if about.block.activations:
             found = [message for message in found if type(message) is not _Activation]
