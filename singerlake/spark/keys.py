@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -105,6 +104,8 @@ def shared_out(found: pa.Table, parts: int) -> list[pa.Table]:
 
 
 def _hashes(column: pa.ChunkedArray) -> NDArray[np.uint64]:
+    import pandas as pd  # takes longer to import than a small table to read
+
     if pa.types.is_timestamp(column.type):
         column = pc.cast(column, pa.int64())
     if not pa.types.is_integer(column.type):
