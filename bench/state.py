@@ -41,6 +41,7 @@ import glob, sys, time, duckdb
 files = sorted(glob.glob(sys.argv[1] + "/raw/*/*/*/*.gz"))
 con = duckdb.connect()
 con.execute("set threads = 2")
+con.execute("set enable_progress_bar = false")
 started = time.perf_counter()
 con.execute(f'''copy (
     select record.* from read_json({files!r}, format = 'newline_delimited', columns = {COLUMNS})
