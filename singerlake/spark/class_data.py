@@ -31,6 +31,8 @@ RETRY_SECONDS = 3600.0
 """A training that has not finished for so long was killed; another may begin."""
 TURN_TAKEN = "turn-taken"
 """Tells the training that it need not take its turn any more."""
+REFUSED_SECONDS = 30 * 86400.0
+"""So long nobody tries again what failed: a full disk or too little memory may be over then."""
 _BUSY = "training"
 _NONE = ".none"
 
@@ -60,10 +62,16 @@ class Archive:
         except OSError:
             return None
         # What is in it is run. Nobody else may have written it.
-        for one in (about, folder):
-            if one.st_uid != os.geteuid() or one.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                return None
+        if not _own(about) or not _own(folder):
+            return None
         return about.st_size if stat.S_ISREG(about.st_mode) else None
+
+    def is_refused(self) -> bool:
+        """Whether it could not be made of late; after a month another Java update may differ."""
+        try:
+            return time.time() - self.refused.stat().st_mtime < REFUSED_SECONDS
+        except OSError:
+            return False
 
 
 def archive(java: Path, class_path: Sequence[str]) -> Archive | None:
@@ -112,10 +120,13 @@ def train_later(place: Archive) -> None:
     Does nothing where it is there, is being made, cannot be made, or would be made in vain:
     machines that build and test (they set ``CI``) are thrown away after the job.
     """
-    if place.size() is not None or os.environ.get("CI") or place.refused.exists():
+    if place.size() is not None or os.environ.get("CI"):
         return
     with contextlib.suppress(OSError):
         place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # In a folder of others' it would never be trusted, and be made again and again.
+        if place.is_refused() or not _own(place.path.parent.stat()):
+            return
         if shutil.disk_usage(place.path.parent).free < NEEDED or not take_turn(place):
             return
         subprocess.Popen(
@@ -123,7 +134,7 @@ def train_later(place: Archive) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            cwd=place.path.parent,  # not one that the user may want to unmount
+            cwd="/",  # not one that the user may want to unmount, nor one to import from
             env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
             start_new_session=True,
         )
@@ -176,6 +187,11 @@ def _folder() -> Path | None:
     except RuntimeError:
         return None
     return cache / "singerlake" / "java"
+
+
+def _own(about: os.stat_result) -> bool:
+    """Whether nobody else may write what this is about."""
+    return about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _seen(path: Path) -> str:

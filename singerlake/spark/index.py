@@ -170,9 +170,10 @@ def load(table: Table, snapshot: Snapshot) -> Index | None:
 
 def _below(table: Table, snapshot: Snapshot, number: int) -> Index | None:
     """The index of a whole state that a layer lies on."""
-    if not 0 < number < snapshot.head or not snapshot.readable(number):
+    if not 0 < number < snapshot.head:
         return None
-    found = load(table, snapshot.at(number))
+    # It is read from its own files: whether the blocks are still there does not matter.
+    found = load(table, snapshot.filed(number))
     return found if found is not None and found.below is None else None
 
 

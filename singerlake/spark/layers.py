@@ -54,18 +54,19 @@ def over(below: DataFrame, layer: DataFrame, shape: Shape) -> DataFrame:
 
 
 def unchanged(
-    batch: pa.RecordBatch, changed: pa.Table, key: Columns, places: list[int]
+    rows: pa.Table, changed: pa.Table, key: Columns, places: list[int]
 ) -> pa.Array:
     """Which rows below a layer it leaves, for readers without a session.
 
     Args:
-        batch: Rows below.
+        rows: Rows below.
         changed: The layer's keys, of :func:`changed_keys`.
         key: The key columns.
-        places: Where they are in the batch.
+        places: Where they are in the rows.
     """
-    numbers = np.arange(batch.num_rows, dtype=np.int64)
-    mine = keys.table([batch.column(place) for place in places], key, numbers)
+    numbers = np.arange(rows.num_rows, dtype=np.int64)
+    columns = [rows.column(place).combine_chunks() for place in places]
+    mine = keys.table(columns, key, numbers)
     last = keys.newest([mine, changed]).column(AT).to_numpy()
     # An index holds each key once, so a row's number is the last of its key or is not.
     left = np.zeros(len(numbers), dtype=bool)

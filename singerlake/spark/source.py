@@ -102,13 +102,15 @@ class IndexReader(DataSourceReader):
                 yield batch if self._below is None else batch.filter(pc.invert(batch[GONE]))
             return
         assert self._below is not None, "it has no such file"  # noqa: S101
+        below = list(_file(self._below, number - len(self._own.keys)))
         layer = [b for place in range(len(self._own.keys)) for b in _file(self._own, place)]
-        changed = layers.changed_keys(layer, self._key, self._places) if self._places else None
-        for batch in _file(self._below, number - len(self._own.keys)):
-            if changed is None or not len(changed):
-                yield batch
-            else:
-                yield batch.filter(layers.unchanged(batch, changed, self._key, self._places))
+        if not self._places or not layer or not below:
+            yield from below
+            return
+        changed = layers.changed_keys(layer, self._key, self._places)
+        whole = pa.Table.from_batches(below)  # the keys of a file are compared once
+        left = layers.unchanged(whole, changed, self._key, self._places)
+        yield from whole.filter(left).to_batches()
 
 
 def _file(reader: PartReader, number: int) -> Iterator[pa.RecordBatch]:

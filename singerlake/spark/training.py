@@ -80,9 +80,11 @@ def main(args: Sequence[str] = ()) -> int:
         made = make(place)
     except Exception:  # whatever it was, no command may try again and again
         logger.warning("no class data could be made for %s", found.path, exc_info=True)
-    if not made:
-        place.refused.touch()
-    class_data.end_turn(place)
+    try:
+        if not made:
+            place.refused.touch()
+    finally:
+        class_data.end_turn(place)
     return 0 if made else 1
 
 

@@ -206,6 +206,8 @@ class _Versions:
             return []
         folder = self.table.name.index(at.head)
         hint = f"an index is only a cache: delete the folder {folder}"
+        if built.below is not None:
+            hint += f", and {self.table.name.index(built.below.marker.transaction)}, below it"
         try:
             with plain_errors():
                 found = content(index.read_inside(self.spark, built), built.shape.columns)

@@ -81,10 +81,14 @@ class _Waiter:
             try:
                 while self._due:
                     now = time.monotonic()
-                    for heartbeat in [one for one, due in self._due.items() if due <= now]:
-                        del self._due[heartbeat]
-                        heartbeat.due()
-                    self._wakes_at = min(self._due.values(), default=now)
+                    # A copy: what the collector frees meanwhile may be a lease that ends.
+                    for heartbeat in [one for one, due in list(self._due.items()) if due <= now]:
+                        self._due.pop(heartbeat, None)
+                        try:
+                            heartbeat.due()
+                        except RuntimeError:  # no more threads just now: the others must not wait
+                            self._due[heartbeat] = now + heartbeat.seconds
+                    self._wakes_at = min(list(self._due.values()), default=now)
                     self._changed.wait(self._wakes_at - now)
             finally:
                 self._runs = False

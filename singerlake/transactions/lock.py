@@ -264,6 +264,7 @@ class WriterLock:
         # Changed since: by another, or by an earlier refresh whose reply was lost.
         present = self._file.read()
         if present is None or self._owner(present) != self._writer_id:
+            self._checked_at = None  # not to be given up unread
             return False
         self._etag = present.etag
         return True

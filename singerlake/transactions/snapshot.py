@@ -129,15 +129,25 @@ class Snapshot:
         Raises:
             NotFoundError: There is no such transaction, or its state was given up.
         """
-        if number == self.head:
-            return self
-        last_block = self.summary(number).last_block
-        if not self.readable(number):
+        if number != self.head and not self.readable(number):
             raise NotFoundError(
                 f"the state of {self.table} at transaction {number} was given up when its history "
                 f"was dropped: what can be read is its frozen versions, and transaction "
                 f"{self.floor} and later"
             )
+        return self.filed(number)
+
+    def filed(self, number: int) -> Snapshot:
+        """The table as of a transaction, for who needs no rows out of its blocks.
+
+        Of a state that was given up the blocks are not all there any more.
+
+        Raises:
+            NotFoundError: There is no such transaction.
+        """
+        if number == self.head:
+            return self
+        last_block = self.summary(number).last_block
         count = bisect_right(self.blocks, last_block, key=lambda block: block.number)
         return Snapshot(
             table=self.table,

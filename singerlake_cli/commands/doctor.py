@@ -123,7 +123,7 @@ def _class_data(master: str) -> Iterator[Finding]:
         yield Finding(check, OK, f"not kept ({class_data.SETTING}=off, or no folder to keep it in)")
     elif (size := place.size()) is not None:
         yield Finding(check, OK, f"{output.size(size)} in {place.path}: Java starts sooner")
-    elif place.refused.exists():
+    elif place.is_refused():
         advice = f"delete {place.refused} to have it tried again"
         yield Finding(check, NOTE, "this Java could make none, and starts slower", advice)
     elif class_data.is_training(place):

@@ -153,10 +153,17 @@ def test_no_training_in_vain(
     class_data.discard(place)
     place.refused.touch()
     class_data.train_later(place)
-    assert started == []
     place.refused.unlink()
+    place.path.parent.chmod(0o770)  # what is made here would never be trusted
+    class_data.train_later(place)
+    place.path.parent.chmod(0o700)
+    assert started == []
+    place.refused.touch()
+    long_ago = time.time() - class_data.REFUSED_SECONDS - 1
+    os.utime(place.refused, (long_ago, long_ago))
     class_data.train_later(place)
     assert len(started) == 1
+    assert started[0]["cwd"] == "/"
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(

@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.errors import DamagedError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.vacuum import COMBINE, VacuumOptions
+from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.spark import index, layers, register
 from singerlake.spark.failures import plain_errors
 from singerlake.spark.freeze import freeze, state_content
@@ -172,6 +172,23 @@ def test_a_vacuum_keeps_what_a_layer_lies_on(spark: SparkSession, lake: Lake) ->
     # The whole state, the version's layer, the newest one; not the one between.
     assert left == {1, 2, last.marker.transaction}
     assert index.load(table, table.snapshot().at(version.transaction).settled()) is not None
+
+
+def test_a_version_s_layer_outlasts_the_history_below_it(spark: SparkSession, lake: Lake) -> None:
+    first(lake, ["id"])
+    table, _ = build(spark, lake)
+    sync(lake, ["id"], CHANGES[0])
+    build(spark, lake)
+    version = freeze(spark, table)
+    sync(lake, ["id"], CHANGES[1])
+    dropped = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
+    vacuum_table(lambda: spark, table, dropped)
+    head = table.snapshot()
+    assert not head.readable(1)
+    built = index.load(table, head.at(version.transaction).settled())
+    assert built is not None
+    assert built.below is not None
+    assert index.count_rows(spark, built) == version.rows
 
 
 def test_a_block_that_a_vacuum_put_together_hides_nothing_newer(

@@ -14,7 +14,15 @@ from singerlake.format.log import COMBINE, DROP_HISTORY
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import history
-from singerlake.maintenance.vacuum import DELETE, PARTS, Vacuumed, VacuumOptions
+from singerlake.maintenance.vacuum import (
+    DELETE,
+    PARTS,
+    Vacuumed,
+    VacuumOptions,
+    announce,
+    delete_garbage,
+    plan_vacuum,
+)
 from singerlake.spark import drop_history
 from singerlake.spark.freeze import freeze, state_content
 from singerlake.spark.history import row_history
@@ -248,3 +256,27 @@ def test_a_second_vacuum_while_the_first_lives(spark: SparkSession, lake: Lake) 
     lake.store.put_if_absent(NAME.vacuum_lock, dead)
     assert vacuum(spark, table, stale_seconds=0.5).transaction > 0, "a dead one's is taken over"
     assert not lake.store.exists(NAME.vacuum_lock)
+
+
+def test_names_that_a_killed_vacuum_may_still_delete_are_passed_over(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """All records here have one time, so that every file would like the same name."""
+    for n in range(3):
+        commit_rows(lake, "tap.s", ROW, ["id"], [{"id": n, "n": n}])
+    table = lake.table(NAME)
+    vacuum(spark, table, COMBINE)
+    options = VacuumOptions(retain_seconds=0, guard=False, parts=(DELETE,))
+    plan = plan_vacuum(table.store, table.snapshot(), options)
+    after, found = announce(table.store, plan, options, "the killed one")
+    deleted, _ = delete_garbage(table.store, after, found, options, check=lambda: None)
+    assert deleted, "their names are free on the store, and taken all the same"
+    commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1, "n": 11}])
+    before = read(spark, table)
+    revert(spark, table, 2)
+    revert(spark, table, table.snapshot().head - 1)
+    assert read(spark, table) == before
+    done = vacuum(spark, table)
+    assert done.bytes_written
+    assert read(spark, table) == before
+    assert problems(spark, lake) == []

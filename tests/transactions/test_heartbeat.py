@@ -56,6 +56,36 @@ def test_it_beats_until_it_says_no() -> None:
     assert beats == [0, 1, 2, 3]
 
 
+def test_where_no_thread_can_be_had_it_is_tried_again_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused: list[Heartbeat] = []
+    due = Heartbeat.due
+
+    def now_and_then(one: Heartbeat) -> None:
+        if not refused:
+            refused.append(one)
+            raise RuntimeError("can't start new thread")
+        due(one)
+
+    monkeypatch.setattr(Heartbeat, "due", now_and_then)
+    beats = [threading.Event(), threading.Event()]
+
+    def beating(event: threading.Event) -> Heartbeat:
+        def beat() -> bool:
+            event.set()
+            return False
+
+        return Heartbeat(0.01, beat)
+
+    held = [beating(event) for event in beats]
+    for one in held:
+        one.start()
+    assert all(event.wait(WAIT) for event in beats)
+    for one in held:
+        one.stop()
+
+
 def test_a_sooner_one_that_comes_later_is_not_late() -> None:
     late = Heartbeat(NEVER, nothing)
     late.start()
