@@ -90,9 +90,7 @@ def _mostly_dead(path: str, used: int, sizes: Mapping[str, int] | None) -> bool:
     return sizes is not None and sizes.get(path, 0) > 2 * used
 
 
-def write_group(
-    store: Store, table: TableName, group: Group, taken: Container[str] = ()
-) -> str:
+def write_group(store: Store, table: TableName, group: Group, taken: Container[str] = ()) -> str:
     """Copy a group's blocks into one new file.
 
     Returns:

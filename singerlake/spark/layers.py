@@ -53,9 +53,7 @@ def over(below: DataFrame, layer: DataFrame, shape: Shape) -> DataFrame:
     return below.unionByName(layer.where(~F.col(GONE)).drop(GONE))
 
 
-def unchanged(
-    rows: pa.Table, changed: pa.Table, key: Columns, places: list[int]
-) -> pa.Array:
+def unchanged(rows: pa.Table, changed: pa.Table, key: Columns, places: list[int]) -> pa.Array:
     """Which rows below a layer it leaves, for readers without a session.
 
     Args:
