@@ -67,7 +67,7 @@ def written(spark: SparkSession, plan: Plan, writer: PartWriter) -> DataFrame:
 
 @dataclass
 class CandidateStep:
-    """Reads runs whole, writes their newest rows, and shares their keys out.
+    """Reads runs whole, writes their rows, and shares their keys out.
 
     Attributes:
         reader: Reads all the columns.

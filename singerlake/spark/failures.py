@@ -60,9 +60,7 @@ def translated(error: Exception) -> SingerlakeError:
             "a cache: delete the folder index/ of the lake and run it again"
         )
     if misfit := _MISFIT.search(text):
-        return DamagedError(
-            f"{_cut(misfit.group(1))}; mend the schema in the tap, and sync that row again"
-        )
+        return misfit_error(_cut(misfit.group(1)))
     if refused := _REFUSED_VALUE.search(text):
         return InvalidQueryError(_cut(refused.group(1)))
     if isinstance(error, PySparkException) and not isinstance(error, PythonException):
@@ -73,6 +71,11 @@ def translated(error: Exception) -> SingerlakeError:
     causes = re.findall(r"^(?:Caused by|: )?:? ?[\w.$]+Exception: (.+)$", text, re.MULTILINE)
     said = causes[-1] if causes else text.strip().partition("\n")[0]
     return SingerlakeError(f"Spark failed: {said[:300] or type(error).__name__}")
+
+
+def misfit_error(said: str) -> DamagedError:
+    """The error that a row of the state does not fit its columns."""
+    return DamagedError(f"{said}; mend the schema in the tap, and sync that row again")
 
 
 def first_line(error: Exception) -> str:

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from singerlake.format.log import Block
 
 
@@ -127,5 +129,16 @@ def tasks(blocks: list[Block], least: int, task_bytes: int) -> list[list[Block]]
     return runs
 
 
+def encoded(run: list[Block]) -> bytes:
+    """Blocks as a task is sent them."""
+    return msgspec.msgpack.encode(run)
+
+
+def decoded(run: bytes) -> list[Block]:
+    """The same blocks again."""
+    return _RUN.decode(run)
+
+
+_RUN = msgspec.msgpack.Decoder(list[Block])
 _WORTHWHILE = 1 << 20
 """Inflated bytes below which another task costs more than it saves."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -42,8 +41,6 @@ _PROVENANCE_TYPES = {
 TASK_BYTES = 128 << 20
 SHUFFLE_BYTES = 128 << 20
 BATCH_ROWS = 16_384
-_RUNS = msgspec.msgpack.Encoder()
-_RUN = msgspec.msgpack.Decoder(list[Block])
 
 _SPARK = {
     Kind.INTEGER: T.LongType(),
@@ -154,7 +151,7 @@ def block_reader(
     return BlockReader(
         store=table.store,
         table=table.name,
-        tasks=[_RUNS.encode(run) for run in tasks],
+        tasks=[fold.encoded(run) for run in tasks],
         sources={name: columns_of(snapshot.schema_of(name)) for name in hashes},
         target=target,
         keys=keys,
@@ -196,8 +193,12 @@ def newest(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
 
 def unjudged(frame: DataFrame) -> DataFrame:
     """Rows of a state beside rows that are still to be judged: none is gone, all fit."""
-    none = F.lit(None).cast(T.StringType())
-    return frame.withColumn(GONE, F.lit(False)).withColumn(MISFIT, none)
+    return all_fit(frame.withColumn(GONE, F.lit(False)))
+
+
+def all_fit(frame: DataFrame) -> DataFrame:
+    """Rows out of an index, where all fit, beside rows that are still to be judged."""
+    return frame.withColumn(MISFIT, F.lit(None).cast(T.StringType()))
 
 
 def fitting(frame: DataFrame, stays: Column, *, others: bool = False) -> DataFrame:
@@ -291,7 +292,7 @@ class BlockReader:
 
     def run(self, number: int) -> list[Block]:
         """The blocks of a task."""
-        return _RUN.decode(self.tasks[number])
+        return fold.decoded(self.tasks[number])
 
     def texts(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes]]:
         """Blocks with their lines, inflated and checked."""

@@ -256,8 +256,7 @@ def _from_index(
     changed = sum(b.rows for b in since) + (_file_rows(base) if layered is not None else 0)
     if layers.worthwhile(_file_rows(whole), changed) and not any(b.activations for b in since):
         if layered is not None:
-            fits = F.lit(None).cast(T.StringType())
-            later = _own_rows(spark, layered).withColumn(frames.MISFIT, fits).unionAll(later)
+            later = frames.all_fit(_own_rows(spark, layered)).unionAll(later)
         writer = PartWriter(table.store, folder, file_schema(shape, layer=True))
         return layers.layer(later, shape, size).mapInArrow(writer, WRITTEN), whole
     size += 3 * base.bytes

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 
-from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format import rewritten, times
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
+from singerlake.spark.fold import decoded
 from singerlake.spark.placing import MARK
+from singerlake.spark.rows import kind_of, record_lines
 from singerlake.storage.base import Store
 from singerlake.transactions.blocks import read_block
 from singerlake.transactions.staging import StagedTable
@@ -32,45 +33,25 @@ WRITTEN = "first_block long, first_row int, rows long, gone long, block binary"
 """What comes back for each block: where its first row came from, and its description."""
 
 
-class _Kind(msgspec.Struct):
-    type: str
-
-
 class _Envelope(msgspec.Struct):
     record: dict[str, msgspec.Raw]
     time_extracted: str | None = None
 
 
-_KIND = msgspec.json.Decoder(_Kind)
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
-_BLOCKS = msgspec.msgpack.Decoder(list[Block])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def encoded(blocks: list[Block]) -> bytes:
-    """What a task must know: the blocks that its rows come from, in order of number."""
-    return msgspec.msgpack.encode(blocks)
-
-
-def record_lines(text: bytes, block: Block) -> list[bytes]:
-    """A block's RECORD lines, without newlines."""
-    lines = format_block.lines(text)[1].split(b"\n")[:-1]
-    if block.activations:
-        lines = [line for line in lines if _KIND.decode(line).type == "RECORD"]
-    if len(lines) != block.rows:
-        raise DamagedError(f"block {block.number} has {len(lines)} rows, the log says {block.rows}")
-    return lines
 
 
 def is_activation(line: bytes) -> bool:
     """Whether a line of a block is an ACTIVATE_VERSION message rather than a RECORD."""
-    return _KIND.decode(line).type == "ACTIVATE_VERSION"
+    return kind_of(line) == "ACTIVATE_VERSION"
 
 
 def placed_lines(text: bytes, block: Block) -> dict[tuple[int, int], bytes]:
     """A block's RECORD lines by the position of their rows."""
     found = rewritten.positions(text, block)
-    return dict(zip(found, record_lines(text, block), strict=True))
+    lines = (line[:-1] for line in record_lines(text, block))
+    return dict(zip(found, lines, strict=True))
 
 
 def block_of(blocks: list[Block], version: int) -> Block:
@@ -162,7 +143,7 @@ class LineWriter:
             rows = zip(*(column.to_pylist() for column in batch.columns[1:]), strict=True)
             for block_number, row, gone, work in rows:
                 if row == MARK:
-                    blocks = _BLOCKS.decode(work)
+                    blocks = decoded(work)
                     continue
                 block = block_of(blocks, block_number)
                 if block.number != number:

@@ -253,7 +253,7 @@ class _Job:
             taken=frozenset(head.doomed),
         )
         if len(runs) > 1:
-            tasks = [placing.Task(run, lines.encoded(run)) for run in runs]
+            tasks = [placing.Task(run, fold.encoded(run)) for run in runs]
             placed = placing.place(self._spark, actions, tasks)
         else:  # most tables: marks and their shuffle would take longer than the writing
             alone = actions.select(

@@ -132,15 +132,22 @@ def read_some(text: bytes, about: BlockRows, places: NDArray[np.int64]) -> pa.Re
     return read(text, about).take(pa.array(places))
 
 
+def kind_of(line: bytes) -> str:
+    """The type of a block's line: RECORD or ACTIVATE_VERSION."""
+    return _KIND.decode(line).type
+
+
 def record_lines(text: bytes, block: Block) -> list[bytes]:
-    """A block's RECORD lines.
+    """A block's RECORD lines, with their newlines.
 
     Raises:
         DamagedError: There are more or fewer than the log says.
     """
     lines = io.BytesIO(text).readlines()[1:]  # split() takes three times as long
+    if lines and not lines[-1].endswith(b"\n"):
+        lines.pop()  # no line ends there, and the count below says so
     if block.activations:
-        lines = [line for line in lines if _KIND.decode(line).type == "RECORD"]
+        lines = [line for line in lines if kind_of(line) == "RECORD"]
     if len(lines) != block.rows:
         raise DamagedError(f"block {block.number} has {len(lines)} rows, the log says {block.rows}")
     return lines

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from singerlake.errors import DamagedError
 from singerlake.format.log import Block
 from singerlake.lake import Table
 from singerlake.spark import fold, frames, keys
+from singerlake.spark.failures import misfit_error
 from singerlake.spark.fold import Survival
 from singerlake.spark.frames import BLOCK, GONE, MISFIT, ORDINAL, VERSION, BlockReader, Shape
 from singerlake.spark.keys import AT
@@ -250,7 +250,7 @@ class RowStep:
     def _judged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         kept, misfit = judged(batch, self.survival)
         if misfit:
-            raise DamagedError(f"{misfit}; mend the schema in the tap, and sync that row again")
+            raise misfit_error(misfit)
         return kept
 
 
@@ -281,8 +281,8 @@ class AloneStep:
     """All steps at once, for a run that is the whole table.
 
     Attributes:
-        keys: Reads the keys.
-        rows: Reads the rows.
+        key_reader: Reads the keys.
+        row_step: Reads the rows.
     """
 
     key_reader: BlockReader
