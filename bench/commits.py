@@ -17,11 +17,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from bench import harness
 from singerlake import FORMAT
 from singerlake.format import block as format_block
 from singerlake.format import times
-from singerlake.format.log import Block, Entry, SchemaEntry
+from singerlake.format.log import Block, Entry, SchemaEntry, seal_entry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
@@ -348,10 +350,18 @@ def many_small(root: Path, count: int) -> tuple[Path, tuple[int, int]]:
             blocks=[Block(number, file, 0, block.length, 1, block.bytes, block.first, block.last)],
         )
 
+    def chained() -> Iterator[Entry]:
+        chain = ""
+        for number in range(1, count + 1):
+            written, _ = seal_entry(msgspec.structs.replace(entry(number), previous=chain))
+            chain = written.chain
+            yield written
+
     tail = min(TAIL, count - 1)
-    snapshot = Snapshot(NAME).applied(entry(n) for n in range(1, count - tail + 1))
+    entries = chained()
+    snapshot = Snapshot(NAME).applied(itertools.islice(entries, count - tail))
     write_checkpoint(lake.store, snapshot)
     with appending(lake.store, NAME) as append:
-        for number in range(count - tail + 1, count + 1):
-            assert append(entry(number))
+        for written in entries:
+            assert append(written)
     return root, (count, count)

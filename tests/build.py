@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from singerlake.format import block as format_block
-from singerlake.format import times
-from singerlake.format.log import Block, SchemaEntry
+from singerlake.format import sealed, times
+from singerlake.format.log import Block, Entry, SchemaEntry, seal_entry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
@@ -16,6 +19,22 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 
 EXTRACTED = "2026-01-02T03:04:05.000006Z"
+
+
+def resealed(value: Any) -> bytes:
+    """A log entry or manifest that was changed by hand, with the hash that its bytes now have."""
+    if not isinstance(value, dict) or "hash" not in value:
+        return json.dumps(value).encode()
+    return sealed.seal(json.dumps({k: v for k, v in value.items() if k != "hash"}).encode())[0]
+
+
+def linked(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Entries as a log has them: each with its hash, and the chain id of the one before."""
+    chain = ""
+    for entry in entries:
+        written, _ = seal_entry(msgspec.structs.replace(entry, previous=chain))
+        chain = written.chain
+        yield written
 
 
 def schema_line(stream: str, properties: dict[str, Any], keys: list[str]) -> bytes:

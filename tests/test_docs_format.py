@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -51,7 +52,30 @@ def test_all_kinds_of_file_have_an_example() -> None:
 def test_the_manifest_example_folds_and_unfolds() -> None:
     manifest = msgspec.json.decode(EXAMPLES["manifest"], type=metadata.Manifest)
     snapshot = from_manifest(TableName("tap-shop", "orders"), manifest)
+    manifest.hash = ""
     assert to_manifest(snapshot) == manifest
+
+
+def test_the_examples_have_the_hash_that_the_page_defines() -> None:
+    entry = EXAMPLES["log-entry"].encode()
+    found = log.decode_entry(entry, 82, "it")
+    body = entry[: entry.index(b' "hash"')]
+    assert found.hash == hashlib.sha256(body).hexdigest()
+    assert body + f' "hash": "{found.hash}"\n}}\n'.encode() == entry
+    metadata.decode(EXAMPLES["manifest"].encode(), metadata.Manifest, "it")
+
+
+def test_what_is_written_has_the_hash_that_the_page_defines() -> None:
+    found = log.decode_entry(EXAMPLES["log-entry"].encode(), 82, "it")
+    written, data = log.seal_entry(found)
+    assert log.decode_entry(data, 82, "it") == written
+    assert data.endswith(f',\n "hash": "{written.hash}"\n}}\n'.encode())
+    manifest = metadata.decode(EXAMPLES["manifest"].encode(), metadata.Manifest, "it")
+    manifest.hash = ""
+    for indent in (True, False):
+        data = metadata.encode(manifest, indent=indent)
+        body = data[: data.index(b' "hash"')]
+        assert data == body + f' "hash": "{hashlib.sha256(body).hexdigest()}"\n}}\n'.encode()
 
 
 def test_every_field_of_a_log_entry_is_explained() -> None:

@@ -155,6 +155,29 @@ def inflated_size(data: bytes) -> int:
     return size
 
 
+def checksum(data: bytes) -> int:
+    """The CRC-32 of what a whole member inflates to, by its trailer."""
+    found: int = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)[0]
+    return found
+
+
+def check_is(data: bytes, rows: int, crc: int | None, where: str) -> None:
+    """Make sure that a whole member is the one that the log means, by its first and last bytes.
+
+    Args:
+        data: The member.
+        rows: The RECORD lines that the log says it has.
+        crc: The CRC-32 that the log gives it; None where it gives none.
+        where: What to call the place in an error.
+
+    Raises:
+        DamagedError: It is another block.
+    """
+    found = header(data, where)
+    if found.length != len(data) or found.rows != rows or crc not in (None, checksum(data)):
+        raise DamagedError(f"{where} is damaged, or another: it is not the block the log means")
+
+
 def lines(text: bytes) -> tuple[bytes, bytes]:
     """Split an inflated block into its SCHEMA line and the rest, both without loss.
 

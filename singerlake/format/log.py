@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from singerlake import FORMAT
-from singerlake.errors import DamagedError, NewerFormatError
+from singerlake.errors import DamagedError
+from singerlake.format import sealed
+from singerlake.format.sealed import PLAIN
 
 COMBINE, DROP_HISTORY = "combine", "drop-history"
 VACUUM = "vacuum"
@@ -24,14 +25,17 @@ BlockBytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
 """No writer makes a block that is longer, or inflates to more; a log that says so is forged."""
 
 
-class SchemaEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+Crc32 = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+
+
+class SchemaEntry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A schema under its hash: what a SCHEMA message said of the stream."""
 
     schema: dict[str, Any]
     key_properties: list[str] = []
 
 
-class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """Where a block lies and what it holds.
 
     Attributes:
@@ -49,6 +53,9 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             rows. A block that a vacuum put together from what it kept of several has the
             number of the last of them, each line says its own version and place, and this is
             the lowest number that went into it.
+        crc: CRC-32 of what it inflates to, as its member's trailer has it: by that a reader
+            knows that what it found in the file is what was committed. None in entries of
+            format 1, which do not say.
     """
 
     number: Count
@@ -61,6 +68,7 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     last: str = ""
     activations: list[tuple[Count, int]] = []
     first_version: Count = 0
+    crc: Crc32 | None = None
 
     @property
     def rewritten(self) -> bool:
@@ -73,7 +81,9 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return self.file.partition("/")[0]
 
 
-class FrozenVersion(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class FrozenVersion(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
+):
     """A table version: one number that means one transaction for ever.
 
     Attributes:
@@ -99,7 +109,9 @@ class FrozenVersion(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     by: str = ""
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Entry(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
+):
     """One transaction.
 
     Attributes:
@@ -125,6 +137,11 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         deleted: Files that it did delete since the vacuum before.
         last_block: The table's last block after it, where a rebuild wrote an entry whose
             blocks no longer tell.
+        previous: The chain id of the entry before; empty in the first, and in format 1.
+        stands_for: The chain id of a lost entry that a rebuild wrote this one in place of,
+            where the entry after it, or the manifest, still tells.
+        hash: SHA-256 of the file before the line with this; in format 1, which has no such
+            line, of the whole file. Set by :func:`decode_entry` and :func:`seal_entry`.
     """
 
     format: int
@@ -147,6 +164,14 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     deletes: list[str] = []
     deleted: list[str] = []
     last_block: int = 0
+    previous: str = ""
+    stands_for: str = ""
+    hash: str = ""
+
+    @property
+    def chain(self) -> str:
+        """Its chain id: what the next entry must say that it follows."""
+        return self.stands_for or self.hash
 
     @property
     def rows(self) -> int:
@@ -170,33 +195,7 @@ def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-class _FormatOnly(msgspec.Struct):
-    format: int
-
-
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are no JSON, of another shape, or no UTF-8."""
-
-_ENTRY = msgspec.json.Decoder(Entry)
-_FORMAT = msgspec.json.Decoder(_FormatOnly)
-
-
-def check_format(data: bytes, where: str) -> None:
-    """Refuse what a newer release wrote.
-
-    Raises:
-        NewerFormatError: The number is above this release's.
-        DamagedError: There is no such number.
-    """
-    try:
-        number = _FORMAT.decode(data).format
-    except UNREADABLE as error:
-        raise DamagedError(f"{where} cannot be read: {error}") from error
-    if number > FORMAT:
-        raise NewerFormatError(
-            f"{where} has format {number}, and this Singerlake reads up to {FORMAT}: "
-            "upgrade it (pip install --upgrade singerlake)"
-        )
+_ENTRY = sealed.Reader(Entry)
 
 
 def decode_entry(data: bytes, number: int, where: str) -> Entry:
@@ -208,19 +207,36 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
         where: What to call the place in an error.
 
     Raises:
-        DamagedError: It is cut, of another shape, or says another number.
+        DamagedError: It is cut, altered, of another shape, or says another number.
         NewerFormatError: A newer release wrote it.
     """
-    check_format(data, where)
-    try:
-        entry = _ENTRY.decode(data)
-    except UNREADABLE as error:
-        raise DamagedError(f"{where} cannot be read: {error}") from error
+    form = sealed.check_format(data, where)
+    own_hash = sealed.digest(data) if form == PLAIN else sealed.check_seal(data, where)
+    entry: Entry = _ENTRY.read(data, form, where)
     if entry.number != number:
         raise DamagedError(f"{where} says that it is transaction {entry.number}")
-    return entry
+    if form == PLAIN and (entry.previous or entry.stands_for or entry.hash):
+        raise DamagedError(f"{where} cannot be read: an entry of format 1 has no hash")
+    if form > PLAIN and bool(entry.previous) is (number == 1):
+        raise DamagedError(f"{where} cannot be read: it does not say which entry it follows")
+    return msgspec.structs.replace(entry, hash=own_hash)
+
+
+def seal_entry(entry: Entry) -> tuple[Entry, bytes]:
+    """Spell a log entry: readable JSON, indented, its hash in a line of its own at the end.
+
+    Returns:
+        The entry with its hash, and the file's bytes.
+    """
+    plain = msgspec.json.encode(msgspec.structs.replace(entry, hash=""))
+    data = msgspec.json.format(plain, indent=1) + b"\n"
+    if entry.format == PLAIN:
+        own_hash = sealed.digest(data)
+    else:
+        data, own_hash = sealed.seal(data)
+    return msgspec.structs.replace(entry, hash=own_hash), data
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Spell a log entry: readable JSON, indented, with a newline at its end."""
-    return msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n"
+    """The bytes of :func:`seal_entry`."""
+    return seal_entry(entry)[1]

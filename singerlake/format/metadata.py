@@ -8,20 +8,21 @@ import msgspec
 
 from singerlake import FORMAT
 from singerlake.errors import DamagedError
-from singerlake.format.log import (
-    UNREADABLE,
-    Block,
-    BlockBytes,
-    Count,
-    FrozenVersion,
-    SchemaEntry,
-    check_format,
-)
+from singerlake.format import sealed
+from singerlake.format.log import Block, BlockBytes, Count, Crc32, FrozenVersion, SchemaEntry
+from singerlake.format.sealed import PLAIN, UNREADABLE, check_format
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class TransactionSummary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+class TransactionSummary(
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    kw_only=True,
+    gc=False,
+    forbid_unknown_fields=True,
+):
     """What the manifest keeps of a log entry: enough to write the entry again.
 
     ``gc=False`` here, and for blocks: there may be hundreds of thousands of them, none can be
@@ -42,7 +43,7 @@ class TransactionSummary(msgspec.Struct, frozen=True, omit_defaults=True, kw_onl
     last_block: int = 0
 
 
-class BlockRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class BlockRow(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """A block in the manifest, where its file is said once for all its blocks."""
 
     number: Count
@@ -54,16 +55,17 @@ class BlockRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last: str
     activations: list[tuple[Count, int]] = []
     first_version: Count = 0
+    crc: Crc32 | None = None
 
 
-class FileEntry(msgspec.Struct, frozen=True, gc=False):
+class FileEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A data file in the manifest."""
 
     path: str
     blocks: list[BlockRow]
 
 
-class DroppedFile(msgspec.Struct, frozen=True):
+class DroppedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A data file that the log named once and names no more; it waits to be deleted.
 
     Attributes:
@@ -79,15 +81,19 @@ class DroppedFile(msgspec.Struct, frozen=True):
     bytes: int = 0
 
 
-class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
+class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     """The log folded up to one transaction (a checkpoint).
 
     Attributes:
+        format: That of the entry it is folded up to.
         versions: Schema hashes in order of appearance: ``{"<hash>": "v1", …}``.
         transaction: The transaction it is folded up to.
         floor: The history floor; 0 where no history was ever dropped.
         dropped: Files that wait to be deleted.
         doomed: Files that a vacuum is about to delete, with the transaction that said so.
+        chain: The chain id of the entry it is folded up to; not in format 1.
+        hash: SHA-256 of the file before the line with this; not in format 1, and set only
+            in what was read.
     """
 
     format: int
@@ -102,6 +108,8 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
     floor: int = 0
     dropped: list[DroppedFile] = []
     doomed: dict[str, Count] = {}
+    chain: str = ""
+    hash: str = ""
 
 
 class TapEntry(msgspec.Struct, omit_defaults=True):
@@ -205,13 +213,18 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True):
     base: int = 0
 
 
+_MANIFEST = sealed.Reader(Manifest)
+
+
 def decode(data: bytes, kind: type[T], where: str) -> T:
     """Read a metadata file.
 
     Raises:
-        DamagedError: It is cut, or of another shape.
+        DamagedError: It is cut, of another shape, or not what its own hash says.
         NewerFormatError: A newer release wrote it.
     """
+    if issubclass(kind, Manifest):
+        return _decode_manifest(data, where)  # type: ignore[return-value]
     if "format" in kind.__struct_fields__:
         check_format(data, where)
     try:
@@ -220,10 +233,23 @@ def decode(data: bytes, kind: type[T], where: str) -> T:
         raise DamagedError(f"{where} cannot be read: {error}") from error
 
 
+def _decode_manifest(data: bytes, where: str) -> Manifest:
+    number = check_format(data, where)
+    if number > PLAIN:
+        sealed.check_seal(data, where)
+    found: Manifest = _MANIFEST.read(data, number, where)
+    if (number > PLAIN) is not bool(found.chain):
+        raise DamagedError(f"{where} cannot be read: it does not say which log entry it ends with")
+    return found
+
+
 def encode(value: msgspec.Struct, *, indent: bool = True) -> bytes:
-    """Spell a metadata file as JSON with a newline at its end."""
+    """Spell a metadata file as JSON with a newline at its end; a manifest with its hash."""
     data = msgspec.json.encode(value)
-    return (msgspec.json.format(data, indent=1) if indent else data) + b"\n"
+    data = (msgspec.json.format(data, indent=1) if indent else data) + b"\n"
+    if isinstance(value, Manifest) and value.format > PLAIN:
+        return sealed.seal(data)[0]
+    return data
 
 
 def group_by_file(blocks: list[Block]) -> list[FileEntry]:
@@ -231,7 +257,7 @@ def group_by_file(blocks: list[Block]) -> list[FileEntry]:
     files: dict[str, list[BlockRow]] = {}
     for b in blocks:
         row = (b.number, b.offset, b.length, b.rows, b.bytes, b.first, b.last, b.activations)
-        files.setdefault(b.file, []).append(BlockRow(*row, b.first_version))
+        files.setdefault(b.file, []).append(BlockRow(*row, b.first_version, b.crc))
     return [FileEntry(path, rows) for path, rows in files.items()]
 
 
@@ -249,6 +275,7 @@ def ungroup(files: list[FileEntry]) -> list[Block]:
             last=r.last,
             activations=r.activations,
             first_version=r.first_version,
+            crc=r.crc,
         )
         for f in files
         for r in f.blocks

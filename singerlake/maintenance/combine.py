@@ -159,6 +159,8 @@ def _is(head: bytes, tail: bytes, block: Block) -> bool:
         return False
     if (found.length, found.rows, len(tail)) != (block.length, block.rows, _TAIL):
         return False
+    if block.crc not in (None, format_block.checksum(tail)):
+        return False
     return format_block.inflated_size(tail) == block.bytes % 2**32
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
 import msgspec
 
 from singerlake import FORMAT
-from singerlake.errors import ConflictError, DamagedError, NotFoundError
+from singerlake.errors import ConflictError, DamagedError, NotFoundError, SingerlakeError
 from singerlake.format import names
 from singerlake.format.log import MOVING, Block, Entry, SchemaEntry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
+from singerlake.format.sealed import PLAIN
 from singerlake.maintenance import scan
 from singerlake.storage.base import Store
 from singerlake.transactions import derived, log
@@ -60,21 +60,19 @@ def rebuild_table(store: Store, table: TableName, *, include_locked: bool = Fals
         DamagedError: A log entry in the middle is gone and nothing else holds it.
         ConflictError: Somebody else rebuilt it at the same time.
     """
-    present = sorted(
-        number
-        for listed in store.list(table.log)
-        if (number := names.transaction_number(listed.key)) is not None
-    )
+    left = _entries_left(store, table)
     checkpoint = log.read_checkpoint(store, table)
     restored = adopted = 0
     if checkpoint is not None:
-        missing = set(range(1, checkpoint.head + 1)) - set(present)
-        moves = moves_left(store, checkpoint)
+        moves = [entry for n, entry in left.items() if n <= checkpoint.head and is_move(entry)]
+        wanted = entries_of(checkpoint, moves)
         with appending(store, table, read_back=False) as append:
-            restored = _restore(append, checkpoint, moves, missing)
-    elif not present or present[0] != 1:
+            restored = _append_lost(append, table, wanted, left, checkpoint.chain)
+    elif 1 not in left:
+        wanted = _adopting(store, table, left, include_locked=include_locked)
+        adopted = len(wanted[0].blocks)
         with appending(store, table, read_back=False) as append:
-            adopted = _adopt(store, table, append, present, include_locked=include_locked)
+            _append_lost(append, table, wanted, left)
     snapshot = _fold(store, table)
     derived.write_checkpoint(store, snapshot)
     derived.update_catalogue(store, table, snapshot.schema)
@@ -82,24 +80,70 @@ def rebuild_table(store: Store, table: TableName, *, include_locked: bool = Fals
     return Rebuilt(table, snapshot.head, restored, adopted)
 
 
-def _restore(
-    append: Callable[[Entry], bool], checkpoint: Snapshot, moves: list[Entry], missing: set[int]
+def _entries_left(store: Store, table: TableName) -> dict[int, Entry]:
+    """The entries that are there, by number.
+
+    Raises:
+        DamagedError: One cannot be read.
+    """
+    numbers = {names.transaction_number(listed.key) or 0 for listed in store.list(table.log)}
+    left: dict[int, Entry] = {}
+    for number, entry in log.read_entries(store, table, sorted(numbers - {0})):
+        if isinstance(entry, DamagedError):
+            raise DamagedError(
+                f"{entry}; bring it back from a backup, or move it away and run rebuild again: "
+                "what else is known of it comes back"
+            ) from entry
+        if isinstance(entry, SingerlakeError):
+            raise entry
+        if entry is not None:
+            left[number] = entry
+    return left
+
+
+def _append_lost(
+    append: Callable[[Entry], Entry | None],
+    table: TableName,
+    wanted: list[Entry],
+    left: dict[int, Entry],
+    end: str = "",
 ) -> int:
-    for entry in entries_of(checkpoint, moves):
-        if entry.number in missing:
-            _create(append, checkpoint.table, entry)
-    return len(missing)
+    """Write the entries that are lost, so that the chain goes through them.
+
+    A new entry has other bytes than the lost one, and so another hash. Where something is left
+    that names the lost one's chain id, the new one says that it stands for that.
+
+    Args:
+        append: Into the log.
+        table: Whose.
+        wanted: What each entry said, from 1 on.
+        left: The entries that are there.
+        end: The chain id of the last of those wanted, where it is known.
+
+    Returns:
+        How many were written.
+    """
+    last_plain = max((n for n, entry in left.items() if entry.format == PLAIN), default=0)
+    chain = ""
+    for entry in wanted:
+        number = entry.number
+        present = left.get(number)
+        if present is None:
+            after = left.get(number + 1)
+            stands_for = (
+                after.previous if after is not None else end if number == len(wanted) else ""
+            )
+            links = {"format": FORMAT, "previous": chain, "stands_for": stands_for}
+            if number < last_plain:  # what follows has no chain, and old releases read it
+                links = {"format": PLAIN}
+            present = _create(append, table, msgspec.structs.replace(entry, **links))
+        chain = present.chain
+    return sum(entry.number not in left for entry in wanted)
 
 
-def moves_left(store: Store, checkpoint: Snapshot) -> list[Entry]:
-    """The entries by which vacuums moved blocks before a checkpoint, those that can be read."""
-    found = []
-    for summary in checkpoint.transactions:
-        if summary.operation in MOVING:
-            with suppress(DamagedError):
-                entry = log.read_entry(store, checkpoint.table, summary.number)
-                found += [entry] if entry is not None else []
-    return found
+def is_move(entry: Entry) -> bool:
+    """Whether a vacuum moved blocks by it."""
+    return entry.operation in MOVING
 
 
 def entries_of(checkpoint: Snapshot, moves: Sequence[Entry] = ()) -> list[Entry]:
@@ -171,35 +215,28 @@ def _gaps(blocks: list[Block], last: int) -> list[tuple[int, int]]:
     return [(a + 1, b - 1) for a, b in pairwise(numbers) if b - a > 1]
 
 
-def _adopt(
-    store: Store,
-    table: TableName,
-    append: Callable[[Entry], bool],
-    present: list[int],
-    *,
-    include_locked: bool,
-) -> int:
-    """Write entries 1 to k-1 in place of the lost ones before the first that is left, k."""
-    left = [entry for n in present if (entry := log.read_entry(store, table, n)) is not None]
-    known = frozenset((b.file, b.offset) for entry in left for b in entry.blocks)
+def _adopting(
+    store: Store, table: TableName, left: dict[int, Entry], *, include_locked: bool
+) -> list[Entry]:
+    """Entries 1 to k-1 in place of the lost ones before the first that is left, k."""
+    known = frozenset((b.file, b.offset) for entry in left.values() for b in entry.blocks)
     entry = scan.adopting_entry(store, table, known=known, include_locked=include_locked)
     if entry is None and not left:
         raise NotFoundError(f"nothing is left of {table}: neither log, manifest nor files")
     count = len(entry.blocks) if entry is not None else 0
-    expected = next((e.blocks[0].number - 1 for e in left if e.blocks), count)
+    expected = next((e.blocks[0].number - 1 for e in left.values() if e.blocks), count)
     if entry is None or count != expected:
         raise DamagedError(
-            f"{table} has lost the log entries before {present[0]}, which held {expected} blocks, "
+            f"{table} has lost the log entries before {min(left)}, which held {expected} blocks, "
             f"and {count} blocks are in files that no entry names: they cannot be matched"
         )
     first = msgspec.structs.replace(entry, commit=uuid.uuid4().hex)
-    _create(append, table, first)
-    for number in range(2, present[0] if present else 2):
-        filler = msgspec.structs.replace(
-            first, number=number, commit=uuid.uuid4().hex, blocks=[], schemas={}
-        )
-        _create(append, table, filler)
-    return count
+    empty = msgspec.structs.replace(first, blocks=[], schemas={})
+    fillers = range(2, min(left, default=2))
+    return [
+        first,
+        *(msgspec.structs.replace(empty, number=n, commit=uuid.uuid4().hex) for n in fillers),
+    ]
 
 
 def _fold(store: Store, table: TableName) -> Snapshot:
@@ -219,9 +256,11 @@ def _fold(store: Store, table: TableName) -> Snapshot:
     return snapshot
 
 
-def _create(append: Callable[[Entry], bool], table: TableName, entry: Entry) -> None:
-    if not append(entry):
+def _create(append: Callable[[Entry], Entry | None], table: TableName, entry: Entry) -> Entry:
+    written = append(entry)
+    if written is None:
         raise ConflictError(
             f"transaction {entry.number} of {table} was written by another meanwhile: "
             "run rebuild again"
         )
+    return written

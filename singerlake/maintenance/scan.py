@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format import rewritten, times
-from singerlake.format.log import UNREADABLE, Block, Entry, SchemaEntry
+from singerlake.format.log import Block, Entry, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
+from singerlake.format.sealed import UNREADABLE
 from singerlake.storage.base import Listed, Store
 from singerlake.transactions.commit import new_entry
 from singerlake.transactions.files import data_files
@@ -184,7 +185,8 @@ def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[_Found]:
         text = format_block.decode(data, size, where)
         origin = format_block.origin(data, where)
         number = origin.number if origin is not None else 0
-        shell = Block(number, file, offset, head.length, head.rows, len(text))
+        crc = format_block.checksum(data)
+        shell = Block(number, file, offset, head.length, head.rows, len(text), crc=crc)
         block, schema = _describe(text, where, shell, put_together=origin is not None)
         identity = (head.written, head.length, data[-_TRAILER_BYTES:])
         yield _Found(head.written, identity, block, schema, origin.replaced if origin else ())

@@ -8,7 +8,6 @@ wants to know all of it. What Spark must find out (all blocks, the versions' con
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -19,7 +18,7 @@ from singerlake.format.log import Block, Entry, joined
 from singerlake.format.metadata import IndexMarker, Manifest
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
-from singerlake.maintenance.rebuild import entries_of, moves_left
+from singerlake.maintenance.rebuild import entries_of, is_move
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.transactions import files, log
 from singerlake.transactions.checkpoint import from_manifest
@@ -153,44 +152,49 @@ def _read_entries(
     store: Store, table: TableName, manifest: Snapshot | None, problems: list[Problem]
 ) -> list[Entry]:
     """The entries from 1 on, without a gap; those behind a gap are only looked at."""
-    numbers = [names.transaction_number(item.key) or 0 for item in store.list(table.log)]
-    stand_ins: list[Entry] = []
-    if manifest is not None:
-        moves: list[Entry] = []
-        with suppress(SingerlakeError):  # it is told of below
-            moves = moves_left(store, manifest)
-        stand_ins = entries_of(manifest, moves)
-    entries: list[Entry] = []
-    lost: list[tuple[int, int]] = []
-    before = 0
-    # By what is there: a stray file of a huge number must not be counted up to.
-    for number in sorted({n for n in numbers if n} | {*range(1, len(stand_ins) + 1)}):
-        if number > before + 1:
-            lost.append((before + 1, number - 1))
-        before = number
-        try:
-            entry = log.read_entry(store, table, number)
-            if entry is None:
-                lost.append((number, number))
-        except SingerlakeError as error:
-            entry = None
-            wanted = f"transaction {number}"
+    numbers = {names.transaction_number(item.key) or 0 for item in store.list(table.log)} - {0}
+    held = manifest.head if manifest is not None else 0
+    found: dict[int, Entry] = {}
+    damaged: set[int] = set()
+    for number, entry in log.read_entries(store, table, sorted(numbers)):
+        if isinstance(entry, Entry):
+            found[number] = entry
+        elif isinstance(entry, SingerlakeError):
+            damaged.add(number)
             hint = _BACKUP
-            if number <= len(stand_ins) and not isinstance(error, NewerFormatError):
+            if number <= held and not isinstance(entry, NewerFormatError):
                 hint = f"move it away, then run: singerlake rebuild {table}"
             key = table.transaction(number)
-            problems.append(Problem("log", key, wanted, str(error), hint))
-        if entry is None and number <= len(stand_ins):
-            entry = stand_ins[number - 1]
-        if entry is not None and number == len(entries) + 1:
-            entries.append(entry)
-    first = min((n for n in numbers if n), default=0)
-    for start, end in joined(lost):
-        held = end <= len(stand_ins) or (manifest is None and end < first)
-        hint = f"bring it back with: singerlake rebuild {table}" if held else _BACKUP
-        wanted = f"transaction {start}" if start == end else f"transactions {start} to {end}"
-        problems.append(Problem("log", table.transaction(start), wanted, "nothing", hint))
+            problems.append(Problem("log", key, f"transaction {number}", str(entry), hint))
+    problems += _lost_entries(table, {*found} | damaged, held, whole=manifest is None)
+    if manifest is not None:
+        moves = [entry for n, entry in sorted(found.items()) if n <= held and is_move(entry)]
+        for entry in entries_of(manifest, moves):
+            found.setdefault(entry.number, entry)
+    entries: list[Entry] = []
+    while (entry := found.get(len(entries) + 1)) is not None:
+        entries.append(entry)
     return entries
+
+
+def _lost_entries(
+    table: TableName, present: set[int], held: int, *, whole: bool
+) -> Iterator[Problem]:
+    """The gaps in a log, up to the last entry that is there or that the manifest holds."""
+    # By what is there: a stray file of a huge number must not be counted up to.
+    lost: list[tuple[int, int]] = []
+    before = 0
+    for number in sorted(present | {held} - {0}):
+        missing = number not in present
+        if missing or number > before + 1:
+            lost.append((before + 1, number if missing else number - 1))
+        before = number
+    first = min(present, default=0)
+    for start, end in joined(lost):
+        again = end <= held or (whole and end < first)
+        hint = f"bring it back with: singerlake rebuild {table}" if again else _BACKUP
+        wanted = f"transaction {start}" if start == end else f"transactions {start} to {end}"
+        yield Problem("log", table.transaction(start), wanted, "nothing", hint)
 
 
 def _fold(table: TableName, entries: list[Entry], problems: list[Problem]) -> Snapshot:
@@ -246,6 +250,8 @@ def _check_manifest(ours: Snapshot, manifest: Snapshot) -> Iterator[Problem]:
         "dropped files": ([*ours.dropped.values()], [*manifest.dropped.values()]),
         "history floor": ([ours.floor], [manifest.floor]),
     }
+    if ours.chain and manifest.chain:
+        pairs["chain id"] = ([ours.chain], [manifest.chain])
     table = ours.table
     for what, (mine, theirs) in pairs.items():
         if mine == theirs:

@@ -61,12 +61,13 @@ def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
     except DamagedError as error:
         return [problem(f"a whole block that inflates to {block.bytes} bytes", str(error))]
     problems = [
-        problem(f"{expected} {what} in its header", str(found))
+        problem(f"{expected} {what}", str(found))
         for what, expected, found in (
-            ("bytes", block.length, header.length),
-            ("rows", block.rows, header.rows),
+            ("bytes in its header", block.length, header.length),
+            ("rows in its header", block.rows, header.rows),
+            ("as the checksum in its trailer", block.crc, format_block.checksum(data)),
         )
-        if expected != found
+        if expected not in (None, found)
     ]
     return problems + [problem(*difference) for difference in _check_lines(text, block)]
 

@@ -99,6 +99,7 @@ def inflate(table: TableName, block: Block, data: bytes) -> bytes:
     try:
         if len(data) != block.length:
             raise DamagedError(f"{where} is cut: the file ends early")
+        format_block.check_is(data, block.rows, block.crc, where)
         return format_block.decode(data, block.bytes, where)
     except DamagedError as error:
         raise DamagedError(f"{error}; {_next_step(table)}") from error

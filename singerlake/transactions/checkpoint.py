@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from singerlake import FORMAT
 from singerlake.errors import DamagedError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
+from singerlake.format.sealed import PLAIN
 from singerlake.transactions.snapshot import Snapshot
 
 
 def to_manifest(snapshot: Snapshot) -> Manifest:
     """The checkpoint that a snapshot folds into."""
     return Manifest(
-        format=FORMAT,
+        format=snapshot.format,
         tap=snapshot.table.tap,
         stream=snapshot.table.stream,
         transaction=snapshot.head,
@@ -27,6 +27,7 @@ def to_manifest(snapshot: Snapshot) -> Manifest:
         floor=snapshot.floor,
         dropped=list(snapshot.dropped.values()),
         doomed={file: by for file, by in snapshot.doomed.items() if by > snapshot.vacuumed},
+        chain=snapshot.chain if snapshot.format > PLAIN else "",
     )
 
 
@@ -47,6 +48,8 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         dropped={file.path: file for file in manifest.dropped},
         doomed=manifest.doomed,
         checkpoint=manifest.transaction,
+        format=manifest.format,
+        chain=manifest.chain,
     )
     for path in (*(file.path for file in manifest.files), *snapshot.dropped):
         if not names.is_data_path(path):

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from singerlake import FORMAT, __version__
-from singerlake.errors import ConflictError, OutcomeUnknownError, SingerlakeError
+from singerlake.errors import ConflictError, DamagedError, OutcomeUnknownError, SingerlakeError
 from singerlake.format import times
-from singerlake.format.log import Entry, encode_entry
+from singerlake.format.log import Entry, seal_entry
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyExistsError, Store
 from singerlake.transactions import conditions
@@ -105,6 +107,7 @@ def commit(
 
     Raises:
         ConflictError: ``build`` or ``check`` said so, or too many others got in first.
+        DamagedError: The log cannot be gone on with.
         OutcomeUnknownError: The entry may have been written; delete nothing it names.
         StoreError: The store refused; nothing was committed.
     """
@@ -114,11 +117,25 @@ def commit(
         for _ in range(ATTEMPTS):
             entry = build(snapshot, snapshot.head + 1, commit_id, times.iso(times.now()))
             _check_not_doomed(snapshot, entry, start)
+            entry = msgspec.structs.replace(entry, previous=_chain(store, snapshot))
             check()
-            if append(entry):
-                return snapshot.applied([entry])
+            if (written := append(entry)) is not None:
+                return snapshot.applied([written])
             snapshot = refresh(store, snapshot)
     raise ConflictError(f"{snapshot.table} changes faster than this commit can follow: try again")
+
+
+def _chain(store: Store, snapshot: Snapshot) -> str:
+    """The chain id that the next entry must follow; of a manifest of format 1, the log tells."""
+    if snapshot.chain or not snapshot.head:
+        return snapshot.chain
+    last = read_entry(store, snapshot.table, snapshot.head)
+    if last is None:
+        raise DamagedError(
+            f"the log of {snapshot.table} lacks transaction {snapshot.head}, its last: make it "
+            f"again first, with: singerlake rebuild {snapshot.table}"
+        )
+    return last.chain
 
 
 def _check_not_doomed(snapshot: Snapshot, entry: Entry, start: int) -> None:
@@ -145,11 +162,11 @@ def _check_not_doomed(snapshot: Snapshot, entry: Entry, start: int) -> None:
 @contextmanager
 def appending(
     store: Store, table: TableName, waiting: Waiting | None = None, *, read_back: bool = True
-) -> Iterator[Callable[[Entry], bool]]:
+) -> Iterator[Callable[[Entry], Entry | None]]:
     """The one way into a table's log.
 
-    Gives a function that creates an entry, and says whether the log has it now: not where
-    its number is another's.
+    Gives a function that creates an entry, and gives back what the log has now, with its hash:
+    None where the number is another's.
 
     Args:
         store: Where the log lies.
@@ -169,26 +186,29 @@ def appending(
         yield functools.partial(_create_alone, store, table, lock, read_back)
 
 
-def _create(store: Store, table: TableName, entry: Entry) -> bool:
+def _create(store: Store, table: TableName, entry: Entry) -> Entry | None:
+    entry, data = seal_entry(entry)
     try:
-        store.put_if_absent(table.transaction(entry.number), encode_entry(entry))
+        store.put_if_absent(table.transaction(entry.number), data)
     except (KeyExistsError, OutcomeUnknownError) as error:
         present = _read_back(store, table, entry)
-        if present is not None and present.commit == entry.commit:
-            return True
         if present is None and isinstance(error, OutcomeUnknownError):
             raise  # a slow write may still arrive
-        return False
-    return True
+        return _if_own(present, entry)
+    return entry
+
+
+def _if_own(present: Entry | None, entry: Entry) -> Entry | None:
+    return present if present is not None and present.commit == entry.commit else None
 
 
 def _create_alone(
     store: Store, table: TableName, lock: WriterLock, read_back: bool, entry: Entry
-) -> bool:
+) -> Entry | None:
     """The same under the table's lock, where only a look beforehand shows a taken number."""
     present = read_entry(store, table, entry.number)
     if present is not None:
-        return present.commit == entry.commit
+        return _if_own(present, entry)
     lock.check()
     try:
         created = _create(store, table, entry)
@@ -196,13 +216,12 @@ def _create_alone(
         if not isinstance(error, SingerlakeError) or isinstance(error, OutcomeUnknownError):
             lock.abandon()  # who comes next must wait until the write has surely arrived
         raise
-    if not created or not read_back:
+    if created is None or not read_back:
         return created
     # Should the lock have failed, two wrote this entry, and whose came first is lost. That
     # one finds out here, and goes on to the next number, or gives up.
     time.sleep(store.settle_seconds)
-    present = _read_back(store, table, entry)
-    return present is not None and present.commit == entry.commit
+    return _if_own(_read_back(store, table, entry), entry)
 
 
 def _read_back(store: Store, table: TableName, entry: Entry) -> Entry | None:

@@ -8,8 +8,8 @@ import msgspec
 
 from singerlake.errors import ConflictError
 from singerlake.format import names
-from singerlake.format.log import UNREADABLE
 from singerlake.format.names import LockPlace, TableName
+from singerlake.format.sealed import UNREADABLE
 from singerlake.storage.base import KeyMissingError, Store
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
-from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError
+from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError, SingerlakeError
 from singerlake.format import log as format_log
 from singerlake.format import metadata, names
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
-from singerlake.storage.base import KeyMissingError, Store
+from singerlake.storage.base import READERS, KeyMissingError, Store
 from singerlake.transactions.checkpoint import from_manifest
 from singerlake.transactions.snapshot import Snapshot
 
@@ -29,6 +30,21 @@ def read_entry(store: Store, table: TableName, number: int) -> Entry | None:
     except KeyMissingError:
         return None
     return format_log.decode_entry(data, number, key)
+
+
+def read_entries(
+    store: Store, table: TableName, numbers: Iterable[int]
+) -> Iterator[tuple[int, Entry | SingerlakeError | None]]:
+    """Some log entries, several at a time; in place of one that cannot be read, the error."""
+
+    def one(number: int) -> tuple[int, Entry | SingerlakeError | None]:
+        try:
+            return number, read_entry(store, table, number)
+        except SingerlakeError as error:
+            return number, error
+
+    with ThreadPoolExecutor(READERS, "log") as pool:
+        yield from pool.map(one, numbers)
 
 
 def entries(store: Store, table: TableName, after: int = 0) -> Iterator[Entry]:

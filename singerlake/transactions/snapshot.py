@@ -12,6 +12,7 @@ from singerlake.format import times
 from singerlake.format.log import VACUUM, Block, Entry, FrozenVersion, SchemaEntry
 from singerlake.format.metadata import DroppedFile, TransactionSummary
 from singerlake.format.names import TableName
+from singerlake.format.sealed import PLAIN
 
 
 @dataclass
@@ -35,6 +36,9 @@ class Snapshot:
             the checkpoint; what was doomed before is free again for who begins now.
         checkpoint: The transaction up to which the manifest on the store is folded.
         checkpoint_etag: That manifest's etag, where it is known.
+        format: The format's number of the last entry.
+        chain: That entry's chain id; empty where a manifest of format 1 does not tell it.
+        anchored: Whether an entry of the log was seen to be there since the manifest was read.
         from_log: False where the log and the manifest are lost and the blocks were found
             by looking at the files.
     """
@@ -50,6 +54,9 @@ class Snapshot:
     vacuumed: int = 0
     checkpoint: int = 0
     checkpoint_etag: str | None = field(default=None, compare=False)
+    format: int = 1
+    chain: str = ""
+    anchored: bool = field(default=False, compare=False)
     from_log: bool = True
 
     @property
@@ -262,6 +269,9 @@ class Snapshot:
             vacuumed=self.vacuumed,
             checkpoint=self.checkpoint,
             checkpoint_etag=self.checkpoint_etag,
+            format=self.format,
+            chain=self.chain,
+            anchored=self.anchored,
             from_log=self.from_log,
         )
 
@@ -274,17 +284,10 @@ class Snapshot:
                 "on a file system that ignores case, two streams whose names differ only in "
                 "case share a folder; rename one with a stream map"
             )
-        last = self.last_block
-        for block in entry.blocks:
-            # Only an entry that a rebuild wrote after a vacuum may leave numbers out.
-            if block.number != last + 1 and not (entry.last_block and block.number > last):
-                raise DamagedError(
-                    f"transaction {entry.number} of {self.table} adds block {block.number} "
-                    f"where {last + 1} comes next"
-                )
-            last = block.number
-            self._check_path(entry, block)
-            self.dropped.pop(block.file, None)  # deleted since, and its name taken again
+        if entry.hash:  # one that was only put together, of what is left of a log, has none
+            check_link(self.table, self.format, self.chain, entry)
+            self.format = entry.format
+        last = self._check_blocks(entry)
         self.blocks.extend(entry.blocks)
         self.schemas.update(entry.schemas)
         if entry.version is not None:
@@ -300,6 +303,22 @@ class Snapshot:
             self.vacuumed = entry.number
         for file in entry.deleted:
             self.dropped.pop(file, None)
+        self.chain, self.anchored = entry.chain, True
+
+    def _check_blocks(self, entry: Entry) -> int:
+        """Make sure that its blocks go on from those there are; gives the last one's number."""
+        last = self.last_block
+        for block in entry.blocks:
+            # Only an entry that a rebuild wrote after a vacuum may leave numbers out.
+            if block.number != last + 1 and not (entry.last_block and block.number > last):
+                raise DamagedError(
+                    f"transaction {entry.number} of {self.table} adds block {block.number} "
+                    f"where {last + 1} comes next"
+                )
+            last = block.number
+            self._check_path(entry, block)
+            self.dropped.pop(block.file, None)  # deleted since, and its name taken again
+        return last
 
     def _check_path(self, entry: Entry, block: Block) -> None:
         try:
@@ -334,6 +353,31 @@ class Snapshot:
         after = {block.file for block in kept}
         for file in sorted(before.keys() - after):
             self.dropped[file] = DroppedFile(file, entry.number, entry.time, before[file])
+
+
+def check_link(table: TableName, form: int, chain: str, entry: Entry) -> None:
+    """Make sure that an entry of the log follows the one before it.
+
+    Args:
+        table: Whose log.
+        form: The format's number of the entry before.
+        chain: That entry's chain id; empty where it is not known.
+        entry: The entry.
+
+    Raises:
+        DamagedError: It was written after another one.
+    """
+    if entry.format == PLAIN < form:
+        raise DamagedError(
+            f"transaction {entry.number} of {table} has format {entry.format} and comes after one "
+            f"of format {form}: no release writes such a log"
+        )
+    if entry.format > PLAIN and chain and entry.previous != chain:
+        raise DamagedError(
+            f"transaction {entry.number} of {table} was written after another transaction "
+            f"{entry.number - 1} than the one that is there: one of the two was changed or put "
+            "there from elsewhere; bring the log back from a backup"
+        )
 
 
 def summarize(entry: Entry, last_block: int, schema_hash: str) -> TransactionSummary:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from singerlake.format import block as format_block
 from singerlake.format import names, times
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
@@ -74,7 +75,7 @@ class StagedTable:
         Args:
             schema_hash: The schema it was written under.
             data: The whole gzip member.
-            block: What it holds; number, file and offset are filled in later.
+            block: What it holds; number, file, offset and checksum are filled in.
         """
         file = self._open.get(schema_hash)
         if file is None or file.staged.size + len(data) > self._file_bytes:
@@ -84,7 +85,8 @@ class StagedTable:
         offset = file.staged.size
         file.staged.write(data)
         file.blocks.append(len(self._blocks))
-        self._blocks.append(replace_block(block, offset=offset, length=len(data)))
+        crc = format_block.checksum(data)
+        self._blocks.append(replace_block(block, offset=offset, length=len(data), crc=crc))
 
     def publish(self, taken: Container[str] = (), present: Sequence[Block] = ()) -> None:
         """Make every file durable under its name. Nothing is visible before the commit.

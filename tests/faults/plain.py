@@ -7,8 +7,10 @@ block lies elsewhere than the log says, or a line is no JSON.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +34,13 @@ class PlainTable:
     Attributes:
         folder: Below which its keys lie.
         log: Its entries.
+        chain: The last one's chain id.
     """
 
     folder: str
     dump: Dump
     log: list[dict[str, Any]] = field(default_factory=list)
+    chain: str = ""
 
     @property
     def versions(self) -> list[dict[str, Any]]:
@@ -58,6 +62,9 @@ class PlainTable:
         start = block.get("offset", 0)
         member = self.dump[self.folder + block["file"]][start : start + block["length"]]
         assert len(member) == block["length"], f"{block['file']} is cut"
+        crc, size = struct.unpack("<II", member[-8:])
+        assert size == block["bytes"], f"{block['file']} holds another block"
+        assert crc == block.get("crc", crc), f"{block['file']} holds another block"
         schema, *lines = gzip.decompress(member).splitlines()
         assert json.loads(schema)["type"] == "SCHEMA"
         messages = [json.loads(line) for line in lines]
@@ -113,8 +120,22 @@ def tables(dump: Dump) -> dict[str, PlainTable]:
             table = found.setdefault(f"{tap}.{stream}", PlainTable(f"raw/{tap}/{stream}/", dump))
             entry = json.loads(dump[key])
             assert entry["number"] == int(number) == len(table.log) + 1, f"a hole before {key}"
+            if entry["format"] > 1:
+                assert entry.get("previous", "") == table.chain, f"{key} follows another entry"
+                assert hash_of(dump[key]) == entry["hash"], f"{key} is damaged"
+            table.chain = entry.get("stands_for") or entry.get("hash") or sha256(dump[key])
             table.log.append(entry)
     return found
+
+
+def sha256(data: bytes) -> str:
+    """As hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def hash_of(data: bytes) -> str:
+    """The hash of a log entry or manifest: of all bytes before the line that says it."""
+    return sha256(data[: data.rindex(b' "hash": "')])
 
 
 def leftovers(dump: Dump) -> list[str]:

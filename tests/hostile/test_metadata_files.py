@@ -19,7 +19,7 @@ from singerlake.maintenance.verify import check_log
 from singerlake.transactions.staging import StagedTable
 from singerlake.transactions.writer import WriteOptions
 from singerlake_cli.main import cli
-from tests.build import EXTRACTED, commit_rows, record_line, schema_line
+from tests.build import EXTRACTED, commit_rows, record_line, resealed, schema_line
 from tests.tap.run import run as run_tap
 from tests.target.harness import record, run, schema
 
@@ -121,7 +121,7 @@ def test_a_file_that_is_not_what_it_should_be(root: Path, kind: str, harm: str) 
 def change(path: Path, edit: Callable[[Any], object]) -> None:
     value = json.loads(path.read_text())
     edit(value)
-    path.write_text(json.dumps(value))
+    path.write_bytes(resealed(value))
 
 
 NUMBERS = (-1, -5, HUGE, 2**62, 2**63 - 1, 2**64 - 1, 10**30, 1.5, "x", None, [])

@@ -27,7 +27,7 @@ from singerlake.maintenance.verify import (
 from singerlake.maintenance.verify_block import check_block
 from singerlake.spark.freeze import freeze
 from singerlake.spark.verify import verify
-from tests.build import commit_rows
+from tests.build import commit_rows, resealed
 
 NAME = TableName("tap", "orders")
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}
@@ -56,7 +56,7 @@ def file_path(table: Table, block: int) -> Path:
 
 
 def edit(target: Path, **changes: Any) -> None:
-    target.write_text(json.dumps({**json.loads(target.read_text()), **changes}))
+    target.write_bytes(resealed({**json.loads(target.read_text()), **changes}))
 
 
 def kinds(problems: list[Problem]) -> list[str]:
@@ -112,7 +112,9 @@ def test_lines_that_are_no_messages_are_found(table: Table) -> None:
     for bad in (b'{"type": "STATE", "value": {}}\n', b"{\n"):
         data = format_block.encode(text + bad, block.rows, 1)
         file_path(table, 4).write_bytes(data)
-        sized = msgspec.structs.replace(block, length=len(data), bytes=len(text + bad))
+        sized = msgspec.structs.replace(
+            block, length=len(data), bytes=len(text + bad), crc=format_block.checksum(data)
+        )
         (problem,) = check_block(table.store, NAME, sized)
         assert problem.expected == "a SCHEMA line, then RECORD and ACTIVATE_VERSION lines"
 
@@ -194,14 +196,14 @@ def test_a_commit_id_that_is_there_twice_is_found(table: Table) -> None:
     edit(entry_path(table, 2), commit=first)
     problems = check_log(table.store, NAME).problems
     assert [p.expected for p in problems if p.what == "log"] == ["a commit id of its own"]
-    assert kinds(problems) == ["log", "manifest"]
+    assert kinds(problems) == ["log", "manifest", "manifest"]  # of its own words, and the chain's
 
 
 def test_a_schema_that_is_not_its_hash_is_found(table: Table) -> None:
     entry = json.loads(entry_path(table, 1).read_text())
     (schema,) = entry["schemas"].values()
     schema["schema"]["properties"]["id"] = {"type": "string"}
-    entry_path(table, 1).write_text(json.dumps(entry))
+    entry_path(table, 1).write_bytes(resealed(entry))
     problems = check_log(table.store, NAME).problems
     assert any("a schema whose hash is" in p.expected for p in problems)
 
@@ -209,7 +211,7 @@ def test_a_schema_that_is_not_its_hash_is_found(table: Table) -> None:
 def test_a_manifest_that_says_otherwise_is_found(table: Table) -> None:
     manifest = json.loads(path(table, NAME.manifest).read_text())
     manifest["files"][0]["blocks"][1][3] = 77
-    path(table, NAME.manifest).write_text(json.dumps(manifest))
+    path(table, NAME.manifest).write_bytes(resealed(manifest))
     (problem,) = check_log(table.store, NAME).problems
     assert problem.where == f"{NAME.manifest}, blocks"
     assert '"rows":2' in problem.expected
@@ -302,6 +304,6 @@ def test_a_version_of_a_later_transaction_is_found(table: Table) -> None:
     plans.commit_version(table.store, table.snapshot(), wanted, rows=5, fingerprint="0" * 32)
     entry = json.loads(entry_path(table, 3).read_text())
     entry["version"]["transaction"] = 3
-    entry_path(table, 3).write_text(json.dumps(entry))
+    entry_path(table, 3).write_bytes(resealed(entry))
     problems = check_log(table.store, NAME).problems
     assert problems[0].expected == "version 1 of an earlier transaction"

@@ -23,7 +23,7 @@ from singerlake.transactions import derived, lock, lock_file
 from singerlake.transactions.lock import WriterLock
 from singerlake.transactions.log import entries, read_snapshot
 from singerlake.transactions.writer import TableWriter, WriteOptions, hold_locks, update_lake
-from tests.build import commit_rows
+from tests.build import commit_rows, resealed
 from tests.storage.contract import in_parallel
 from tests.transactions.broken import (
     NO_ANSWER,
@@ -290,7 +290,7 @@ def test_an_entry_written_over_is_committed_again(root: Path) -> None:
         if method == "put" and LOG in key and not theirs:
             # Another entry of the same number, as another writer would have made it.
             ours = json.loads(store.store.get(key).data)
-            theirs.append(json.dumps({**ours, "commit": "another", "blocks": []}).encode())
+            theirs.append(resealed({**ours, "commit": "another", "blocks": []}))
             store.store.replace(key, theirs[0], None)
 
     store.after = after

@@ -22,6 +22,7 @@ from singerlake.transactions.files import data_files
 from singerlake.transactions.log import entries, read_snapshot, refresh
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import TableWriter
+from tests.build import resealed
 from tests.transactions.broken import (
     HASH,
     NO_ANSWER,
@@ -214,7 +215,7 @@ def test_what_is_derived_may_fail_after_a_commit(
 
 
 @pytest.mark.parametrize(
-    "junk", [b"", b"junk", b"{}", b'{"format": 1}', b'{"format":1,"streams":5}']
+    "junk", [b"", b"junk", b"{}", b'{"format": 2}', b'{"format":2,"streams":5}']
 )
 def test_what_is_derived_is_healed(store: BrokenStore, junk: bytes) -> None:
     commit(store, 1)
@@ -342,7 +343,7 @@ def test_a_table_of_another_stream_is_not_mixed_in(tmp_path: Path) -> None:
     commit(lake.store, 1)
     entry = json.loads(lake.store.get(TABLE.transaction(1)).data)
     entry["stream"] = "A"
-    lake.store.replace(TABLE.transaction(1), json.dumps(entry).encode(), None)
+    lake.store.replace(TABLE.transaction(1), resealed(entry), None)
     lake.store.delete(TABLE.manifest)
     with pytest.raises(DamagedError, match="only in case"):
         commit(lake.store, 2)

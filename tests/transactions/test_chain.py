@@ -1,0 +1,210 @@
+"""Log entries and manifests carry the hash of their bytes, and entries that of the one before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from singerlake.errors import DamagedError, SingerlakeError
+from singerlake.format import metadata
+from singerlake.format.log import decode_entry
+from singerlake.format.metadata import Manifest
+from singerlake.lake import Lake
+from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.maintenance.verify import check_log
+from singerlake.storage.base import Store
+from singerlake.transactions.log import entries, read_checkpoint, read_snapshot
+from singerlake.transactions.writer import TableWriter
+from tests.build import resealed
+from tests.faults.plain import dump_folder, hash_of, tables
+from tests.transactions.broken import TABLE, ids_in, staged_rows
+
+ENTRIES = 4
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "lake"
+    store = Lake.open(str(root), create=True).store
+    for number in range(1, ENTRIES + 1):
+        TableWriter(store, TABLE).commit(staged_rows(store, number))
+    return root
+
+
+def store_of(root: Path) -> Store:
+    return Lake.open(str(root)).store
+
+
+def path(root: Path, number: int) -> Path:
+    return root / TABLE.transaction(number)
+
+
+def flips(data: bytes) -> Iterator[bytes]:
+    """The bytes with one bit changed, for each bit in turn."""
+    for place in range(len(data)):
+        for bit in range(8):
+            yield data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
+
+
+def test_each_entry_names_the_one_before(root: Path) -> None:
+    store = store_of(root)
+    chain = ""
+    for entry in entries(store, TABLE):
+        assert entry.previous == chain
+        assert entry.hash == hash_of(path(root, entry.number).read_bytes())
+        chain = entry.hash
+    manifest = metadata.decode(store.get(TABLE.manifest).data, Manifest, "it")
+    assert (manifest.transaction, manifest.chain) == (ENTRIES, chain)
+    assert tables(dump_folder(root))[str(TABLE)].chain == chain
+
+
+def test_no_bit_of_an_entry_can_change_unseen(root: Path) -> None:
+    good = path(root, 2).read_bytes()
+    for data in flips(good):
+        with pytest.raises(SingerlakeError) as caught:
+            decode_entry(data, 2, "it")
+        assert caught.value.exit_code == 5
+
+
+def test_no_bit_of_a_manifest_can_change_unseen(root: Path) -> None:
+    good = (root / TABLE.manifest).read_bytes()
+    for data in flips(good):
+        with pytest.raises(SingerlakeError) as caught:
+            metadata.decode(data, Manifest, "it")
+        assert caught.value.exit_code == 5
+
+
+def test_a_member_that_one_bit_makes_unknown_loses_no_row(root: Path) -> None:
+    """`blocks` became `blocjs`, and the row was gone, with nothing to be seen."""
+    (root / TABLE.manifest).unlink()
+    good = path(root, ENTRIES).read_bytes()
+    path(root, ENTRIES).write_bytes(good.replace(b'"blocks"', b'"blocjs"'))
+    with pytest.raises(DamagedError, match="000000000004.json is damaged"):
+        read_snapshot(store_of(root), TABLE)
+    [problem] = [p for p in check_log(store_of(root), TABLE).problems if p.what == "log"]
+    assert "000000000004" in problem.where
+
+
+def test_a_damaged_manifest_is_passed_over(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    good = (root / TABLE.manifest).read_bytes()
+    (root / TABLE.manifest).write_bytes(good.replace(b'"files"', b'"filds"'))
+    assert ids_in(store_of(root)) == [1, 2, 3, 4]
+    assert "reading the log instead" in caplog.text
+    [problem] = check_log(store_of(root), TABLE).problems
+    assert problem.what == "manifest"
+
+
+def change(root: Path, number: int, **members: Any) -> None:
+    """Change an entry, and give it the hash that it has then."""
+    value = json.loads(path(root, number).read_bytes())
+    path(root, number).write_bytes(resealed({**value, **members}))
+
+
+def test_an_entry_that_was_exchanged_is_found(root: Path) -> None:
+    """Its own hash is right; the next one was written after another."""
+    change(root, 2, commit="another")
+    assert ids_in(store_of(root)) == [1, 2, 3, 4]  # by the manifest
+    [problem] = [p for p in check_log(store_of(root), TABLE).problems if p.what == "log"]
+    assert problem.where == TABLE.transaction(3)
+    (root / TABLE.manifest).unlink()
+    with pytest.raises(DamagedError, match="transaction 3 .* was written after another"):
+        read_snapshot(store_of(root), TABLE)
+
+
+def test_an_entry_behind_the_manifest_must_follow_it(root: Path) -> None:
+    store = store_of(root)
+    manifest = store.get(TABLE.manifest).data
+    TableWriter(store, TABLE).commit(staged_rows(store, 5))
+    (root / TABLE.manifest).write_bytes(manifest)
+    assert ids_in(store) == [1, 2, 3, 4, 5]
+    change(root, 5, previous="0" * 64)
+    with pytest.raises(DamagedError, match="transaction 5 .* was written after another"):
+        read_snapshot(store, TABLE)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_an_unknown_member_is_refused(root: Path, number: int) -> None:
+    change(root, number, colour="blue")
+    with pytest.raises(DamagedError, match="unknown field `colour`"):
+        decode_entry(path(root, number).read_bytes(), number, "it")
+
+
+def test_an_unknown_member_of_format_1_is_passed_over() -> None:
+    value = {
+        "format": 1,
+        "number": 1,
+        "commit": "c",
+        "operation": "sync",
+        "stream": "a",
+        "time": "",
+        "colour": "blue",
+        "schemas": {"abcdefg": {"schema": {"any": 1}, "colour": "blue"}},
+        "blocks": [{"number": 1, "file": "f", "offset": 0, "length": 1, "rows": 1, "bytes": 1}],
+        "version": None,
+    }
+    value["blocks"][0]["colour"] = "blue"  # type: ignore[index]
+    entry = decode_entry(json.dumps(value).encode(), 1, "it")
+    assert (entry.blocks[0].number, entry.schemas["abcdefg"].schema) == (1, {"any": 1})
+    row = [1, 0, 1, 1, 1, "", "", [], 0, None, "more"]
+    manifest = {"format": 1, "tap": "t", "stream": "a", "transaction": 0, "colour": "blue"}
+    found = metadata.decode(
+        json.dumps({**manifest, "files": [{"path": "f", "blocks": [row]}]}).encode(), Manifest, "it"
+    )
+    assert found.files[0].blocks[0].number == 1
+
+
+def test_an_entry_of_format_1_cannot_follow_one_of_format_2(root: Path) -> None:
+    value = json.loads(path(root, ENTRIES).read_bytes())
+    plain = {k: v for k, v in value.items() if k not in ("hash", "previous")}
+    path(root, ENTRIES).write_text(json.dumps({**plain, "format": 1}))
+    (root / TABLE.manifest).unlink()
+    with pytest.raises(DamagedError, match="no release writes such a log"):
+        read_snapshot(store_of(root), TABLE)
+
+
+def test_a_first_entry_in_the_place_of_another(root: Path) -> None:
+    value = json.loads(path(root, 3).read_bytes())
+    del value["previous"]
+    with pytest.raises(DamagedError, match="which entry it follows"):
+        decode_entry(resealed(value), 3, "it")
+
+
+@pytest.mark.parametrize("lost", [[1], [2], [2, 3], [1, 2, 3, 4], [4], [1, 4]])
+def test_rebuilt_entries_keep_the_chain_whole(root: Path, lost: list[int]) -> None:
+    store = store_of(root)
+    chain = read_checkpoint(store, TABLE).chain  # type: ignore[union-attr]
+    for number in lost:
+        path(root, number).unlink()
+    assert rebuild_table(store, TABLE).restored == len(lost)
+    assert not check_log(store, TABLE).problems
+    (root / TABLE.manifest).unlink()
+    snapshot = read_snapshot(store, TABLE)
+    assert snapshot is not None
+    assert snapshot.chain == chain
+    assert ids_in(store) == [1, 2, 3, 4]
+    assert tables(dump_folder(root))[str(TABLE)].chain == chain
+    TableWriter(store, TABLE).commit(staged_rows(store, 5))
+    assert ids_in(store) == [1, 2, 3, 4, 5]
+
+
+def test_a_rebuild_of_what_was_half_rebuilt(root: Path) -> None:
+    store = store_of(root)
+    for number in (2, 3):
+        path(root, number).unlink()
+    rebuild_table(store, TABLE)
+    path(root, 3).unlink()
+    rebuild_table(store, TABLE)
+    assert not check_log(store, TABLE).problems
+
+
+def test_a_damaged_entry_is_not_gone_over_in_silence_by_rebuild(root: Path) -> None:
+    path(root, 2).write_bytes(path(root, 2).read_bytes().replace(b'"sync"', b'"sinc"'))
+    with pytest.raises(DamagedError, match="move it away and run rebuild again"):
+        rebuild_table(store_of(root), TABLE)
+    path(root, 2).unlink()
+    rebuild_table(store_of(root), TABLE)
+    assert not check_log(store_of(root), TABLE).problems
