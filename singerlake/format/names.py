@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+import secrets
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -35,7 +35,8 @@ _RESERVED = re.compile(
 _QUOTED = re.compile(r"`([^`]+)`(?:\.(@?[0-9]+))?")
 _VERSION = re.compile(r"@?[0-9]+")
 _LOG_ENTRY = re.compile(r"([0-9]{1,18})\.json")
-_TIMES = re.compile(r"\d{8}T\d{12}Z-\d{8}T\d{12}Z(?:-\d+)?\.singer\.gz")
+# Format 1 numbered files of the same times, where it had to; later ones all end at random.
+_TIMES = re.compile(r"\d{8}T\d{12}Z-\d{8}T\d{12}Z(?:-\d+|-[0-9a-f]{16})?\.singer\.gz")
 _INDEX_PART = re.compile(r"part-[0-9a-f]{32}\.parquet")
 _SCHEMA_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{6}")
 _DATA_PATH = re.compile(rf"{_SCHEMA_FOLDER.pattern}/[^./\\][^/\\]*{re.escape(SUFFIX)}")
@@ -160,7 +161,7 @@ class TableName:
         return f"{self.indexes}{transaction}/"
 
     def file_base(self, first: str, last: str) -> str:
-        """Name of a data file without suffix; ``first`` and ``last`` are compact times."""
+        """Name of a data file but for its end; ``first`` and ``last`` are compact times."""
         return f"{encode(self.stream)}-{first}-{last}"
 
 
@@ -180,16 +181,12 @@ def catalogue(tap: str) -> str:
     return f"{tap_folder(tap)}catalogue.json"
 
 
-def file_name(base: str, attempt: int) -> str:
-    """A data file's name; from the second attempt on it ends in ``-2``, ``-3`` and so on."""
-    return f"{base}{SUFFIX}" if attempt == 1 else f"{base}-{attempt}{SUFFIX}"
+def new_file_name(base: str) -> str:
+    """A data file's name that nobody has had, and nobody will have again.
 
-
-def attempts(base: str, files: Iterable[str]) -> set[int]:
-    """Which attempts at a name some files show to be taken; the reverse of :func:`file_name`."""
-    name = re.compile(rf"{re.escape(base)}(?:-([0-9]{{1,18}}))?{re.escape(SUFFIX)}")
-    found = (name.fullmatch(file) for file in files if file.startswith(base))
-    return {int(match[1] or 1) for match in found if match}
+    What is deleted late, or by mistake, can so never be another's file.
+    """
+    return f"{base}-{secrets.token_hex(8)}{SUFFIX}"
 
 
 def is_schema_folder(name: str) -> bool:

@@ -6,7 +6,7 @@ that a file still carries and nothing names are left behind.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from singerlake.errors import ConflictError, DamagedError
@@ -90,7 +90,7 @@ def _mostly_dead(path: str, used: int, sizes: Mapping[str, int] | None) -> bool:
     return sizes is not None and sizes.get(path, 0) > 2 * used
 
 
-def write_group(store: Store, table: TableName, group: Group, taken: Container[str] = ()) -> str:
+def write_group(store: Store, table: TableName, group: Group) -> str:
     """Copy a group's blocks into one new file.
 
     Returns:
@@ -105,9 +105,7 @@ def write_group(store: Store, table: TableName, group: Group, taken: Container[s
         _copy(store, table, group.blocks, staged)
         _check(table, group.blocks, staged)
         first, last = group.blocks[0], group.blocks[-1]
-        return publish_file(
-            store, staged, table, first.schema_hash, first.first, last.last, taken=taken
-        )
+        return publish_file(store, staged, table, first.schema_hash, first.first, last.last)
     finally:
         staged.discard()
 

@@ -1,7 +1,7 @@
 """Vacuum: the plan, its announcement, the deletion, and the word that it is done.
 
 A vacuum is a ``vacuum-start`` in the log, which names the files that it is about to delete, so
-that nobody commits one whose name became free meanwhile; then a ``combine`` and a
+that no writer that was held up commits one; then a ``combine`` and a
 ``drop-history``, if there is anything for them to do; then the deletion; then a ``vacuum`` with
 the counts. Killed anywhere, the table reads the same, and the next run finds what is left to do
 by looking, not by what the dead one had in mind. What Spark has to do for the two in the middle
@@ -221,8 +221,7 @@ def announce(
 
     From then on no writer can commit one of them, however long it was held up. Before that,
     as a courtesy, writers at work in a folder with leftovers are let finish. Those dropped by
-    the log are named too: a vacuum that was killed may have deleted one, so that what lies
-    there now is a new writer's.
+    the log are named too, so that the log tells of every file that was deleted.
 
     Returns:
         The table after it, and what may be deleted of what was planned.
@@ -316,7 +315,7 @@ def delete_garbage(
         StoreError: The store refused; the next run goes on.
     """
     table = snapshot.table
-    # This vacuum may have given new files names that became free.
+    # What the table needs now is not deleted, whatever was planned.
     used = {table.data(block.file) for block in snapshot.blocks}
     found = replace(found, files=[item for item in found.files if item.key not in used])
     if not found.everything:

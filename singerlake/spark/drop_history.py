@@ -87,7 +87,7 @@ def drop_history(
             some, none = history.plan_rewrites(interval, counts, _decided(survival))
             rewrites += some
             gone += none
-        written = _write(spark, table, kept, rewrites, frozenset(snapshot.doomed))
+        written = _write(spark, table, kept, rewrites)
         files += sorted({block.file for _, block in written})
         entry = history.history_entry(snapshot, plan, written, gone)
         _prove(spark, table, snapshot, plan, entry)
@@ -263,7 +263,6 @@ def _write(
     table: Table,
     kept: DataFrame,
     rewrites: list[Rewrite],
-    taken: frozenset[str],
 ) -> list[tuple[Rewrite, Block]]:
     if not rewrites:
         return []
@@ -272,7 +271,7 @@ def _write(
         for run in _runs(rewrites, 4 * cores(spark))
     ]
     ordered = placing.place(spark, kept, tasks)
-    writer = Rewriter(table.store, table.name, FILE_BYTES, taken)
+    writer = Rewriter(table.store, table.name, FILE_BYTES)
     # A description a block comes back to the driver, never rows.
     described = ordered.mapInArrow(writer, WRITTEN).collect()
     blocks = {row["number"]: msgspec.json.decode(row["block"], type=Block) for row in described}

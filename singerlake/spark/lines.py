@@ -100,7 +100,6 @@ class LineWriter:
         stamp: When deleted rows are said to have been deleted.
         block_rows: Rows in a block.
         file_bytes: Compressed size of a file.
-        taken: Paths that no file may have, whatever lies there: see ``StagedTable.publish``.
     """
 
     store: Store
@@ -110,7 +109,6 @@ class LineWriter:
     stamp: str
     block_rows: int
     file_bytes: int
-    taken: frozenset[str] = frozenset()
 
     def __call__(self, actions: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write a partition's rows; its files are durable when the descriptions come out."""
@@ -120,7 +118,7 @@ class LineWriter:
             for pile, schema_hash in self._piles(actions):
                 staged.add(schema_hash, *self._block(pile))
                 origins.append((*pile.origin, pile.gone))
-            staged.publish(self.taken)
+            staged.publish()
             written = staged.numbered(0)
         finally:
             staged.discard()

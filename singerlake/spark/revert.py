@@ -234,7 +234,7 @@ class _Job:
         data, block = lines.activation_block(to.table, to.schema, [version - 1, version])
         try:
             staged.add(to.schema_hash, data, block)
-            staged.publish(self._wanted.head.doomed)
+            staged.publish()
             return staged.numbered(0)
         finally:
             staged.discard()
@@ -250,7 +250,6 @@ class _Job:
             stamp=times.iso(times.now()),
             block_rows=MAX_ROWS,
             file_bytes=FILE_BYTES,
-            taken=frozenset(head.doomed),
         )
         if len(runs) > 1:
             tasks = [placing.Task(run, fold.encoded(run)) for run in runs]

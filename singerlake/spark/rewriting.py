@@ -41,13 +41,11 @@ class Rewriter:
         store: The lake's store.
         table: Whose rows.
         file_bytes: Compressed size of a file.
-        taken: Paths that no file may have, whatever lies there: see ``StagedTable.publish``.
     """
 
     store: Store
     table: TableName
     file_bytes: int
-    taken: frozenset[str] = frozenset()
 
     def __call__(self, kept: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the tasks that come in; files are durable when their descriptions come out."""
@@ -60,7 +58,7 @@ class Rewriter:
             for rewrite in rewrites:
                 data, block = self._block(rewrite, positions)
                 staged.add(rewrite.sources[-1].schema_hash, data, block)
-            staged.publish(self.taken)
+            staged.publish()
             placed = staged.numbered(0)
         finally:
             staged.discard()

@@ -147,7 +147,7 @@ class _Job:
     def _combine(
         self, snapshot: Snapshot, groups: list[Group], done: Vacuumed
     ) -> tuple[Snapshot, Vacuumed]:
-        write = GroupWriter(self.table.store, self.table.name, frozenset(snapshot.doomed))
+        write = GroupWriter(self.table.store, self.table.name)
         with plain_errors():
             context = self.start().sparkContext
             # Not a frame: the first one of a session costs 2 s more than the first RDD, for all
@@ -185,13 +185,11 @@ class GroupWriter:
     Attributes:
         store: The lake's store.
         table: Whose blocks.
-        taken: Paths that no file may have, whatever lies there: see ``StagedTable.publish``.
     """
 
     store: Store
     table: TableName
-    taken: frozenset[str]
 
     def __call__(self, group: Group) -> str:
         """Write a group; the new file is durable when its path comes out."""
-        return combine.write_group(self.store, self.table, group, self.taken)
+        return combine.write_group(self.store, self.table, group)

@@ -112,11 +112,10 @@ def commit(
         StoreError: The store refused; nothing was committed.
     """
     commit_id = uuid.uuid4().hex
-    start = snapshot.head
     with appending(store, snapshot.table, waiting) as append:
         for _ in range(ATTEMPTS):
             entry = build(snapshot, snapshot.head + 1, commit_id, times.iso(times.now()))
-            _check_not_doomed(snapshot, entry, start)
+            _check_not_doomed(snapshot, entry)
             entry = msgspec.structs.replace(entry, previous=_chain(store, snapshot))
             check()
             if (written := append(entry)) is not None:
@@ -138,21 +137,14 @@ def _chain(store: Store, snapshot: Snapshot) -> str:
     return last.chain
 
 
-def _check_not_doomed(snapshot: Snapshot, entry: Entry, start: int) -> None:
+def _check_not_doomed(snapshot: Snapshot, entry: Entry) -> None:
     """A file that nobody named yet, a vacuum may have taken for a dead writer's leftover.
 
     It says so in the log before it deletes. So a writer that was held up between publishing
-    and committing, for however long, finds the number it wanted taken, and that entry. Who
-    began later may have taken a name that became free again; but not before the vacuum is
-    done, for until then it may still delete what lies there. The vacuum itself may: what it
-    has put there it leaves.
+    and committing, for however long, finds the number it wanted taken, and that entry.
     """
-    named = {block.file for block in (*entry.blocks, *entry.moved)}
-    for file in sorted(named):
-        by = snapshot.doomed.get(file, 0)
-        if by <= min(start, snapshot.vacuumed):
-            continue
-        if snapshot.summary(by).writer != entry.writer:
+    for file in sorted({block.file for block in (*entry.blocks, *entry.moved)}):
+        if (by := snapshot.doomed.get(file)) is not None:
             raise ConflictError(
                 f"a vacuum (transaction {by} of {snapshot.table}) took {file} for a leftover while "
                 "its writer was held up: nothing was committed; run it again"

@@ -30,10 +30,9 @@ class Snapshot:
         floor: The history floor: of the transactions before it only frozen ones can be read.
         dropped: Files that were named once and are no more, by path, until they are deleted.
         doomed: Files that vacuums were about to delete, with the transaction that said so:
-            by one that is not done, or said since the checkpoint. A writer must neither take
-            such a name nor commit it.
+            by one that is not done, or said since the checkpoint. A writer must not commit one.
         vacuumed: The last transaction that said that a vacuum is done, of those read since
-            the checkpoint; what was doomed before is free again for who begins now.
+            the checkpoint; the manifest need not keep what was doomed before.
         checkpoint: The transaction up to which the manifest on the store is folded.
         checkpoint_etag: That manifest's etag, where it is known.
         format: The format's number of the last entry.
@@ -317,7 +316,7 @@ class Snapshot:
                 )
             last = block.number
             self._check_path(entry, block)
-            self.dropped.pop(block.file, None)  # deleted since, and its name taken again
+            self.dropped.pop(block.file, None)  # format 1 used names again
         return last
 
     def _check_path(self, entry: Entry, block: Block) -> None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
+from singerlake.errors import StoreError
 from singerlake.format import block as format_block
 from singerlake.format import names, times
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
-from singerlake.storage.base import KeyExistsError, Staged, Store
+from singerlake.storage.base import KeyExistsError, KeyMissingError, Staged, Store
 
 FILE_BYTES = 128 * 1024 * 1024
 """Compressed size at which a file is closed and the next begun, unless a setting differs."""
 
-MAX_DRAWN = 10**18
-"""Where the store cannot tell whether a name is taken, its number is drawn below this."""
+NAMES_TRIED = 3
+_PIECE = 4 * 1024 * 1024
 
 
 @dataclass
@@ -45,7 +44,6 @@ class StagedTable:
         self._files: list[_File] = []
         self._open: dict[str, _File] = {}
         self._blocks: list[Block] = []
-        self._next_attempt: dict[str, int] = {}
         self.schemas: dict[str, SchemaEntry] = {}
         self.schema_hash = ""
 
@@ -88,21 +86,15 @@ class StagedTable:
         crc = format_block.checksum(data)
         self._blocks.append(replace_block(block, offset=offset, length=len(data), crc=crc))
 
-    def publish(self, taken: Container[str] = (), present: Sequence[Block] = ()) -> None:
-        """Make every file durable under its name. Nothing is visible before the commit.
-
-        Args:
-            taken: Paths to leave alone although nothing may be there: a vacuum may be about
-                to delete what is.
-            present: The table's blocks, as far as they are known; looked at where a name is
-                taken, for what else is.
+    def publish(self) -> None:
+        """Make every file durable under a name of its own. Nothing is visible before the commit.
 
         Raises:
             StoreError: The store refused.
         """
         for file in self._files:
             if not file.path:
-                file.path = self._publish(file, taken, present)
+                file.path = self._publish(file)
         for file in self._files:
             for index in file.blocks:
                 self._blocks[index] = replace_block(self._blocks[index], file=file.path)
@@ -115,7 +107,11 @@ class StagedTable:
         ]
 
     def withdraw(self) -> None:
-        """Delete what was published, when it is certain that no log entry names it."""
+        """Delete what was published, when it is certain that no log entry names it.
+
+        Only what this object has put there itself: a file whose publication had no certain end
+        keeps its name to itself, and is left to a vacuum.
+        """
         for file in self._files:
             if file.path:
                 self._store.delete(self._table.data(file.path))
@@ -126,34 +122,17 @@ class StagedTable:
         for file in self._files:
             file.staged.discard()
 
-    def _publish(self, file: _File, taken: Container[str], present: Sequence[Block]) -> str:
+    def _publish(self, file: _File) -> str:
         first, last = self._blocks[file.blocks[0]].first, self._blocks[file.blocks[-1]].last
-        # Names taken by this update's own files are known; others' are found by trying.
-        return publish_file(
-            self._store,
-            file.staged,
-            self._table,
-            file.schema_hash,
-            first,
-            last,
-            self._next_attempt,
-            taken,
-            present,
-        )
+        return publish_file(self._store, file.staged, self._table, file.schema_hash, first, last)
 
 
 def publish_file(
-    store: Store,
-    staged: Staged,
-    table: TableName,
-    schema_hash: str,
-    first: str,
-    last: str,
-    next_attempt: dict[str, int] | None = None,
-    taken: Container[str] = (),
-    present: Sequence[Block] = (),
+    store: Store, staged: Staged, table: TableName, schema_hash: str, first: str, last: str
 ) -> str:
-    """Make a staged file durable under the first name for it that nobody has taken.
+    """Make a staged file durable under a new name.
+
+    The name has never been another's, so whoever gets it from here may delete it again.
 
     Args:
         store: The lake's store.
@@ -162,9 +141,6 @@ def publish_file(
         schema_hash: Its folder.
         first: ``time_extracted`` of its first record.
         last: The same of its last.
-        next_attempt: Attempts to begin with, by name, where some are known to be taken.
-        taken: Paths that must not be used whatever lies there.
-        present: The table's blocks, as far as they are known.
 
     Returns:
         Its path within the table.
@@ -172,27 +148,33 @@ def publish_file(
     Raises:
         StoreError: The store refused.
     """
-    known = next_attempt if next_attempt is not None else {}
     base = f"{schema_hash}/{table.file_base(_compact(first), _compact(last))}"
-    attempt = known.get(base, 1)
-    occupied: set[int] = set()
-    while True:
-        if not store.keeps_conditions:
-            attempt = random.SystemRandom().randrange(MAX_DRAWN // 2, MAX_DRAWN)
-        path = names.file_name(base, attempt)
-        attempt += 1
-        if path in taken or attempt - 1 in occupied:
-            continue
+    for _ in range(NAMES_TRIED):
+        path = names.new_file_name(base)
         try:
             staged.publish(table.data(path))
         except KeyExistsError:
-            if base not in known:
-                # Not all one by one on the store: a source may give all records one time.
-                occupied = names.attempts(base, {block.file for block in present})
-                known[base] = attempt
-            continue
-        known[base] = attempt
+            # By ourselves, in a request whose reply was lost and that was made again.
+            if not _holds(store, table.data(path), staged):
+                continue
         return path
+    raise StoreError(
+        f"the store says of {NAMES_TRIED} new names in {table.folder}{schema_hash}/ that they are "
+        "taken: see what it is with: singerlake doctor"
+    )
+
+
+def _holds(store: Store, key: str, staged: Staged) -> bool:
+    """Whether an object is byte for byte what was staged."""
+    with staged.reader() as file:
+        for offset in range(0, staged.size + 1, _PIECE):  # one byte more: it must end there
+            try:
+                found = store.get_range(key, offset, _PIECE)
+            except KeyMissingError:
+                return False
+            if found != file.read(_PIECE):
+                return False
+    return True
 
 
 def replace_block(block: Block, **changes: int | str) -> Block:

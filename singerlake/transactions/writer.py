@@ -104,7 +104,7 @@ class TableWriter:
             self._store, self._table, staged.schemas, self._writer_id, self._options
         ) as locks:
             try:
-                staged.publish(snapshot.doomed, snapshot.blocks)
+                staged.publish()
                 snapshot = commit(
                     self._store,
                     snapshot,

@@ -295,7 +295,8 @@ class Vacuum(Operation):
         # What a writer left that died before its commit.
         file = lake.find(self.table)[0].snapshot().blocks[0].file
         data = lake.store.get(f"raw/{TAP}/t/{file}").data
-        lake.store.put_if_absent(f"raw/{TAP}/t/{file.replace('.singer.gz', '-99.singer.gz')}", data)
+        left = f"{file.removesuffix('.singer.gz')[:-16]}0123456789abcdef.singer.gz"
+        lake.store.put_if_absent(f"raw/{TAP}/t/{left}", data)
 
     def _freeze(self, lake: Lake) -> None:
         from singerlake.spark.freeze import freeze

@@ -139,8 +139,6 @@ def test_the_keys_of_a_table() -> None:
     assert table.lock("abcdefg") == "raw/tap-x/a/abcdefg/singerlake.lock"
     assert table.data("abcdefg/a-1.singer.gz") == "raw/tap-x/a/abcdefg/a-1.singer.gz"
     assert table.index(7) == "index/tap-x/a/7/"
-    assert names.file_name("a-1-2", 1) == "a-1-2.singer.gz"
-    assert names.file_name("a-1-2", 3) == "a-1-2-3.singer.gz"
     assert names.transaction_number(table.transaction(82)) == 82
     assert names.transaction_number("x/y.json") is None
 
@@ -161,12 +159,24 @@ def test_backticks_name_a_stream_that_looks_like_a_version(
     assert parse_ref(text, known) == TableRef(TableName("t", stream), version)
 
 
-def test_attempts_are_read_from_names() -> None:
-    base = "abcdefg/a.b-1-2"
-    files = [names.file_name(base, attempt) for attempt in (1, 3, 10**17)]
-    others = ["abcdefg/a.b-1-2-x.singer.gz", "abcdefg/aXb-1-2.singer.gz", "abcdefg/a.b-1-2-4.gz"]
-    assert names.attempts(base, [*files, *others]) == {1, 3, 10**17}
-    assert names.attempts(base, others) == set()
+def test_a_data_file_s_name_never_comes_again() -> None:
+    table = TableName("tap-x", "a.b")
+    base = table.file_base("20260101T000000000000Z", "20260102T000000000000Z")
+    found = {names.new_file_name(base) for _ in range(100)}
+    assert len(found) == 100
+    for name in found:
+        assert re.fullmatch(re.escape(base) + r"-[0-9a-f]{16}\.singer\.gz", name)
+        assert names.is_own_data_file(table, name)
+    for name in (f"{base}.singer.gz", f"{base}-2.singer.gz"):  # of format 1
+        assert names.is_own_data_file(table, name)
+    for name in (f"{base}-x.singer.gz", f"{base}-0123456789abcde.singer", "b-1-2.singer.gz"):
+        assert not names.is_own_data_file(table, name)
+
+
+def test_the_longest_name_fits_a_file_system() -> None:
+    table = TableName("t", "x" * names.MAX_PART)
+    times = "20260101T000000000000Z", "20260102T000000000000Z"
+    assert len(names.new_file_name(table.file_base(*times))) <= 255
 
 
 @given(st.text("ab.-_/\\\0\n", max_size=12), st.sampled_from([names.SUFFIX, ".singer", ""]))

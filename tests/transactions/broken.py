@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from singerlake.errors import ConflictError, OutcomeUnknownError
 from singerlake.format import block as format_block
@@ -82,6 +82,9 @@ class _BrokenStaged(Staged):
 
     def write(self, data: bytes) -> None:
         self._staged.write(data)
+
+    def reader(self) -> BinaryIO:
+        return self._staged.reader()
 
     def publish(self, key: str) -> None:
         self._broken._write("publish", key, lambda: self._staged.publish(key))
