@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
 PIPE_WIDTH = 240
+_PROOF_DIGITS = 8
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -72,6 +73,12 @@ def _add_column(table: Table, heading: str) -> None:
         overflow="fold" if folds else "ellipsis",
         no_wrap=not folds,
     )
+
+
+def short_proof(fingerprint: str) -> str:
+    """How a fingerprint begins, with the word that says how it was made."""
+    made, _, digits = fingerprint.rpartition(":")
+    return f"{made}:{digits[:_PROOF_DIGITS]}" if made else digits[:_PROOF_DIGITS]
 
 
 def count(number: int, word: str) -> str:

@@ -91,7 +91,9 @@ class FrozenVersion(
         transaction: The transaction whose state it is.
         schema_hash: The schema of that state.
         rows: Rows in the state.
-        fingerprint: 32 hexadecimal digits over the rows' values, in no order.
+        fingerprint: Over the rows' values, in no order; 32 hexadecimal digits alone are those
+            of a release that knew no better than to sum.
+        record_fingerprint: Over the records as they were written; empty beside such digits.
         label: A name that can stand for the number; unique in the table.
         comment: Free text.
         time: When it was frozen, ISO 8601 in UTC.
@@ -103,10 +105,16 @@ class FrozenVersion(
     schema_hash: str
     rows: int
     fingerprint: str
+    record_fingerprint: str = ""
     label: str | None = None
     comment: str | None = None
     time: str = ""
     by: str = ""
+
+    @property
+    def only_against_accident(self) -> bool:
+        """Whether who may choose rows can make others of the same fingerprint."""
+        return ":" not in self.fingerprint
 
 
 class Entry(
@@ -127,6 +135,7 @@ class Entry(
         schemas: The schemas that the table sees for the first time, by hash.
         blocks: The blocks it adds, in order.
         version: The table version it makes (``freeze``).
+        hashes: What that version's fingerprints are the hashes of, in Base64.
         metadata: What the user said of it.
         metrics: Counts and durations.
         moved: Blocks that lie elsewhere from now on, each with the number that it had.
@@ -156,6 +165,7 @@ class Entry(
     schemas: dict[str, SchemaEntry] = {}
     blocks: list[Block] = []
     version: FrozenVersion | None = None
+    hashes: dict[str, str] = {}
     metadata: dict[str, Any] = {}
     metrics: dict[str, int | float] = {}
     moved: list[Block] = []

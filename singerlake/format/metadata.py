@@ -183,19 +183,32 @@ class Lease(msgspec.Struct, kw_only=True, rename={"reader_id": "reader-id"}):
     refreshed: str
 
 
+INDEX_FORMAT = 2
+"""The number of the indexes this release makes. Those of format 1 have neither digests of the
+records nor hashes of the files; a cache of another kind is left aside and made again."""
+
+
 class IndexFile(msgspec.Struct, frozen=True):
-    """One Parquet file of an index."""
+    """One Parquet file of an index.
+
+    Attributes:
+        path: Its name in the index's folder.
+        rows: Rows in it.
+        bytes: Its size.
+        hash: The BLAKE3 hash of its bytes, found by who wrote them, in hexadecimal digits.
+    """
 
     path: str
     rows: int
     bytes: int
+    hash: str = ""
 
 
 class IndexMarker(msgspec.Struct, frozen=True, kw_only=True):
     """``_index.json``: names the files of a finished index; without it there is none.
 
     Attributes:
-        format: The format's number.
+        format: The number of the index's own format.
         transaction: Whose state it is.
         commit: The transaction's.
         schema_hash: The schema in effect.
@@ -204,7 +217,7 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True):
         base: The transaction of the index that this one is a layer on; 0 for a whole state.
     """
 
-    format: int = FORMAT
+    format: int = INDEX_FORMAT
     transaction: int
     commit: str
     schema_hash: str

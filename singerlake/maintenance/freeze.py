@@ -5,6 +5,7 @@ Plain data and the commit; what Spark has to find out comes in as arguments.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from singerlake.errors import ConflictError, SingerlakeError, UsageError
@@ -66,7 +67,14 @@ def plan(
 
 
 def commit_version(
-    store: Store, snapshot: Snapshot, wanted: FreezePlan, *, rows: int, fingerprint: str
+    store: Store,
+    snapshot: Snapshot,
+    wanted: FreezePlan,
+    *,
+    rows: int,
+    fingerprint: str,
+    record_fingerprint: str = "",
+    hashes: Mapping[str, str] | None = None,
 ) -> FrozenVersion:
     """Commit the version.
 
@@ -76,6 +84,8 @@ def commit_version(
         wanted: The plan.
         rows: Rows in the state.
         fingerprint: Over their values.
+        record_fingerprint: Over their records.
+        hashes: What the fingerprints are the hashes of, by the same names, encoded.
 
     Returns:
         The version, with the number it got.
@@ -96,6 +106,7 @@ def commit_version(
             schema_hash=schema_hash,
             rows=rows,
             fingerprint=fingerprint,
+            record_fingerprint=record_fingerprint,
             label=wanted.label,
             comment=wanted.comment,
             time=time,
@@ -109,6 +120,7 @@ def commit_version(
             time,
             writer=new_writer_id(),
             version=version,
+            hashes=dict(hashes or {}),
         )
 
     after = commit(store, snapshot, build)

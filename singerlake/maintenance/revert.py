@@ -11,7 +11,7 @@ from typing import Any
 
 from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format import times
-from singerlake.format.log import Block, Entry
+from singerlake.format.log import Block, Entry, SchemaEntry
 from singerlake.storage.base import Store
 from singerlake.transactions.commit import commit, new_entry
 from singerlake.transactions.snapshot import Snapshot
@@ -102,6 +102,7 @@ def commit_revert(
     store: Store,
     wanted: RevertPlan,
     blocks: list[Block],
+    schemas: Mapping[str, SchemaEntry],
     *,
     writer_id: str,
     metrics: Mapping[str, int],
@@ -113,6 +114,7 @@ def commit_revert(
         store: The lake's store.
         wanted: The plan.
         blocks: What was written, in order; they are numbered here.
+        schemas: Those that blocks may be under and the table may not have had, by hash.
         writer_id: Who holds the locks.
         metrics: What it did.
         metadata: What it was asked for.
@@ -134,6 +136,7 @@ def commit_revert(
             replace_block(block, number=present.last_block + place)
             for place, block in enumerate(blocks, start=1)
         ]
+        used = {block.schema_hash for block in blocks} - set(present.schemas)
         return new_entry(
             present.table,
             OPERATION,
@@ -142,6 +145,7 @@ def commit_revert(
             time,
             writer=writer_id,
             schema_hash=schema_hash,
+            schemas={name: schemas[name] for name in schemas if name in used},
             blocks=numbered,
             metadata=dict(metadata),
             metrics=dict(metrics),

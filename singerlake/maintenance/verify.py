@@ -14,8 +14,8 @@ import msgspec
 
 from singerlake.errors import NewerFormatError, SingerlakeError
 from singerlake.format import metadata, names
-from singerlake.format.log import Block, Entry, joined
-from singerlake.format.metadata import IndexMarker, Manifest
+from singerlake.format.log import Block, Entry, FrozenVersion, joined
+from singerlake.format.metadata import INDEX_FORMAT, IndexMarker, Manifest
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.maintenance.rebuild import entries_of, is_move
@@ -230,6 +230,7 @@ def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem
         version = entry.version
         if version is None:
             continue
+        yield from _check_hashes(key, version, entry.hashes)
         if not 1 <= version.transaction < entry.number:
             wanted = f"version {version.number} of an earlier transaction"
             yield Problem("log", key, wanted, f"transaction {version.transaction}")
@@ -239,6 +240,21 @@ def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem
     for name, schema in snapshot.schemas.items():
         if (found := schema_hash(schema.schema, schema.key_properties)) != name:
             yield Problem("log", table.log, f"a schema whose hash is {name!r}", f"{found!r}")
+
+
+def _check_hashes(key: str, version: FrozenVersion, hashes: dict[str, str]) -> Iterator[Problem]:
+    """Hold what a version's fingerprints are made of against them."""
+    if not hashes:
+        return  # an earlier release froze it, or a rebuild wrote the entry
+    from singerlake.format.set_hash import SetHash  # numpy takes long to import
+
+    for name in ("fingerprint", "record_fingerprint"):
+        try:
+            found = SetHash.of_encoded(hashes.get(name, "")).text
+        except ValueError as error:
+            found = str(error)
+        if found != (wanted := getattr(version, name)):
+            yield Problem("log", f"{key}, hashes", f"what has the {name} {wanted}", found)
 
 
 def _check_manifest(ours: Snapshot, manifest: Snapshot) -> Iterator[Problem]:
@@ -307,15 +323,24 @@ def check_files(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list[B
     return problems, readable
 
 
-def check_indexes(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list[str]]:
+def cache_hint(folder: str) -> str:
+    """What may be done about an index that is not as it should be."""
+    return f"{_CACHE} {folder}"
+
+
+def check_indexes(
+    store: Store, snapshot: Snapshot
+) -> tuple[list[Problem], list[str], list[tuple[str, str]]]:
     """Hold the markers of a table's indexes against the files there are.
 
     Returns:
-        Problems, and notes on indexes that nobody reads.
+        Problems, notes on indexes that nobody reads, and the keys and hashes of the files of
+        the others, whose bytes are still to be checked.
     """
     table = snapshot.table
     problems: list[Problem] = []
     notes: list[str] = []
+    parts: list[tuple[str, str]] = []
     for number in sorted(int(n) for n in store.folders(table.indexes) if n.isdecimal()):
         folder = table.index(number)
         key = folder + names.INDEX_MARKER
@@ -325,7 +350,10 @@ def check_indexes(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list
             continue  # unfinished, or being made
         except SingerlakeError as error:
             wanted = "a marker that can be read"
-            problems.append(Problem("index", key, wanted, str(error), f"{_CACHE} {folder}"))
+            problems.append(Problem("index", key, wanted, str(error), cache_hint(folder)))
+            continue
+        if marker.format < INDEX_FORMAT:
+            notes.append(f"an earlier release made the index {folder}, and this one makes another")
             continue
         known = snapshot.transactions[number - 1 : number]
         if [(t.number, t.commit, t.schema_hash) for t in known] != [
@@ -338,10 +366,12 @@ def check_indexes(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list
             size = sizes.get(folder + file.path)
             if size != file.bytes:
                 found = "nothing" if size is None else f"{size}"
-                wanted, hint = f"{file.bytes} bytes", f"{_CACHE} {folder}"
+                wanted, hint = f"{file.bytes} bytes", cache_hint(folder)
                 problems.append(Problem("index", folder + file.path, wanted, found, hint))
+            else:
+                parts.append((folder + file.path, file.hash))
         rows = sum(file.rows for file in marker.files)
         if marker.rows not in (rows, None):
             wanted = f"{marker.rows} rows in its files"
-            problems.append(Problem("index", key, wanted, f"{rows}", f"{_CACHE} {folder}"))
-    return problems, notes
+            problems.append(Problem("index", key, wanted, f"{rows}", cache_hint(folder)))
+    return problems, notes, parts

@@ -37,6 +37,7 @@ class Candidate(msgspec.Struct):
         path: The file's name; empty where nothing was written.
         rows: Rows in it: those of the keys that are not deleted.
         bytes: Its size.
+        hash: That of its bytes.
     """
 
     run: int
@@ -44,6 +45,7 @@ class Candidate(msgspec.Struct):
     path: str = ""
     rows: int = 0
     bytes: int = 0
+    hash: str = ""
 
 
 def likely(snapshot: Snapshot, plan: Plan) -> bool:
@@ -102,11 +104,11 @@ class CandidateStep:
         # replaced by one of another run, cannot stand.
         wrong = said or len(found) != sum(map(len, some))
         for file in files:
-            ((path, count, size),) = zip(*(c.to_pylist() for c in file.columns), strict=True)
+            ((path, *about),) = zip(*(c.to_pylist() for c in file.columns), strict=True)
             if wrong:
                 self.writer.remove(path)
             else:
-                candidate = Candidate(number, len(found), path, count, size)
+                candidate = Candidate(number, len(found), path, *about)
         if not wrong:
             data = msgspec.json.encode(candidate)
             yield pa.RecordBatch.from_arrays(
@@ -186,6 +188,7 @@ class LastStep:
                         "path": [candidate.path],
                         "rows": [candidate.rows],
                         "bytes": [candidate.bytes],
+                        "hash": [candidate.hash],
                     }
                 )
             return

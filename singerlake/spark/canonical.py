@@ -22,6 +22,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,14 +44,18 @@ def row_texts(batch: pa.RecordBatch, columns: Columns) -> pa.Array:
         batch: Whose columns are those of ``columns``, in the same order.
         columns: Their names and types.
     """
+    return _object_texts(batch.columns, columns, batch.num_rows)
+
+
+def _object_texts(arrays: list[pa.Array], columns: Columns, count: int) -> pa.Array:
     members = []
     for place in sorted(range(len(columns)), key=lambda p: columns[p][0]):
         name, type_ = columns[place]
-        named = _joined(f",{string_text(name)}:", texts(batch.column(place), type_))
+        named = _joined(f",{string_text(name)}:", texts(arrays[place], type_))
         # Not null_handling="skip": that leaves out rows whose members are all null.
         members.append(pc.fill_null(named, ""))
     if not members:
-        return pa.array(["{}"] * batch.num_rows, pa.large_string())
+        return pa.array(["{}"] * count, pa.large_string())
     return _joined("{", pc.utf8_slice_codeunits(_joined(*members), 1), "}")
 
 
@@ -127,9 +132,23 @@ def texts(array: pa.Array, type_: Type) -> pa.Array:
         return _joined('"', pc.replace_substring(local, " ", "T", max_replacements=1), 'Z"')
     if type_.kind is Kind.NUMBER:
         return _number_texts(array)
+    if type_.kind is Kind.STRUCT:
+        found = _object_texts(array.flatten(), type_.fields, len(array))
+        return pc.if_else(array.is_valid(), found, _NOTHING)
+    if type_.kind is Kind.LIST:
+        return _list_texts(array, type_.item or TEXT)
     writer = _WRITERS[type_.kind]
     found = (None if value is None else writer(value, type_) for value in array.to_pylist())
     return pa.array(found, pa.large_string())
+
+
+def _list_texts(array: pa.ListArray, item: Type) -> pa.Array:
+    lengths = pc.fill_null(pc.list_value_length(array), 0)
+    ends = np.concatenate(([0], np.cumsum(lengths.to_numpy(), dtype=np.int64)))
+    members = pc.fill_null(texts(array.flatten(), item), "null")
+    lists = pa.LargeListArray.from_arrays(pa.array(ends), members)
+    found = _joined("[", pc.binary_join(lists, _large(",")), "]")
+    return pc.if_else(array.is_valid(), found, _NOTHING)
 
 
 def _number_texts(array: pa.Array) -> pa.Array:
@@ -161,3 +180,6 @@ def _joined(*parts: str | pa.Array) -> pa.Array:
 
 def _large(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
+
+
+_NOTHING = pa.scalar(None, pa.large_string())

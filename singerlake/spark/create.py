@@ -28,7 +28,7 @@ from singerlake.spark.answer import Answer, Source
 from singerlake.spark.columns import Columns, Kind, columns_of
 from singerlake.spark.create_rows import LOOKED_AT, WRITTEN, RecordWriter, RowChecker, schema_of
 from singerlake.spark.failures import plain_errors
-from singerlake.spark.fingerprint import Content, digits
+from singerlake.spark.fingerprint import Content, Proof, Sums
 from singerlake.spark.frames import spark_type
 from singerlake.spark.freeze import state_content
 from singerlake.spark.query import query
@@ -178,8 +178,10 @@ class _Job:
         for n, key in enumerate(self._schema.key_properties):
             if nulls := sum(part["nulls"][n] for part in parts):
                 raise UsageError(f"{key!r} cannot be a key: it is null in {nulls} of {rows} rows")
-        total = sum(int(part["total"], 16) for part in parts)
-        return Content(rows, digits(total)), sum(part["bytes"] for part in parts)
+        sums = Sums((Proof.VALUES,))
+        for part in parts:
+            sums.add(part.asDict())
+        return sums.content(), sum(part["bytes"] for part in parts)
 
     def _check_unique(self, frame: DataFrame) -> None:
         if not self._keys:
@@ -271,7 +273,8 @@ class _Job:
     def _read_back(self, first: Entry, content: Content) -> None:
         """Read what was written as the table that it will be."""
         after = Snapshot(self._table).applied([first])
-        found = state_content(self._spark, self._lake.table(self._table), after)
+        table = self._lake.table(self._table)
+        found = state_content(self._spark, table, after, (Proof.VALUES,))
         if found != content:
             raise SingerlakeError(
                 f"what was written of {self._table} does not read as what the query gave "

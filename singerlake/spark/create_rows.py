@@ -26,13 +26,13 @@ from singerlake.format.names import TableName
 from singerlake.spark import canonical
 from singerlake.spark.columns import Columns, Kind, Type, columns_of
 from singerlake.spark.exact import DELETED
-from singerlake.spark.fingerprint import batch_sum, digits
+from singerlake.spark.fingerprint import SUMMED, Proof, Sums
 from singerlake.spark.lines import BLOCK_BYTES
 from singerlake.storage.base import Store
 from singerlake.transactions.staging import StagedTable
 
 WRITTEN = "part int, block binary"
-LOOKED_AT = "rows long, bytes long, total string, nulls array<long>"
+LOOKED_AT = f"{SUMMED}, bytes long, nulls array<long>"
 _DAYS = (-719162, 2932896)
 """The years 1 to 9999: what a lake's reader and Python's dates can hold."""
 _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
@@ -138,25 +138,19 @@ class RowChecker:
     keys: list[int]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row a partition: rows, bytes, sum of the rows, and nulls of each key column."""
-        rows = size = total = 0
+        """One row a partition: the rows' sums, their bytes, and nulls of each key column."""
+        sums = Sums((Proof.VALUES,))
+        size = 0
         nulls = [0] * len(self.keys)
         for batch in batches:
             for place, (name, type_) in enumerate(self.columns):
                 check_values(batch.column(place), name, type_)
-            rows += batch.num_rows
             size += batch.nbytes
-            total += batch_sum(batch, self.columns)
+            sums.take(batch, self.columns)
             for n, place in enumerate(self.keys):
                 nulls[n] += batch.column(place).null_count
-        yield pa.RecordBatch.from_pydict(
-            {
-                "rows": pa.array([rows], pa.int64()),
-                "bytes": pa.array([size], pa.int64()),
-                "total": [digits(total)],
-                "nulls": pa.array([nulls], pa.list_(pa.int64())),
-            }
-        )
+        found = sums.batch().append_column("bytes", pa.array([size], pa.int64()))
+        yield found.append_column("nulls", pa.array([nulls], pa.list_(pa.int64())))
 
 
 def check_values(array: pa.Array, name: str, type_: Type) -> None:

@@ -22,7 +22,7 @@ from singerlake.maintenance import history
 from singerlake.maintenance.history import HistoryPlan, Rewrite
 from singerlake.spark import fold, frames, placing
 from singerlake.spark.columns import Columns
-from singerlake.spark.fingerprint import Content
+from singerlake.spark.fingerprint import Content, claims
 from singerlake.spark.fold import Survival
 from singerlake.spark.frames import BLOCK, ORDINAL, BlockReader, Shape, shape_of
 from singerlake.spark.freeze import state_content
@@ -320,8 +320,9 @@ def _prove(
         if at.last_block < touched or same in seen:
             continue
         seen.add(same)
-        found = state_content(spark, table, at)
-        _agree(table, f"version {version.number}", (version.rows, version.fingerprint), found)
+        known = Content(version.rows, claims(version))
+        found = state_content(spark, table, at, tuple(known.proofs))
+        _agree(table, f"version {version.number}", known, found)
     for number in (plan.floor, snapshot.head):
         old = snapshot.at(number)
         same = (old.last_block, old.schema_hash)
@@ -330,14 +331,17 @@ def _prove(
         seen.add(same)
         was = state_content(spark, table, old)
         found = state_content(spark, table, after.at(number))
-        _agree(table, f"transaction {number}", (was.rows, was.fingerprint), found)
+        _agree(table, f"transaction {number}", was, found)
 
 
-def _agree(table: Table, what: str, was: tuple[int, str], found: Content) -> None:
-    now = (found.rows, found.fingerprint)
+def _agree(table: Table, what: str, was: Content, now: Content) -> None:
     if was != now:
         raise DamagedError(
-            f"{table.name}: without its old history {what} would read {now[0]} rows with the "
-            f"fingerprint {now[1]}, and it has {was[0]} with {was[1]}: nothing was changed; look "
-            f"with: singerlake verify {table.name}"
+            f"{table.name}: without its old history {what} would not read as it does ({now.rows} "
+            f"rows, {was.rows} before; {_told(now)}, before {_told(was)}): nothing was changed; "
+            f"look with: singerlake verify {table.name}"
         )
+
+
+def _told(content: Content) -> str:
+    return " and ".join(content.proofs.values())

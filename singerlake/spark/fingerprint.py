@@ -1,26 +1,48 @@
-"""The content fingerprint: proves later that a version still reads the same.
+"""What a state comes down to: proves later that a version still reads the same.
 
-For each row, the canonical text of its columns (``canonical.py``), in UTF-8, is hashed with
-SHA-256; the first 16 bytes of the digest are a number, most significant byte first. The
-fingerprint is the sum of these numbers over all rows, modulo 2^128, as 32 hexadecimal digits
-in lower case. A sum knows no order, so neither partitions nor engines matter, and a row that
-is there twice counts twice. Of an empty table it is 32 zeros.
+Two fingerprints, each the hash of a set (``format/set_hash.py``), which knows no order, so that
+neither files nor partitions nor engines matter, and in which a row that is there twice counts
+twice. One is over the canonical texts of the rows' typed values (``canonical.py``): any engine can
+find it from published data. The other is over the digests of the records as the tap wrote them
+(``digests.py``): two states of different content never share it, whatever their columns show.
+
+Versions that earlier releases froze have a third: the first 16 bytes of the SHA-256 of each
+canonical text, as numbers, summed modulo 2^128. It proves that nothing happened by accident; who
+may choose rows can forge it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from singerlake.format.log import FrozenVersion
+from singerlake.format.set_hash import SetHash
 from singerlake.spark.canonical import row_texts
 from singerlake.spark.columns import Columns
+from singerlake.spark.frames import DIGEST
 
 BITS = 128
+SUMMED = "rows long, fingerprint binary, record_fingerprint binary, accident binary"
+"""What comes back for each partition, a member for each proof; null where it was not asked for."""
+
+
+class Proof(Enum):
+    """A way to tell one content from another; named as in a version."""
+
+    VALUES = "fingerprint"
+    RECORDS = "record_fingerprint"
+    ACCIDENT = "accident"
+
+
+FULL = (Proof.VALUES, Proof.RECORDS)
+"""What a version is frozen with."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +51,91 @@ class Content:
 
     Attributes:
         rows: How many rows it has.
-        fingerprint: 32 hexadecimal digits over their values.
+        proofs: The fingerprints that were asked for.
+        hashes: What they are made of, to be added to later.
     """
 
     rows: int
-    fingerprint: str
+    proofs: Mapping[Proof, str]
+    hashes: Mapping[Proof, SetHash] = field(default_factory=dict, compare=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The one over the rows' values."""
+        return self.proofs[Proof.VALUES]
+
+    @property
+    def record_fingerprint(self) -> str:
+        """The one over the records' digests."""
+        return self.proofs[Proof.RECORDS]
+
+
+def claims(version: FrozenVersion) -> dict[Proof, str]:
+    """What a version says of its content."""
+    if version.only_against_accident:
+        return {Proof.ACCIDENT: version.fingerprint}
+    said = {Proof.VALUES: version.fingerprint, Proof.RECORDS: version.record_fingerprint}
+    return {proof: text for proof, text in said.items() if text}
+
+
+class Sums:
+    """The sums of some rows: on an executor those of a partition, on the driver of all.
+
+    Args:
+        proofs: What is asked for.
+    """
+
+    def __init__(self, proofs: Iterable[Proof]) -> None:
+        self.rows = 0
+        self.hashes: dict[Proof, SetHash] = {
+            proof: SetHash() for proof in proofs if proof is not Proof.ACCIDENT
+        }
+        self.accident = 0 if Proof.ACCIDENT in proofs else None
+
+    def take(self, batch: pa.RecordBatch, columns: Columns) -> None:
+        """Take some rows in, whose first columns are ``columns``; digests are by name."""
+        self.rows += batch.num_rows
+        if Proof.VALUES in self.hashes or self.accident is not None:
+            texts = row_texts(batch, columns).cast(pa.large_binary()).to_pylist()
+            _check_whole(len(texts), batch)  # a fingerprint must not miss one
+            if Proof.VALUES in self.hashes:
+                self.hashes[Proof.VALUES].add(texts)
+            if self.accident is not None:
+                self.accident += text_sum(texts)
+        if Proof.RECORDS in self.hashes:
+            digests = batch.column(DIGEST)
+            _check_whole(len(digests) - digests.null_count, batch)
+            self.hashes[Proof.RECORDS].add(digests.to_pylist())
+
+    def batch(self) -> pa.RecordBatch:
+        """The sums as one row."""
+        members: dict[str, pa.Array] = {"rows": pa.array([self.rows], pa.int64())}
+        for proof in Proof:
+            data = self.hashes[proof].data if proof in self.hashes else None
+            if proof is Proof.ACCIDENT and self.accident is not None:
+                data = digits(self.accident).encode()
+            members[proof.value] = pa.array([data], pa.binary())
+        return pa.RecordBatch.from_pydict(members)
+
+    def add(self, row: Mapping[str, object]) -> None:
+        """Take in what :meth:`batch` made elsewhere."""
+        self.rows += int(str(row["rows"]))
+        for proof, so_far in self.hashes.items():
+            self.hashes[proof] = so_far + SetHash.of_data(bytes(row[proof.value]))  # type: ignore[call-overload]
+        if self.accident is not None:
+            self.accident += int(bytes(row[Proof.ACCIDENT.value]), 16)  # type: ignore[call-overload]
+
+    def content(self) -> Content:
+        """What they come down to."""
+        proofs = {proof: found.text for proof, found in self.hashes.items()}
+        if self.accident is not None:
+            proofs[Proof.ACCIDENT] = digits(self.accident)
+        return Content(self.rows, proofs, self.hashes)
+
+
+def _check_whole(count: int, batch: pa.RecordBatch) -> None:
+    if count != batch.num_rows:
+        raise AssertionError("not every row has a text and a digest")
 
 
 @dataclass
@@ -41,27 +143,24 @@ class Summer:
     """Sums up the rows of a partition on an executor.
 
     Attributes:
-        columns: Names and types of the columns, in the order in which they come.
+        columns: Names and types of the columns, in the order in which they come; the digests
+            come last, and are called ``frames.DIGEST``.
+        proofs: What is asked for.
     """
 
     columns: Columns
+    proofs: tuple[Proof, ...] = FULL
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row a partition: how many rows there were, and their sum."""
-        rows, total = 0, 0
+        """One row a partition."""
+        sums = Sums(self.proofs)
         for batch in batches:
-            rows += batch.num_rows
-            total += batch_sum(batch, self.columns)
-        yield pa.RecordBatch.from_pydict({"rows": [rows], "total": [digits(total)]})
+            sums.take(batch, self.columns)
+        yield sums.batch()
 
 
-def batch_sum(batch: pa.RecordBatch, columns: Columns) -> int:
-    """The sum of a batch's row numbers."""
-    if not batch.num_rows:
-        return 0
-    texts = row_texts(batch, columns).cast(pa.large_binary()).to_pylist()
-    if len(texts) != batch.num_rows:
-        raise AssertionError("not every row has a text")  # a fingerprint must not miss one
+def text_sum(texts: Iterable[bytes]) -> int:
+    """The sum of rows' numbers, as earlier releases took it."""
     digests = b"".join([hashlib.sha256(text).digest() for text in texts])
     words = np.frombuffer(digests, dtype=">u4").reshape(-1, 8)[:, :4]
     total = 0
@@ -71,25 +170,25 @@ def batch_sum(batch: pa.RecordBatch, columns: Columns) -> int:
 
 
 def digits(total: int) -> str:
-    """A sum as a fingerprint."""
+    """Such a sum as a fingerprint."""
     return f"{total % (1 << BITS):032x}"
 
 
-def content(frame: DataFrame, columns: Columns) -> Content:
+def content(frame: DataFrame, columns: Columns, proofs: tuple[Proof, ...] = FULL) -> Content:
     """Count and fingerprint the rows of a frame.
 
     Args:
-        frame: Its first columns are those of ``columns``, in their order and under any name.
+        frame: One inside: columns by place, among others ``frames.DIGEST``.
         columns: Names and types.
+        proofs: What is asked for.
     """
-    kept = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
-    kept = kept.select(*kept.columns[: len(columns)])
-    if not columns:
-        count = frame.count()
-        one = int.from_bytes(hashlib.sha256(b"{}").digest()[:16], "big")
-        return Content(count, digits(count * one))
-    sums = kept.mapInArrow(Summer(columns), "rows long, total string").collect()
-    return Content(
-        rows=sum(part["rows"] for part in sums),
-        fingerprint=digits(sum(int(part["total"], 16) for part in sums)),
-    )
+    kept = frame.select(*(f"c{place}" for place in range(len(columns))), DIGEST)
+    return gathered(kept.mapInArrow(Summer(columns, proofs), SUMMED), proofs)
+
+
+def gathered(sums: DataFrame, proofs: tuple[Proof, ...]) -> Content:
+    """Add up what partitions have summed: a few kilobytes each, never rows."""
+    total = Sums(proofs)
+    for row in sums.collect():
+        total.add(row.asDict())
+    return total.content()

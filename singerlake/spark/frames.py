@@ -28,13 +28,15 @@ from singerlake.storage.base import Store
 from singerlake.transactions import blocks as stored
 from singerlake.transactions.snapshot import Snapshot
 
-BLOCK, ORDINAL, VERSION, GONE, MISFIT = "p0", "p1", "p2", "p3", "p4"
-PROVENANCE = (BLOCK, ORDINAL, VERSION)
-"""Where a row lies and under which Singer version it came; every frame inside carries them."""
+BLOCK, ORDINAL, VERSION, DIGEST, GONE, MISFIT = "p0", "p1", "p2", "p3", "p4", "p5"
+PROVENANCE = (BLOCK, ORDINAL, VERSION, DIGEST)
+"""Where a row lies, under which Singer version it came, and its record's digest, null where
+nobody asked for it; every frame inside carries them."""
 _PROVENANCE_TYPES = {
     BLOCK: T.LongType(),
     ORDINAL: T.IntegerType(),
     VERSION: T.LongType(),
+    DIGEST: T.BinaryType(),
     GONE: T.BooleanType(),
     MISFIT: T.StringType(),
 }
@@ -116,16 +118,30 @@ def renamed(frame: DataFrame, shape: Shape) -> DataFrame:
 
 
 def read_blocks(
-    spark: SparkSession, table: Table, snapshot: Snapshot, blocks: list[Block], shape: Shape
+    spark: SparkSession,
+    table: Table,
+    snapshot: Snapshot,
+    blocks: list[Block],
+    shape: Shape,
+    *,
+    digests: bool = False,
 ) -> DataFrame:
     """All rows of some blocks, deleted ones too, in the shape of the table.
 
     Blocks whose rows no activation leaves are not read.
+
+    Args:
+        spark: The session.
+        table: The table.
+        snapshot: Knows the schemas.
+        blocks: In order of number.
+        shape: The table's shape.
+        digests: Whether the records' digests are wanted.
     """
     least = 2 * cores(spark)
     tasks = fold.tasks(fold.needed(blocks, shape.survival), least, TASK_BYTES)
     keys = frozenset(shape.columns[place][0] for place in shape.keys)
-    reader = block_reader(table, snapshot, tasks, shape.columns, keys)
+    reader = block_reader(table, snapshot, tasks, shape.columns, keys, digests=digests)
     count = len(tasks)
     schema = frame_schema(shape, judged=False)
     return spark.range(count, numPartitions=max(1, count)).mapInArrow(reader, schema)
@@ -137,6 +153,8 @@ def block_reader(
     tasks: list[list[Block]],
     target: Columns,
     keys: frozenset[str],
+    *,
+    digests: bool = False,
 ) -> BlockReader:
     """What reads some columns of some blocks on the executors.
 
@@ -146,6 +164,7 @@ def block_reader(
         tasks: The blocks of each task.
         target: The columns wanted.
         keys: Names of those by which rows are told apart.
+        digests: Whether the records' digests are wanted.
     """
     hashes = {block.schema_hash for run in tasks for block in run}
     return BlockReader(
@@ -155,6 +174,7 @@ def block_reader(
         sources={name: columns_of(snapshot.schema_of(name)) for name in hashes},
         target=target,
         keys=keys,
+        digests=digests,
     )
 
 
@@ -275,6 +295,7 @@ class BlockReader:
         sources: Columns of each schema that the blocks were written under.
         target: Columns of the table.
         keys: Names of those by which rows are told apart.
+        digests: Whether the records' digests are wanted.
     """
 
     store: Store
@@ -283,6 +304,7 @@ class BlockReader:
     sources: dict[str, Columns]
     target: Columns
     keys: frozenset[str]
+    digests: bool = False
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the tasks whose numbers come in."""
@@ -306,6 +328,7 @@ class BlockReader:
             source=self.sources[block.schema_hash],
             target=self.target,
             keys=self.keys,
+            digests=self.digests,
         )
 
     def rows(self, blocks: Iterable[Block]) -> Iterator[pa.RecordBatch]:

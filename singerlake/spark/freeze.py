@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from singerlake.errors import DamagedError
@@ -12,9 +15,19 @@ from singerlake.lake import Table
 from singerlake.maintenance import freeze as plans
 from singerlake.spark import index
 from singerlake.spark.failures import plain_errors
-from singerlake.spark.fingerprint import Content, content
+from singerlake.spark.fingerprint import (
+    FULL,
+    SUMMED,
+    Content,
+    Proof,
+    Summer,
+    content,
+    gathered,
+)
 from singerlake.spark.frames import shape_of
-from singerlake.spark.state import state
+from singerlake.spark.index import Index
+from singerlake.spark.parts import PartReader
+from singerlake.spark.state import state_inside
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -51,14 +64,52 @@ def freeze(
         wanted = plans.plan(head, at=at, label=label, comment=comment)
         found = _content(spark, table, wanted.at)
         return plans.commit_version(
-            table.store, head, wanted, rows=found.rows, fingerprint=found.fingerprint
+            table.store,
+            head,
+            wanted,
+            rows=found.rows,
+            fingerprint=found.fingerprint,
+            record_fingerprint=found.record_fingerprint,
+            hashes={proof.value: hashed.encoded for proof, hashed in found.hashes.items()},
         )
 
 
-def state_content(spark: SparkSession, table: Table, snapshot: Snapshot) -> Content:
+def state_content(
+    spark: SparkSession, table: Table, snapshot: Snapshot, proofs: tuple[Proof, ...] = FULL
+) -> Content:
     """Count and fingerprint a state from its blocks alone, past any index."""
     with plain_errors():
-        return content(state(spark, table, snapshot), shape_of(snapshot).columns)
+        digests = Proof.RECORDS in proofs
+        frame = state_inside(spark, table, snapshot, digests=digests)
+        return content(frame, shape_of(snapshot).columns, proofs)
+
+
+def index_content(spark: SparkSession, built: Index, proofs: tuple[Proof, ...] = FULL) -> Content:
+    """Count and fingerprint what an index holds."""
+    columns, count = built.shape.columns, len(built.parts)
+    if built.below is not None:
+        return content(index.read_inside(spark, built, digests=True), columns, proofs)
+    # Read where it is summed, every byte checked: the rows need not go through Java.
+    summer = PartSummer(index.part_reader(built, digests=True), Summer(columns, proofs))
+    parts = spark.range(count, numPartitions=max(1, count))
+    return gathered(parts.mapInArrow(summer, SUMMED), proofs)
+
+
+@dataclass
+class PartSummer:
+    """Sums up the files of an index on the executors.
+
+    Attributes:
+        reader: Reads the file of each number.
+        summer: Sums its rows up.
+    """
+
+    reader: PartReader
+    summer: Summer
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Sum up the files whose numbers come in."""
+        return self.summer(self.reader(numbers))
 
 
 def _content(spark: SparkSession, table: Table, snapshot: Snapshot) -> Content:
@@ -66,7 +117,7 @@ def _content(spark: SparkSession, table: Table, snapshot: Snapshot) -> Content:
     try:
         with plain_errors():
             built = index.ensure(spark, table, snapshot)
-            found = content(index.read_inside(spark, built), built.shape.columns)
+            found = index_content(spark, built)
         if built.marker.rows in (found.rows, None):
             return found
         logger.warning("the index of %s does not hold what it says; making it anew", table.name)
@@ -75,4 +126,4 @@ def _content(spark: SparkSession, table: Table, snapshot: Snapshot) -> Content:
     with plain_errors():
         index.drop(table, snapshot)
         built = index.ensure(spark, table, snapshot, fresh=True)
-        return content(index.read_inside(spark, built), built.shape.columns)
+        return index_content(spark, built)

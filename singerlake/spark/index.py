@@ -2,8 +2,8 @@
 
 A cache, and treated as one. Only the marker makes an index: it is written last, with
 put-if-absent, and names the files. It is left aside and made again where it belongs to
-another log (its commit id differs), is damaged, or names files that are missing or of
-another size. Deleting the folder at any time loses nothing but time.
+another log (its commit id differs), is damaged, or names files that are missing, of
+another size or of other bytes. Deleting the folder at any time loses nothing but time.
 
 A later index starts from the newest earlier one under the same schema and reads only the
 blocks since: a small change to a large state becomes a layer on it (``layers.py``), anything
@@ -24,12 +24,13 @@ from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.errors import DamagedError
 from singerlake.format import metadata, names
-from singerlake.format.metadata import IndexFile, IndexMarker
+from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
 from singerlake.lake import Table
 from singerlake.spark import candidates, frames, layers, rows, state
 from singerlake.spark.columns import arrow_type
 from singerlake.spark.frames import Shape, shape_of
-from singerlake.spark.parts import WRITTEN, PartReader, PartWriter
+from singerlake.spark.parts import WRITTEN, Part, PartReader, PartWriter
+from singerlake.spark.sound import is_sound
 from singerlake.storage.base import KeyExistsError, KeyMissingError
 from singerlake.storage.local import LocalStore
 from singerlake.transactions.snapshot import Snapshot
@@ -60,10 +61,15 @@ class Index:
     below: Index | None = None
 
     @property
+    def parts(self) -> list[Part]:
+        """Its files on the store."""
+        folder = self.table.name.index(self.marker.transaction)
+        return [Part(folder + file.path, file.hash) for file in self.marker.files]
+
+    @property
     def keys(self) -> list[str]:
         """Keys of its files on the store."""
-        folder = self.table.name.index(self.marker.transaction)
-        return [folder + file.path for file in self.marker.files]
+        return [part.key for part in self.parts]
 
     @property
     def bytes(self) -> int:
@@ -86,7 +92,7 @@ def ensure(spark: SparkSession, table: Table, snapshot: Snapshot, *, fresh: bool
         StoreError: The store refused.
     """
     snapshot = snapshot.settled()
-    return load(table, snapshot) or _build(spark, table, snapshot, fresh)
+    return _sound(table, snapshot) or _build(spark, table, snapshot, fresh)
 
 
 def read(spark: SparkSession, index: Index) -> DataFrame:
@@ -94,12 +100,12 @@ def read(spark: SparkSession, index: Index) -> DataFrame:
     return frames.renamed(read_inside(spark, index), index.shape)
 
 
-def read_inside(spark: SparkSession, index: Index) -> DataFrame:
-    """An index's rows by place, with where they lie in the blocks."""
-    own = _own_rows(spark, index)
+def read_inside(spark: SparkSession, index: Index, *, digests: bool = False) -> DataFrame:
+    """An index's rows by place, with where they lie in the blocks, and digests if asked for."""
+    own = _own_rows(spark, index, digests=digests)
     if index.below is None:
         return own
-    return layers.over(read_inside(spark, index.below), own, index.shape)
+    return layers.over(read_inside(spark, index.below, digests=digests), own, index.shape)
 
 
 def count_rows(spark: SparkSession, index: Index) -> int:
@@ -108,7 +114,13 @@ def count_rows(spark: SparkSession, index: Index) -> int:
     return read_inside(spark, index).count() if rows is None else rows
 
 
-def _own_rows(spark: SparkSession, index: Index) -> DataFrame:
+def part_reader(index: Index, *, digests: bool = False) -> PartReader:
+    """What reads an index's own files in Python, with or without the records' digests."""
+    left_out = frozenset[str]() if digests else frozenset((frames.DIGEST,))
+    return PartReader(index.table.store, index.parts, frame_schema(index).names, left_out)
+
+
+def _own_rows(spark: SparkSession, index: Index, *, digests: bool) -> DataFrame:
     """The rows in an index's own files; of a layer, whether they are deleted too."""
     schema = frame_schema(index)
     files = index.marker.files
@@ -127,8 +139,8 @@ def _own_rows(spark: SparkSession, index: Index) -> DataFrame:
         # A flipped bit in a cache must be an error, not another answer.
         reader = reader.option("parquet.page.verify-checksum.enabled", "true")
         return reader.parquet(*paths).toDF(*schema.names)
-    part_reader = PartReader(store, index.keys, schema.names)
-    return spark.range(len(files), numPartitions=len(files)).mapInArrow(part_reader, schema)
+    reading = part_reader(index, digests=digests)
+    return spark.range(len(files), numPartitions=len(files)).mapInArrow(reading, schema)
 
 
 def frame_schema(index: Index) -> T.StructType:
@@ -138,7 +150,10 @@ def frame_schema(index: Index) -> T.StructType:
 
 
 def load(table: Table, snapshot: Snapshot) -> Index | None:
-    """A snapshot's index; None where there is none that can be used."""
+    """A snapshot's index; None where there is none that can be used.
+
+    What is in its files is not looked at: see :func:`_sound`, and :class:`PartReader`.
+    """
     folder = table.name.index(snapshot.head)
     try:
         data = table.store.get(folder + names.INDEX_MARKER).data
@@ -147,6 +162,9 @@ def load(table: Table, snapshot: Snapshot) -> Index | None:
         return None
     except DamagedError as error:
         logger.warning("%s; making the index anew", error)
+        return None
+    if marker.format < INDEX_FORMAT:
+        logger.info("an earlier release made the index %s; making it anew", folder)
         return None
     expected = (snapshot.head, snapshot.commit, snapshot.schema_hash)
     if (marker.transaction, marker.commit, marker.schema_hash) != expected:
@@ -166,6 +184,24 @@ def load(table: Table, snapshot: Snapshot) -> Index | None:
             logger.warning("what the index %s lies on is gone; making it anew", folder)
             return None
     return Index(table, snapshot, shape_of(snapshot), marker, below)
+
+
+def _sound(table: Table, snapshot: Snapshot) -> Index | None:
+    """A snapshot's index, where its files are as they were written.
+
+    Spark's own reader of Parquet proves its pages by their checksums, and nothing proves a
+    file's footer. So files that it reads are held against their hashes before, once a process;
+    :class:`PartReader`, which has a file's bytes whole, does it whenever it reads.
+    """
+    found = load(table, snapshot)
+    if found is None or not isinstance(table.store, LocalStore):
+        return found
+    read = [*found.parts, *(found.below.parts if found.below is not None else [])]
+    for part in read:
+        if not is_sound(Path(table.store.root, part.key), part.hash):
+            logger.warning("%s is not as it was written; making the index anew", part.key)
+            return None
+    return found
 
 
 def _below(table: Table, snapshot: Snapshot, number: int) -> Index | None:
@@ -188,8 +224,8 @@ def drop(table: Table, snapshot: Snapshot) -> None:
 def file_schema(shape: Shape, *, layer: bool = False) -> pa.Schema:
     """The schema of an index's files: the table's columns, then where each row lies.
 
-    The latter are ``_block``, ``_ordinal`` and ``_singer_version``, and in a layer
-    ``_deleted``, with more underscores in front where the table has such a column itself, in
+    The latter are ``_block``, ``_ordinal``, ``_singer_version`` and ``_digest``, and in a
+    layer ``_deleted``, with more underscores in front where the table has such a column itself, in
     any case.
     """
     taken = {name.casefold() for name in shape.names}
@@ -213,7 +249,7 @@ def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -
     else:
         parts, below = _from_index(spark, snapshot, shape, base)
     written = parts.collect()  # a few words a file come to the driver, never rows
-    files = sorted((IndexFile(w["path"], w["rows"], w["bytes"]) for w in written), key=_path)
+    files = sorted((IndexFile(*row) for row in written), key=_path)
     marker = IndexMarker(
         transaction=snapshot.head,
         commit=snapshot.commit,
@@ -233,7 +269,7 @@ def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -
 def _from_blocks(
     spark: SparkSession, table: Table, snapshot: Snapshot, writer: PartWriter
 ) -> DataFrame:
-    plan = state.planned(spark, table, snapshot)
+    plan = state.planned(spark, table, snapshot, digests=True)
     if candidates.likely(snapshot, plan):
         return candidates.written(spark, plan, writer)
     return state.through(spark, plan, writer, WRITTEN)
@@ -246,7 +282,7 @@ def _from_index(
     table = base.table
     folder = table.name.index(snapshot.head)
     since = snapshot.blocks_after(base.marker.transaction)
-    later = frames.read_blocks(spark, table, snapshot, since, shape)
+    later = frames.read_blocks(spark, table, snapshot, since, shape, digests=True)
     # A block that a vacuum put together may hold older rows too: a layer must not hide a newer
     # one below behind them.
     later = later.where(F.col(frames.BLOCK) > base.snapshot.last_block)
@@ -256,11 +292,12 @@ def _from_index(
     changed = sum(b.rows for b in since) + (_file_rows(base) if layered is not None else 0)
     if layers.worthwhile(_file_rows(whole), changed) and not any(b.activations for b in since):
         if layered is not None:
-            later = frames.all_fit(_own_rows(spark, layered)).unionAll(later)
+            below = frames.all_fit(_own_rows(spark, layered, digests=True))
+            later = below.unionAll(later)
         writer = PartWriter(table.store, folder, file_schema(shape, layer=True))
         return layers.layer(later, shape, size).mapInArrow(writer, WRITTEN), whole
     size += 3 * base.bytes
-    frame = frames.unjudged(read_inside(spark, base)).unionAll(later)
+    frame = frames.unjudged(read_inside(spark, base, digests=True)).unionAll(later)
     writer = PartWriter(table.store, folder, file_schema(shape))
     return frames.fold_rows(frame, shape, size).mapInArrow(writer, WRITTEN), None
 
@@ -284,7 +321,7 @@ def _base(table: Table, snapshot: Snapshot, shape: Shape) -> Index | None:
             return None  # an activation has removed all of it since
         if earlier.schema_hash != snapshot.schema_hash:
             continue
-        if (found := load(table, earlier)) is not None:
+        if (found := _sound(table, earlier)) is not None:
             return found
     return None
 
@@ -299,7 +336,7 @@ def _publish(table: Table, snapshot: Snapshot, made: Index) -> Index:
             return made
         except KeyExistsError:
             pass
-        if (theirs := load(table, snapshot)) is not None:
+        if (theirs := _sound(table, snapshot)) is not None:
             return theirs
         try:
             table.store.replace(key, data, table.store.get(key).etag)

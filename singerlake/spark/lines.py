@@ -8,7 +8,7 @@ being written again, whatever the table's schema says today.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -100,6 +100,8 @@ class LineWriter:
         stamp: When deleted rows are said to have been deleted.
         block_rows: Rows in a block.
         file_bytes: Compressed size of a file.
+        deletions: By the hash of a row's schema, the hash and the SCHEMA line to delete the row
+            under, where these are not its own.
     """
 
     store: Store
@@ -109,6 +111,7 @@ class LineWriter:
     stamp: str
     block_rows: int
     file_bytes: int
+    deletions: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
 
     def __call__(self, actions: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write a partition's rows; its files are durable when the descriptions come out."""
@@ -136,7 +139,7 @@ class LineWriter:
     def _piles(self, actions: Iterator[pa.RecordBatch]) -> Iterator[tuple[_Pile, str]]:
         piles: dict[str, _Pile] = {}
         blocks = self.blocks
-        number, lines, schema_line = 0, {}, b""
+        number, lines, first_line = 0, {}, b""
         for batch in actions:
             rows = zip(*(column.to_pylist() for column in batch.columns[1:]), strict=True)
             for block_number, row, gone, work in rows:
@@ -147,17 +150,20 @@ class LineWriter:
                 if block.number != number:
                     text = read_block(self.store, self.table, block)
                     number, lines = block.number, placed_lines(text, block)
-                    schema_line = format_block.lines(text)[0]
-                pile = piles.get(block.schema_hash)
-                if pile is not None and pile.schema_line != schema_line:
-                    yield piles.pop(block.schema_hash), block.schema_hash
+                    first_line = format_block.lines(text)[0]
+                under, head = block.schema_hash, first_line
+                if gone:
+                    under, head = self.deletions.get(under, (under, head))
+                pile = piles.get(under)
+                if pile is not None and pile.schema_line != head:
+                    yield piles.pop(under), under
                     pile = None
                 if pile is None:
-                    pile = _Pile(schema_line, origin=(block_number, row))
-                    piles[block.schema_hash] = pile
+                    pile = _Pile(head, origin=(block_number, row))
+                    piles[under] = pile
                 self._pile_up(pile, lines[block_number, row], gone=gone)
                 if len(pile.lines) >= self.block_rows or pile.size >= BLOCK_BYTES:
-                    yield piles.pop(block.schema_hash), block.schema_hash
+                    yield piles.pop(under), under
         for schema_hash, pile in piles.items():
             yield pile, schema_hash
 
@@ -187,21 +193,27 @@ class LineWriter:
         return data, block
 
 
-def activation_block(
-    table: TableName, schema: SchemaEntry, versions: list[int]
-) -> tuple[bytes, Block]:
-    """A block of ACTIVATE_VERSION lines alone."""
-    head = {
+def schema_line(table: TableName, schema: SchemaEntry) -> bytes:
+    """A SCHEMA line, with its newline."""
+    message = {
         "type": "SCHEMA",
         "stream": table.stream,
         "schema": schema.schema,
         "key_properties": schema.key_properties,
     }
-    lines = [
+    return msgspec.json.encode(message) + b"\n"
+
+
+def activation_block(
+    table: TableName, schema: SchemaEntry, versions: list[int]
+) -> tuple[bytes, Block]:
+    """A block of ACTIVATE_VERSION lines alone."""
+    messages = (
         {"type": "ACTIVATE_VERSION", "stream": table.stream, "version": version}
         for version in versions
-    ]
-    text = b"".join(msgspec.json.encode(line) + b"\n" for line in (head, *lines))
+    )
+    lines = (msgspec.json.encode(message) + b"\n" for message in messages)
+    text = b"".join((schema_line(table, schema), *lines))
     data = format_block.encode(text, 0, times.micros(times.now()))
     activations = [(0, version) for version in versions]
     return data, Block(0, "", 0, len(data), 0, len(text), activations=activations)

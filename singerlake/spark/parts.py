@@ -6,18 +6,20 @@ import io
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from blake3 import blake3
 
+from singerlake.errors import DamagedError
 from singerlake.format import names
 from singerlake.storage.base import Staged, Store
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-WRITTEN = "path string, rows long, bytes long"
+WRITTEN = "path string, rows long, bytes long, hash string"
 """What a writer says of each file, as Spark names it."""
 BUFFER_BYTES = 4 << 20
 BATCH_ROWS = 16_384
@@ -26,16 +28,18 @@ ROW_GROUP = 250_000
 
 
 class _Sink(io.RawIOBase):
-    """A file object over what is being staged."""
+    """A file object over what is being staged; knows the hash of all that went through."""
 
     def __init__(self, staged: Staged) -> None:
         self._staged = staged
+        self.hash = blake3()
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Buffer, /) -> int:
         whole = bytes(data)
+        self.hash.update(whole)
         self._staged.write(whole)
         return len(whole)
 
@@ -55,28 +59,33 @@ class PartWriter:
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a partition; yields its file's name, rows and bytes."""
+        """Write a partition; yields its file's name, rows, bytes and hash."""
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return
         staged = self.store.stage()
         try:
-            rows = self._write(staged, first, batches)
+            rows, found = self._write(staged, first, batches)
             name = names.index_part(uuid.uuid4().hex)
             staged.publish(self.folder + name)
             size = staged.size
         finally:
             staged.discard()
-        yield pa.RecordBatch.from_pydict({"path": [name], "rows": [rows], "bytes": [size]})
+        yield pa.RecordBatch.from_pydict(
+            {"path": [name], "rows": [rows], "bytes": [size], "hash": [found]}
+        )
 
     def remove(self, path: str) -> None:
         """Delete a file that no index names yet."""
         self.store.delete(self.folder + path)
 
-    def _write(self, staged: Staged, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
+    def _write(
+        self, staged: Staged, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
+    ) -> tuple[int, str]:
         rows = 0
+        raw = _Sink(staged)
         with (
-            io.BufferedWriter(_Sink(staged), BUFFER_BYTES) as sink,
+            io.BufferedWriter(raw, BUFFER_BYTES) as sink,
             pq.ParquetWriter(
                 sink, self.schema, compression="zstd", write_page_checksum=True
             ) as writer,
@@ -84,7 +93,7 @@ class PartWriter:
             for table in _grouped(self._named(first), (self._named(batch) for batch in rest)):
                 writer.write_table(table, row_group_size=ROW_GROUP)
                 rows += table.num_rows
-        return rows
+        return rows, raw.hash.hexdigest()
 
     def _named(self, batch: pa.RecordBatch) -> pa.Table:
         table = pa.Table.from_arrays(batch.columns, names=self.schema.names)
@@ -110,25 +119,62 @@ def _grouped(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
+class Part(NamedTuple):
+    """A file of an index.
+
+    Attributes:
+        key: On the store.
+        hash: That of its bytes, as its writer found it.
+    """
+
+    key: str
+    hash: str
+
+
 @dataclass
 class PartReader:
-    """Reads the Parquet files of an index where Spark itself cannot reach the store.
+    """Reads the Parquet files of an index in Python, and checks each against its hash.
 
     Attributes:
         store: The lake's store.
-        keys: The files; a task reads the one of its number.
+        parts: The files; a task reads the one of its number.
         names: What to call their columns.
+        left_out: Those of ``names`` that nobody asks for; they are null.
     """
 
     store: Store
-    keys: list[str]
+    parts: list[Part]
     names: list[str]
+    left_out: frozenset[str] = frozenset()
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the files whose numbers come in."""
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                data = self.store.get(self.keys[number]).data
-                file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-                for part in file.iter_batches(BATCH_ROWS):
-                    yield part.rename_columns(self.names)
+                yield from self._rows(self.parts[number])
+
+    def _rows(self, part: Part) -> Iterator[pa.RecordBatch]:
+        data = self.store.get(part.key).data
+        check_part(data, part)
+        file = pq.ParquetFile(pa.BufferReader(data))
+        for batch in file.iter_batches(BATCH_ROWS):
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.nulls(len(column), column.type) if name in self.left_out else column
+                    for name, column in zip(self.names, batch.columns, strict=True)
+                ],
+                names=self.names,
+            )
+
+
+def check_part(data: bytes, part: Part) -> None:
+    """Hold a file's bytes against the hash that its writer found.
+
+    Raises:
+        DamagedError: They are others.
+    """
+    if blake3(data).hexdigest() != part.hash:
+        raise DamagedError(
+            f"{part.key} is not as it was written: an index is only a cache, delete the folder "
+            f"{part.key.rpartition('/')[0]}"
+        )

@@ -1,16 +1,17 @@
 """The revert job: find the difference between two states, write it, commit it.
 
-A keyed table gets the difference: rows that changed or went come back as the lines they were,
-rows that came since are deleted. A keyless table has no key to tell rows apart by, so all of
-the old rows are written anew under a Singer version of their own, behind ACTIVATE_VERSION
-messages that remove everything before. A keyed table is done so as well where rows written
-since cannot be read under the old schema: from then on nobody has to.
+A keyed table gets the difference: rows that changed in a byte, or went, come back as the lines
+they were, rows that came since are deleted. A keyless table has no key to tell rows apart by, so
+all of the old rows are written anew under a Singer version of their own, behind ACTIVATE_VERSION
+messages that remove everything before. A keyed table is done so as well where the keys of rows
+written since cannot be read under the old schema: from then on nobody has to.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,15 +19,16 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.format import times
 from singerlake.format.block import MAX_ROWS
-from singerlake.format.log import Block
+from singerlake.format.log import Block, SchemaEntry
 from singerlake.lake import Table
 from singerlake.maintenance import revert as plans
+from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
 from singerlake.maintenance.revert import RevertPlan
 from singerlake.spark import fold, frames, index, lines, placing
 from singerlake.spark.casts import never_fails
 from singerlake.spark.columns import columns_of
 from singerlake.spark.failures import plain_errors
-from singerlake.spark.frames import BLOCK, ORDINAL
+from singerlake.spark.frames import BLOCK, DIGEST, ORDINAL, PROVENANCE, Shape
 from singerlake.spark.index import Index
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
@@ -56,6 +58,7 @@ class Reverted:
         unchanged: Rows that were as they should be. A keyless table is written whole and
             has none.
         schema_hash: The schema in effect.
+        whole: Whether all rows of the old state were written anew, behind ACTIVATE_VERSION.
     """
 
     to: int
@@ -64,6 +67,7 @@ class Reverted:
     deleted: int
     unchanged: int
     schema_hash: str
+    whole: bool = False
 
 
 def revert(
@@ -111,7 +115,9 @@ class _Job:
         self._wanted = wanted
         self._old = old
         self._options = options
-        self._whole = not old.shape.keys or not self._readable_under_old_schema()
+        self._whole = not old.shape.keys or not self._keys_readable()
+        since = {block.schema_hash for block in wanted.head.blocks_after(wanted.to.head)}
+        self._deletions = {} if self._whole else deletion_schemas(wanted.head, since)
 
     def run(self, *, dry_run: bool) -> Reverted:
         actions = self._everything() if self._whole else self._difference()
@@ -119,8 +125,10 @@ class _Job:
             return self._said(None, *self._count(actions))
         return self._write(actions)
 
-    def _readable_under_old_schema(self) -> bool:
-        target = dict(self._old.shape.columns)
+    def _keys_readable(self) -> bool:
+        """Whether rows written since can be told apart by the old keys, whatever came."""
+        shape = self._old.shape
+        target = dict(shape.columns[place] for place in shape.keys)
         since = self._wanted.head.blocks_after(self._wanted.to.head)
         return all(
             never_fails(type_, target[name])
@@ -129,35 +137,38 @@ class _Job:
             if name in target
         )
 
+    def _old_rows(self) -> DataFrame:
+        """The old state: its keys, and what :data:`PROVENANCE` says. Values do not matter."""
+        keys = self._old.shape.keys
+        named = [F.col(f"c{place}").alias(f"c{n}") for n, place in enumerate(keys)]
+        old = index.read_inside(self._spark, self._old, digests=True)
+        return old.select(*named, *PROVENANCE)
+
     def _present(self) -> DataFrame:
-        """The state now, read under the old schema and the old keys, by place."""
+        """The state now, under the old keys, in the same columns."""
         head = self._wanted.head
         since = head.blocks_after(self._wanted.to.head)
-        shape = replace(self._old.shape, survival=fold.survival(head.blocks))
+        columns = tuple(self._old.shape.columns[place] for place in self._old.shape.keys)
+        shape = Shape(columns, tuple(range(len(columns))), fold.survival(head.blocks))
         size = sum(block.bytes for block in since) + 3 * self._old.bytes
-        earlier = frames.unjudged(index.read_inside(self._spark, self._old))
-        later = frames.read_blocks(self._spark, self._table, head, since, shape)
-        return frames.fold_rows(earlier.unionAll(later), shape, size)
+        later = frames.read_blocks(self._spark, self._table, head, since, shape, digests=True)
+        return frames.fold_rows(frames.unjudged(self._old_rows()).unionAll(later), shape, size)
 
     def _difference(self) -> DataFrame:
         """Rows to put back and rows to delete, by position."""
-        places = self._old.shape.places
-        old = index.read_inside(self._spark, self._old).alias("old")
-        now = self._present().alias("now")
-        keys = [f"c{place}" for place in self._old.shape.keys]
-        same_key = _all(F.col(f"old.{key}").eqNullSafe(F.col(f"now.{key}")) for key in keys)
-        same_row = F.col(f"old.{BLOCK}").eqNullSafe(F.col(f"now.{BLOCK}")) & F.col(
-            f"old.{ORDINAL}"
-        ).eqNullSafe(F.col(f"now.{ORDINAL}"))
-        same_values = _all(F.col(f"old.{c}").eqNullSafe(F.col(f"now.{c}")) for c in places)
-        # A row that came under another schema may hold columns that the old one does not
-        # show. Left where it is, they would be back as soon as the schema has them again.
-        same_values &= ~_within(F.col(f"now.{BLOCK}"), self._under_other_schemas())
+        old, now = self._old_rows().alias("old"), self._present().alias("now")
+        same_key = _all_equal(f"c{n}" for n in range(len(self._old.shape.keys)))
+        same_row = _all_equal((BLOCK, ORDINAL))
+        # By the bytes of the record: two values may look alike as columns, or be in none. A row
+        # that came under another schema would read otherwise once that schema is back.
+        same_record = _all_equal((DIGEST,)) & ~_within(
+            F.col(f"now.{BLOCK}"), self._under_other_schemas()
+        )
         came = F.col(f"old.{BLOCK}").isNull()
         went = F.col(f"now.{BLOCK}").isNull()
         return (
             old.join(now, same_key, "full_outer")
-            .where(came | went | ~(same_row | same_values))
+            .where(came | went | ~(same_row | same_record))
             .select(
                 F.coalesce(f"old.{BLOCK}", f"now.{BLOCK}").alias("block"),
                 F.coalesce(f"old.{ORDINAL}", f"now.{ORDINAL}").alias("row"),
@@ -194,13 +205,16 @@ class _Job:
         unchanged = 0 if self._whole else index.count_rows(self._spark, self._old) - put_back
         schema_hash = self._wanted.to.schema_hash
         to = self._wanted.to.head
-        return Reverted(to, transaction, put_back, deleted, unchanged, schema_hash)
+        return Reverted(
+            to, transaction, put_back, deleted, unchanged, schema_hash, whole=self._whole
+        )
 
     def _write(self, actions: DataFrame) -> Reverted:
         store, head = self._table.store, self._wanted.head
         writer_id = new_writer_id()
         # Any schema the table ever had may be written under again.
-        with hold_locks(store, head.table, head.schemas, writer_id, self._options) as locks:
+        schemas = {**head.schemas, **self._new_schemas()}
+        with hold_locks(store, head.table, schemas, writer_id, self._options) as locks:
             blocks: list[Block] = []
             try:
                 version = plans.new_singer_version(head) if self._whole else None
@@ -216,6 +230,7 @@ class _Job:
                     store,
                     self._wanted,
                     blocks,
+                    schemas,
                     writer_id=writer_id,
                     metrics={"put_back": put_back, "deleted": deleted},
                     metadata={**self._options.metadata, "reverted_to": self._wanted.to.head},
@@ -226,6 +241,9 @@ class _Job:
         update_checkpoint(store, done)
         update_lake(store, [done])
         return self._said(done.head, put_back, deleted)
+
+    def _new_schemas(self) -> dict[str, SchemaEntry]:
+        return {hash_of(entry): entry for entry in self._deletions.values()}
 
     def _activation(self, version: int) -> list[Block]:
         """Two activations at once: rows before both are gone, whatever their version."""
@@ -250,6 +268,10 @@ class _Job:
             stamp=times.iso(times.now()),
             block_rows=MAX_ROWS,
             file_bytes=FILE_BYTES,
+            deletions={
+                name: (hash_of(entry), lines.schema_line(head.table, entry))
+                for name, entry in self._deletions.items()
+            },
         )
         if len(runs) > 1:
             tasks = [placing.Task(run, fold.encoded(run)) for run in runs]
@@ -295,8 +317,8 @@ def _within(column: Column, ranges: list[tuple[int, int]]) -> Column:
     return F.coalesce(found, F.lit(False))
 
 
-def _all(conditions: object) -> Column:
+def _all_equal(names: Iterable[str]) -> Column:
     found = F.lit(True)
-    for condition in conditions:  # type: ignore[attr-defined]
-        found &= condition
+    for name in names:
+        found &= F.col(f"old.{name}").eqNullSafe(F.col(f"now.{name}"))
     return found

@@ -25,17 +25,18 @@ from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format import rewritten
 from singerlake.format.log import Block
-from singerlake.spark import exact
+from singerlake.spark import digests, exact
 from singerlake.spark.casts import cast_columns
 from singerlake.spark.columns import TEXT, Columns, Kind, Type, arrow_type
 from singerlake.spark.exact import DELETED, Gathered
 
-BLOCK, ORDINAL, VERSION = "_block", "_ordinal", "_singer_version"
+BLOCK, ORDINAL, VERSION, DIGEST = "_block", "_ordinal", "_singer_version", "_digest"
 GONE, MISFIT = "_deleted", "_misfit"
 PROVENANCE = (
     pa.field(BLOCK, pa.int64()),
     pa.field(ORDINAL, pa.int32()),
     pa.field(VERSION, pa.int64()),
+    pa.field(DIGEST, pa.binary()),
     pa.field(GONE, pa.bool_()),
     pa.field(MISFIT, pa.string()),
 )
@@ -70,6 +71,7 @@ class BlockRows:
         source: All columns of the schema it was written under.
         target: The columns wanted, of the table's schema.
         keys: Names of those by which rows are told apart.
+        digests: Whether each record's digest is wanted too.
     """
 
     where: str
@@ -77,6 +79,7 @@ class BlockRows:
     source: Columns
     target: Columns
     keys: frozenset[str] = frozenset()
+    digests: bool = False
 
 
 def read(text: bytes, about: BlockRows) -> pa.RecordBatch:
@@ -84,9 +87,9 @@ def read(text: bytes, about: BlockRows) -> pa.RecordBatch:
 
     Returns:
         The wanted columns in order, then ``_block``, ``_ordinal``, ``_singer_version``,
-        ``_deleted`` and ``_misfit``: what is wrong with a row of which a value fits not its
-        column or not the table's. Columns are found by place, not by name, for names may
-        collide.
+        ``_digest`` (null where none are wanted), ``_deleted`` and ``_misfit``: what is wrong
+        with a row of which a value fits not its column or not the table's. Columns are found
+        by place, not by name, for names may collide.
 
     Raises:
         DamagedError: A key does not fit, a line is no Singer message, or there are more or
@@ -100,7 +103,7 @@ def read(text: bytes, about: BlockRows) -> pa.RecordBatch:
     count = len(gathered.versions)
     if count != about.block.rows:
         raise DamagedError(f"{about.where} has {count} rows where the log says {about.block.rows}")
-    return _batch(gathered, source, about, _positions(text, about.block))
+    return _batch(gathered, source, about, _positions(text, about.block), lines)
 
 
 def read_some(text: bytes, about: BlockRows, places: NDArray[np.int64]) -> pa.RecordBatch:
@@ -128,7 +131,7 @@ def read_some(text: bytes, about: BlockRows, places: NDArray[np.int64]) -> pa.Re
         gathered = read_fast(picked, source, len(places))
         if gathered is not None and len(gathered.versions) == len(places):
             found = (column.take(pa.array(places)) for column in _positions(text, about.block))
-            return _batch(gathered, source, about, found)
+            return _batch(gathered, source, about, found, picked)
     return read(text, about).take(pa.array(places))
 
 
@@ -160,15 +163,23 @@ def _wanted(about: BlockRows) -> Columns:
 
 
 def _batch(
-    gathered: Gathered, source: Columns, about: BlockRows, positions: Iterable[pa.Array]
+    gathered: Gathered,
+    source: Columns,
+    about: BlockRows,
+    positions: Iterable[pa.Array],
+    lines: bytes | memoryview,
 ) -> pa.RecordBatch:
     arrays = cast_columns(gathered, source, about.target, about.where, about.keys)
     fields = [pa.field(name, arrow_type(type_)) for name, type_ in about.target]
+    count = len(gathered.versions)
     arrays += [
         *positions,
         gathered.versions,
+        digests.of_lines(lines, about.where, count)
+        if about.digests
+        else pa.nulls(count, pa.binary()),
         gathered.deleted,
-        _misfits(gathered.misfits, len(gathered.versions)),
+        _misfits(gathered.misfits, count),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*fields, *PROVENANCE]))
 

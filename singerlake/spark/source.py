@@ -74,20 +74,18 @@ class IndexReader(DataSourceReader):
     """
 
     def __init__(self, found: Index, names: list[str]) -> None:
-        store, own = found.table.store, index.frame_schema(found).names
-        self._own = PartReader(store, found.keys, own)
+        self._own = index.part_reader(found)
         self._below: PartReader | None = None
         if found.below is not None:
-            below = index.frame_schema(found.below).names
-            self._below = PartReader(store, found.below.keys, below)
+            self._below = index.part_reader(found.below)
         self._key = tuple(found.shape.columns[place] for place in found.shape.keys)
         self._places = list(found.shape.keys)
         self._names = names
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task a file."""
-        below = len(self._below.keys) if self._below is not None else 0
-        return [InputPartition(number) for number in range(len(self._own.keys) + below)]
+        below = len(self._below.parts) if self._below is not None else 0
+        return [InputPartition(number) for number in range(len(self._own.parts) + below)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one file."""
@@ -97,13 +95,13 @@ class IndexReader(DataSourceReader):
             yield batch.select(list(range(len(self._names)))).rename_columns(self._names)
 
     def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        if number < len(self._own.keys):
+        if number < len(self._own.parts):
             for batch in _file(self._own, number):
                 yield batch if self._below is None else batch.filter(pc.invert(batch[GONE]))
             return
         assert self._below is not None, "it has no such file"  # noqa: S101
-        below = list(_file(self._below, number - len(self._own.keys)))
-        layer = [b for place in range(len(self._own.keys)) for b in _file(self._own, place)]
+        below = list(_file(self._below, number - len(self._own.parts)))
+        layer = [b for place in range(len(self._own.parts)) for b in _file(self._own, place)]
         if not self._places or not layer or not below:
             yield from below
             return

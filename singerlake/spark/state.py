@@ -52,9 +52,11 @@ def state(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
     return frames.renamed(state_inside(spark, table, snapshot), frames.shape_of(snapshot))
 
 
-def state_inside(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
-    """As :func:`state`, with columns by place and where each row lies."""
-    plan = planned(spark, table, snapshot)
+def state_inside(
+    spark: SparkSession, table: Table, snapshot: Snapshot, *, digests: bool = False
+) -> DataFrame:
+    """As :func:`state`, with columns by place, where each row lies, and digests if asked for."""
+    plan = planned(spark, table, snapshot, digests=digests)
     return through(spark, plan, frames.gathered, frames.frame_schema(plan.shape))
 
 
@@ -112,8 +114,10 @@ class Plan:
         return spark.range(len(self.runs), numPartitions=max(1, len(self.runs)))
 
 
-def planned(spark: SparkSession, table: Table, snapshot: Snapshot) -> Plan:
-    """Share a state's blocks out."""
+def planned(
+    spark: SparkSession, table: Table, snapshot: Snapshot, *, digests: bool = False
+) -> Plan:
+    """Share a state's blocks out, to be read with or without their records' digests."""
     shape = frames.shape_of(snapshot)
     blocks = fold.needed(snapshot.blocks, shape.survival)
     runs = fold.tasks(blocks, 2 * cores(spark), frames.TASK_BYTES)
@@ -123,7 +127,7 @@ def planned(spark: SparkSession, table: Table, snapshot: Snapshot) -> Plan:
         shape=shape,
         runs=runs,
         parts=max(2 * cores(spark), sum(block.rows for block in blocks) // PART_ROWS),
-        reader=frames.block_reader(table, snapshot, runs, shape.columns, names),
+        reader=frames.block_reader(table, snapshot, runs, shape.columns, names, digests=digests),
         key_reader=frames.block_reader(table, snapshot, runs, key, names),
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pyarrow as pa
+from blake3 import blake3
 from pyspark.sql import SparkSession
 
 from singerlake.errors import SingerlakeError
@@ -20,9 +21,10 @@ from singerlake.maintenance.verify import MAX_PROBLEMS, Problem, Report
 from singerlake.maintenance.verify_block import check_block
 from singerlake.spark import fold, index
 from singerlake.spark.failures import plain_errors
-from singerlake.spark.fingerprint import Content, content
+from singerlake.spark.fingerprint import Content, Proof, claims
 from singerlake.spark.frames import TASK_BYTES
-from singerlake.spark.freeze import state_content
+from singerlake.spark.freeze import index_content, state_content
+from singerlake.spark.parts import Part
 from singerlake.spark.session import cores
 from singerlake.storage.base import Store
 from singerlake.transactions.snapshot import Snapshot
@@ -71,11 +73,26 @@ def _verify(spark: SparkSession, table: Table, version: str | None) -> Report:
     report.add(found.problems)
     report.add(problems)
     report.add(*_check_blocks(spark, table, readable))
-    report.add(_Versions(spark, table, head).check(wanted))
-    problems, notes = checks.check_indexes(table.store, head)
-    report.add(problems)
+    indexes, notes, parts = checks.check_indexes(table.store, head)
+    others, more = _check_parts(spark, table, parts)
+    unsound = frozenset(problem.where for problem in others)
+    report.add(_Versions(spark, table, head, unsound).check(wanted))
+    report.add(indexes)
+    report.add(others, more)
     report.notes += notes
+    if weak := [version.number for version in wanted if version.only_against_accident]:
+        report.notes.append(_weak(table, weak))
     return report
+
+
+def _weak(table: Table, versions: list[int]) -> str:
+    listed = ", ".join(map(str, versions))
+    return (
+        f"{'version' if len(versions) == 1 else 'versions'} {listed}, of an earlier release, "
+        "proved against accident only: whoever may choose rows can make others of the same "
+        f"fingerprint. A freeze of the same transaction (singerlake freeze {table.name} --at …) "
+        "is proof against that too"
+    )
 
 
 def _check_blocks(
@@ -89,9 +106,24 @@ def _check_blocks(
     if not blocks:
         return [], 0
     tasks = fold.tasks(blocks, 2 * cores(spark), TASK_BYTES)
-    checker = BlockChecker(table.store, table.name, tasks)
+    return _problems(spark, BlockChecker(table.store, table.name, tasks), len(tasks))
+
+
+def _check_parts(
+    spark: SparkSession, table: Table, parts: list[tuple[str, str]]
+) -> tuple[list[Problem], int]:
+    """Hold the files of indexes against their hashes, on the executors."""
+    if not parts:
+        return [], 0
+    checker = PartChecker(table.store, [Part(*part) for part in parts])
+    return _problems(spark, checker, len(parts))
+
+
+def _problems(
+    spark: SparkSession, checker: BlockChecker | PartChecker, tasks: int
+) -> tuple[list[Problem], int]:
     with plain_errors():
-        found = spark.range(len(tasks), numPartitions=len(tasks)).mapInArrow(checker, _FOUND)
+        found = spark.range(tasks, numPartitions=tasks).mapInArrow(checker, _FOUND)
         # One executor cuts what all have found, so that the driver gets no more than it tells.
         rows = found.repartition(1).mapInArrow(_first_problems, _FOUND).collect()
     problems = [
@@ -134,6 +166,36 @@ class BlockChecker:
         return _rows(rows, more)
 
 
+@dataclass
+class PartChecker:
+    """Checks files of indexes on an executor.
+
+    Attributes:
+        store: The lake's store.
+        parts: The files; a task checks the one of its number.
+    """
+
+    store: Store
+    parts: list[Part]
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Check the files whose numbers come in; yields one row a problem."""
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield _rows(self._checked(number, self.parts[number]), 0)
+
+    def _checked(self, number: int, part: Part) -> list[tuple[int, bytes]]:
+        try:
+            found = blake3(self.store.get(part.key).data).hexdigest()
+        except SingerlakeError as error:
+            found = str(error)
+        if found == part.hash:
+            return []
+        hint = checks.cache_hint(part.key.rpartition("/")[0] + "/")
+        problem = Problem("index", part.key, f"the hash {part.hash}", found, hint)
+        return [(number, msgspec.json.encode(problem))]
+
+
 def _first_problems(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     more = total = 0
 
@@ -165,25 +227,33 @@ def _rows(rows: list[tuple[int, bytes]], more: int) -> pa.RecordBatch:
 
 @dataclass
 class _Versions:
-    """Computes versions again; those of the same state only once."""
+    """Computes versions again; those of the same state only once.
+
+    Attributes:
+        unsound: Files of indexes that were told of already.
+    """
 
     spark: SparkSession
     table: Table
     head: Snapshot
+    unsound: frozenset[str]
     _contents: dict[int, Content | SingerlakeError] = field(default_factory=dict)
     _indexes: dict[int, list[Problem]] = field(default_factory=dict)
+    _proofs: dict[int, dict[Proof, str]] = field(default_factory=dict)
 
     def check(self, versions: list[FrozenVersion]) -> list[Problem]:
         problems = []
-        for version in versions:
-            at = self.head.at(version.transaction).settled()
+        states = [self.head.at(version.transaction).settled() for version in versions]
+        for version, at in zip(versions, states, strict=True):
+            self._proofs.setdefault(at.head, {}).update(claims(version))
+        for version, at in zip(versions, states, strict=True):
             found = self._content(at)
             where = f"version {version.number}, transaction {version.transaction}"
             if isinstance(found, SingerlakeError):
                 wanted = "a state that can be read"
                 problems.append(Problem("version", where, wanted, str(found)))
                 continue
-            known = Content(version.rows, version.fingerprint)
+            known = Content(version.rows, claims(version))
             problems += _differences("version", where, known, found, "")
             if at.head not in self._indexes:
                 self._indexes[at.head] = self._check_index(at, found)
@@ -194,7 +264,8 @@ class _Versions:
         """From the blocks alone: an index may be what is wrong."""
         if at.head not in self._contents:
             try:
-                self._contents[at.head] = state_content(self.spark, self.table, at)
+                proofs = tuple(self._proofs[at.head])
+                self._contents[at.head] = state_content(self.spark, self.table, at, proofs)
             except SingerlakeError as error:
                 self._contents[at.head] = error
         return self._contents[at.head]
@@ -202,27 +273,35 @@ class _Versions:
     def _check_index(self, at: Snapshot, known: Content) -> list[Problem]:
         """Queries read the index of a version if there is one, so it must hold the same."""
         built = index.load(self.table, at)
-        if built is None:
+        if built is None or {p.key for one in (built, built.below) if one for p in one.parts} & (
+            self.unsound
+        ):
             return []
         folder = self.table.name.index(at.head)
-        hint = f"an index is only a cache: delete the folder {folder}"
+        hint = checks.cache_hint(folder)
         if built.below is not None:
             hint += f", and {self.table.name.index(built.below.marker.transaction)}, below it"
         try:
             with plain_errors():
-                found = content(index.read_inside(self.spark, built), built.shape.columns)
+                found = index_content(self.spark, built, tuple(known.proofs))
         except SingerlakeError as error:
             return [Problem("index", folder, "files that can be read", str(error), hint)]
         return _differences("index", folder, known, found, hint)
 
 
 def _differences(what: str, where: str, known: Content, found: Content, hint: str) -> list[Problem]:
-    pairs = {
-        "rows": (f"{known.rows}", f"{found.rows}"),
-        "as fingerprint": (known.fingerprint, found.fingerprint),
-    }
+    pairs = {"rows": (f"{known.rows}", f"{found.rows}")}
+    for proof, text in known.proofs.items():
+        pairs[f"as {_TITLES[proof]}"] = (text, found.proofs[proof])
     return [
         Problem(what, where, f"{expected} {name}", actual, hint)
         for name, (expected, actual) in pairs.items()
         if expected != actual
     ]
+
+
+_TITLES = {
+    Proof.VALUES: "fingerprint",
+    Proof.RECORDS: "fingerprint of the records",
+    Proof.ACCIDENT: "fingerprint",
+}

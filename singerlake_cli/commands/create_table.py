@@ -64,5 +64,5 @@ def command(
     read = "; ".join(f"read {source}" for source in made.sources)
     click.echo(
         f"{made.table}: {made.rows:,} rows, transaction {made.transaction}, fingerprint "
-        f"{made.fingerprint}" + (f"\n{read}" if read else "")
+        f"{output.short_proof(made.fingerprint)}" + (f"\n{read}" if read else "")
     )

@@ -34,8 +34,9 @@ def command(
 ) -> None:
     """Freeze a new version of a TABLE (a Spark job).
 
-    The version is a number that means this state for ever, with its row count and a
-    fingerprint of its content. Nothing renumbers, moves or deletes it.
+    The version is a number that means this state for ever, with its row count and
+    fingerprints of its content (--output json has them whole). Nothing renumbers, moves or
+    deletes it.
 
     \b
     singerlake freeze tap-shop.orders
@@ -57,5 +58,5 @@ def command(
     name = f" ({version.label})" if version.label else ""
     click.echo(
         f"{ref.table} version {version.number}{name}: {version.rows:,} rows, transaction "
-        f"{version.transaction}, fingerprint {version.fingerprint}"
+        f"{version.transaction}, fingerprint {output.short_proof(version.fingerprint)}"
     )

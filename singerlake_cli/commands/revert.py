@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 
 from singerlake.errors import UsageError
+from singerlake.format.names import TableName
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
@@ -35,6 +36,10 @@ def command(
 
     Writes the difference as one new transaction, under the schema of that time. History stays,
     so a revert can be reverted, and who reads on from a bookmark gets just the difference.
+    A row is put back if its record differs in a byte.
+
+    Rows of a table without a key are all written anew, behind ACTIVATE_VERSION. A target that
+    ignores this message (pipelinewise-target-postgres does) then holds them twice.
 
     \b
     singerlake revert tap-shop.orders --to 1 --dry-run
@@ -44,7 +49,10 @@ def command(
     found, ref = shared.lake().find(table)
     if ref.version is not None:
         raise UsageError(f"name the table alone, and where to go with --to {ref.version}")
-    to = _target(found.snapshot(), version, to_transaction, to_time)
+    head = found.snapshot()
+    to = _target(head, version, to_transaction, to_time)
+    if not head.at(to).schema.key_properties:
+        click.echo(f"note: {_keyless(ref.table)}", err=True)
     begin_spark(master, conf)
     from singerlake.spark.revert import revert
 
@@ -63,6 +71,19 @@ def command(
         click.echo(f"{ref.table} is at the state of transaction {to} already: nothing to do")
     else:
         click.echo(f"{ref.table} to transaction {to}, as transaction {done.transaction}: {counts}")
+    if done.whole and done.put_back:
+        click.echo(
+            "all rows written anew, behind ACTIVATE_VERSION: whoever reads on from a bookmark must "
+            "heed that message"
+        )
+
+
+def _keyless(table: TableName) -> str:
+    return (
+        f"{table} has no key, so a revert writes all its rows anew, behind ACTIVATE_VERSION; a "
+        "target that ignores this message (pipelinewise-target-postgres does) will hold the rows "
+        "twice: empty its table before it reads on"
+    )
 
 
 def _target(head: Snapshot, version: str | None, transaction: int | None, time: str | None) -> int:

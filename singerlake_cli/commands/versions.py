@@ -31,7 +31,7 @@ def command(shared: Shared, table: str) -> None:
             v.transaction,
             f"{v.rows:,}",
             v.schema_hash,
-            v.fingerprint[:8],
+            output.short_proof(v.fingerprint),
             output.clock(v.time),
             v.by,
             v.comment,
@@ -50,6 +50,8 @@ def command(shared: Shared, table: str) -> None:
         "comment~",
     )
     note = "of: its transaction · proof: its fingerprint begins so, --output json has all of it"
+    if any(v.only_against_accident for v in versions):
+        note += " · without lt1: against accident only"
     if not rows:
         note = f"none yet: freeze one with: singerlake freeze {ref.table}"
     output.print_table(str(ref.table), columns, rows, note)

@@ -137,7 +137,10 @@ def test_history_says_what_can_still_be_read(filled: Lake) -> None:
 def test_versions(filled: Lake) -> None:
     (version,) = run_json(filled, "versions", "tap-shop.orders")
     assert (version["number"], version["label"], version["transaction"]) == (1, "first", 1)
-    assert "first" in run(filled, "versions", "tap-shop.orders").stdout
+    listed = run(filled, "versions", "tap-shop.orders").stdout
+    assert "first" in listed
+    assert "00000000 " in listed
+    assert "without lt1: against accident only" in listed
     assert "singerlake freeze" in run(filled, "versions", "tap-shop.public.items").stdout
 
 

@@ -180,6 +180,18 @@ def test_revert(shop: Lake) -> None:
     assert run(shop, "revert", "tap-shop.orders", "--to", "nothing").exit_code == 3
 
 
+def test_a_revert_without_a_key_says_what_others_may_do_with_it(lake: Lake) -> None:
+    for n in (1, 2):
+        commit_rows(lake, "tap.events", {"n": {"type": "integer"}}, [], [{"n": n}])
+    for more in (["--dry-run"], []):
+        done = run(lake, "revert", "tap.events", "--to-transaction", "1", *more)
+        assert done.exit_code == 0
+        assert "ignores this message (pipelinewise-target-postgres does)" in done.stderr
+        assert "all rows written anew, behind ACTIVATE_VERSION" in done.stdout
+    assert run_json(lake, "query", "select n from tap.events")["rows"] == [[1]]
+    assert "written anew" not in run(lake, "revert", "tap.events", "--to-transaction", "3").stdout
+
+
 @pytest.mark.parametrize(
     ("sql", "code", "says"),
     [

@@ -8,9 +8,9 @@ applies one message after another to a list; the lake's files are read with ``gz
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import shutil
+import struct
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow.parquet as pq
 import pytest
+from blake3 import blake3
 from pyspark.sql import SparkSession
 
 from singerlake.errors import NotFoundError
@@ -133,8 +134,21 @@ def row_text(values: dict[str, Any]) -> str:
 
 def fingerprint(texts: Iterable[str]) -> str:
     """The content fingerprint, as docs/types.md has it."""
-    digests = (hashlib.sha256(text.encode()).digest()[:16] for text in texts)
-    return f"{sum(int.from_bytes(digest, 'big') for digest in digests) % (1 << 128):032x}"
+    return set_hash(text.encode() for text in texts)
+
+
+def record_fingerprint(rows: Iterable[Row]) -> str:
+    """The fingerprint of the records, as docs/types.md has it."""
+    return set_hash(blake3(json.dumps(row.record).encode()).digest()[:20] for row in rows)
+
+
+def set_hash(strings: Iterable[bytes]) -> str:
+    """The hash of a set, number by number."""
+    lanes = [0] * 1024
+    for string in strings:
+        numbers = struct.unpack("<1024H", blake3(string).digest(length=2048))
+        lanes = [(lane + number) % 2**32 for lane, number in zip(lanes, numbers, strict=True)]
+    return "lt1:" + blake3(struct.pack("<1024I", *lanes)).hexdigest()
 
 
 def apply(rows: list[Row], event: Event, schema: Schema) -> list[Row]:
@@ -228,7 +242,7 @@ class Model:
         schema = self.schema(to)
         old = self.state(to)
         since = self.events(self.head, after=to)
-        if not schema.keys or not all(readable(event.schema, schema) for event in since):
+        if not schema.keys or not all(told_apart(event.schema, schema) for event in since):
             version = NEVER_USED + 2 * self.head
             both = [Activate(version - 1, schema), Activate(version, schema)]
             again = [row._replace(version=version) for row in old]
@@ -242,7 +256,7 @@ class Model:
             for key, row in before.items()
             if key not in now
             or key in other
-            or row_text(now[key].values(schema)) != row_text(row.values(schema))
+            or json.dumps(now[key].record) != json.dumps(row.record)
         ]
         deleted: list[Event] = [
             row._replace(record={**row.record, DELETED: "now"})
@@ -253,12 +267,12 @@ class Model:
         return Difference([*put_back, *deleted], len(put_back), len(deleted), unchanged)
 
 
-def readable(written: Schema, schema: Schema) -> bool:
-    """Whether rows written under one schema can always be read under another."""
+def told_apart(written: Schema, schema: Schema) -> bool:
+    """Whether rows written under one schema can always be told apart by the key of another."""
     return all(
-        LADDER.index(column.type) <= LADDER.index(schema.columns[name].type)
-        for name, column in written.columns.items()
-        if name in schema.columns
+        LADDER.index(written.columns[name].type) <= LADDER.index(schema.columns[name].type)
+        for name in schema.keys
+        if name in written.columns
     )
 
 
@@ -418,6 +432,7 @@ class World:
         said = (version.number, version.transaction, version.label, version.rows)
         assert said == (len(model.versions) + 1, at, label, len(texts))
         assert version.fingerprint == fingerprint(texts)
+        assert version.record_fingerprint == record_fingerprint(model.state(at))
         model.versions[version.number] = at
         if label is not None:
             model.labels[label] = at
@@ -444,6 +459,7 @@ class World:
         assert model.texts(model.head) == model.texts(to), "the model itself is wrong"
         content = state_content(self.spark, self.table, self.table.snapshot())
         assert content.fingerprint == fingerprint(model.texts(to))
+        assert content.record_fingerprint == record_fingerprint(model.state(to))
 
     def vacuum(self, *parts: str, target_file_bytes: int = 1 << 20) -> None:
         """With nothing retained: afterwards there is nothing on the disk that nothing needs."""

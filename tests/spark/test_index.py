@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from blake3 import blake3
 
-from singerlake.errors import SingerlakeError
+from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.format import metadata
 from singerlake.format.names import INDEX_MARKER as MARKER
 from singerlake.lake import Lake, Table
-from singerlake.spark import index
+from singerlake.spark import index, layers
 from singerlake.spark.failures import plain_errors
+from singerlake.spark.freeze import freeze
 from singerlake.spark.index import Index
+from singerlake.spark.query import query
+from singerlake.spark.sound import is_sound
+from singerlake.spark.verify import verify
 from singerlake.storage.local import LocalStore
 from tests.build import commit_rows
 from tests.spark.stores import FarStore, WatchedStore
@@ -113,7 +119,11 @@ def test_rows_keep_where_they_come_from(spark: SparkSession, lake: Lake) -> None
     commit_rows(lake, "tap.s", columns, ["id"], rows, block_rows=2)
     _, built = build(spark, lake)
     table = pq.ParquetFile(files_of(built)[-1]).read()
-    assert table.column_names == [*columns, "__block", "__ordinal", "_singer_version"]
+    own = [*columns, "__block", "__ordinal", "_singer_version", "_digest"]
+    assert table.column_names == own
+    assert set(table["_digest"].to_pylist()) <= {
+        blake3(json.dumps(record).encode()).digest()[:20] for record, _ in rows
+    }
     assert sorted(table.select(["id", "__block", "__ordinal"]).to_pylist(), key=str) == [
         {"id": 0, "__block": 1, "__ordinal": 0},
         {"id": 1, "__block": 1, "__ordinal": 1},
@@ -160,11 +170,12 @@ def _change_marker(**changes: Any) -> Callable[[Index], None]:
         _change_marker(transaction=7),
         _change_marker(schema_hash="another"),
         _change_marker(format=99),
+        _change_marker(format=1),
         _change_marker(files=[{"path": "../../../../raw/singerlake.json", "rows": 1, "bytes": 1}]),
         _change_marker(files=[{"path": "/etc/passwd", "rows": 1, "bytes": 1}]),
     ],
     ids=["deleted", "marker cut", "part deleted", "part cut", "commit", "transaction", "schema",
-         "newer", "outside", "absolute"],
+         "newer", "older", "outside", "absolute"],
 )  # fmt: skip
 def test_a_harmed_index_is_made_anew(
     spark: SparkSession, lake: Lake, harm: Callable[[Index], None]
@@ -191,8 +202,6 @@ def test_two_builders_at_once_agree(spark: SparkSession, lake: Lake) -> None:
 
 
 def test_transactions_without_rows_share_an_index(spark: SparkSession, lake: Lake) -> None:
-    from singerlake.spark.freeze import freeze
-
     commit_rows(lake, "tap.s", FLAT, ["id"], records(5))
     table, first = build(spark, lake)
     freeze(spark, table)
@@ -246,3 +255,94 @@ def test_a_flipped_byte_in_a_part_is_an_error_never_another_answer(
         path.write_bytes(bytes(bad))
         with pytest.raises(SingerlakeError), plain_errors():
             index.read(spark, built).collect()
+
+
+def _flip(path: Path, place: int, bit: int = 0) -> None:
+    """Turn one bit, as a disk would: the file's times stay."""
+    about = path.stat()
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1 << bit
+    path.write_bytes(bytes(data))
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+
+def test_a_bit_in_a_footer_never_changes_an_answer(
+    spark: SparkSession, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A footer has no checksum in Parquet: its statistics alone can hide rows from a filter."""
+    commit_rows(lake, "tap.s", FLAT, ["id"], records(10))
+    table, built = build(spark, lake)
+    freeze(spark, table)
+    question = "select count(*) from tap.s.1 where id >= 0 and n < 10"
+    path = Path(lake.store.uri, built.keys[0])
+    end = path.stat().st_size
+    footer = int.from_bytes(path.read_bytes()[-8:-4], "little")
+    for place in range(end - 8 - footer, end - 8, footer // 3):
+        path = Path(lake.store.uri, build(spark, lake)[1].keys[0])
+        _flip(path, place, place % 8)
+        (problem,) = verify(spark, table).problems
+        assert problem.what == "index"
+        assert problem.where.endswith(path.name)
+        caplog.clear()
+        assert list(query(spark, lake, question).rows()) == [(10,)]
+        assert "not as it was written" in caplog.text
+        assert verify(spark, table).problems == []
+
+
+def test_a_bit_below_a_layer_is_seen_too(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layers, "LEAST_ROWS", 1)
+    commit_rows(lake, "tap.s", FLAT, ["id"], records(100))
+    _, below = build(spark, lake)
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 0, "part": "x", "n": 100}])
+    _, layer = build(spark, lake)
+    assert layer.below is not None
+    path = Path(lake.store.uri, below.keys[0])
+    _flip(path, path.stat().st_size - 40)
+    _, again = build(spark, lake)
+    assert again.below is None
+    assert sum(row["n"] for row in read(spark, again)) == sum(range(1, 101))
+
+
+def test_a_bit_where_spark_cannot_reach_is_a_plain_error(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(FarStore(LocalStore(tmp_path / "far")))
+    commit_rows(lake, "tap.s", FLAT, ["id"], records(10))
+    table, built = build(spark, lake)
+    path = tmp_path / "far" / built.keys[0]
+    _flip(path, path.stat().st_size - 40)
+    with pytest.raises(DamagedError, match="not as it was written.*delete the folder index/tap/s"):
+        list(query(spark, lake, "select sum(n) from tap.s").rows())
+    assert freeze(spark, table).rows == 10
+    assert list(query(spark, lake, "select sum(n) from tap.s").rows()) == [(45,)]
+
+
+def test_a_file_is_read_for_its_hash_once(lake: Lake, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    good = blake3(b"one").hexdigest()
+    assert is_sound(path, good)
+    assert not is_sound(path, blake3(b"two").hexdigest())
+    assert not is_sound(tmp_path / "none", good)
+    read = []
+
+    class Counting:
+        AUTO = blake3.AUTO
+
+        def __init__(self, **options: Any) -> None:
+            self.inner = blake3(**options)
+            self.hexdigest = self.inner.hexdigest
+
+        def update_mmap(self, path: Path) -> None:
+            read.append(path)
+            self.inner.update_mmap(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("singerlake.spark.sound.blake3", Counting)
+        assert is_sound(path, good)
+        assert read == []
+        path.write_bytes(b"two")
+        assert not is_sound(path, good)
+        assert read == [path]
