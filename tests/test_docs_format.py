@@ -63,6 +63,7 @@ def test_the_examples_have_the_hash_that_the_page_defines() -> None:
     assert found.hash == hashlib.sha256(body).hexdigest()
     assert body + f' "hash": "{found.hash}"\n}}\n'.encode() == entry
     metadata.decode(EXAMPLES["manifest"].encode(), metadata.Manifest, "it")
+    metadata.decode(EXAMPLES["index"].encode(), metadata.IndexMarker, "it")
 
 
 def test_what_is_written_has_the_hash_that_the_page_defines() -> None:

@@ -135,7 +135,7 @@ class Entry(
         schemas: The schemas that the table sees for the first time, by hash.
         blocks: The blocks it adds, in order.
         version: The table version it makes (``freeze``).
-        hashes: What that version's fingerprints are the hashes of, in Base64.
+        lanes: What that version's fingerprints are the hashes of, in Base64.
         metadata: What the user said of it.
         metrics: Counts and durations.
         moved: Blocks that lie elsewhere from now on, each with the number that it had.
@@ -165,7 +165,7 @@ class Entry(
     schemas: dict[str, SchemaEntry] = {}
     blocks: list[Block] = []
     version: FrozenVersion | None = None
-    hashes: dict[str, str] = {}
+    lanes: dict[str, str] = {}
     metadata: dict[str, Any] = {}
     metrics: dict[str, int | float] = {}
     moved: list[Block] = []

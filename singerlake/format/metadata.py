@@ -204,7 +204,7 @@ class IndexFile(msgspec.Struct, frozen=True):
     hash: str = ""
 
 
-class IndexMarker(msgspec.Struct, frozen=True, kw_only=True):
+class IndexMarker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``_index.json``: names the files of a finished index; without it there is none.
 
     Attributes:
@@ -215,15 +215,17 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True):
         rows: Rows of the state; None in a layer, whose files do not tell.
         files: Its files.
         base: The transaction of the index that this one is a layer on; 0 for a whole state.
+        hash: As a manifest's: only there where the marker is a file.
     """
 
-    format: int = INDEX_FORMAT
+    format: int
     transaction: int
     commit: str
     schema_hash: str
     rows: int | None
     files: list[IndexFile]
     base: int = 0
+    hash: str = ""
 
 
 _MANIFEST = sealed.Reader(Manifest)
@@ -238,12 +240,14 @@ def decode(data: bytes, kind: type[T], where: str) -> T:
     """
     if issubclass(kind, Manifest):
         return _decode_manifest(data, where)  # type: ignore[return-value]
-    if "format" in kind.__struct_fields__:
-        check_format(data, where)
+    number = check_format(data, where) if "format" in kind.__struct_fields__ else PLAIN
+    if issubclass(kind, IndexMarker) and number > PLAIN:
+        sealed.check_seal(data, where)
     try:
-        return msgspec.json.decode(data, type=kind)
+        found = msgspec.json.decode(data, type=kind)
     except UNREADABLE as error:
         raise DamagedError(f"{where} cannot be read: {error}") from error
+    return msgspec.structs.replace(found, hash="") if isinstance(found, IndexMarker) else found
 
 
 def _decode_manifest(data: bytes, where: str) -> Manifest:
@@ -257,10 +261,10 @@ def _decode_manifest(data: bytes, where: str) -> Manifest:
 
 
 def encode(value: msgspec.Struct, *, indent: bool = True) -> bytes:
-    """Spell a metadata file as JSON with a newline at its end; a manifest with its hash."""
+    """Spell a metadata file as JSON with a newline at its end; some with their hash."""
     data = msgspec.json.encode(value)
     data = (msgspec.json.format(data, indent=1) if indent else data) + b"\n"
-    if isinstance(value, Manifest) and value.format > PLAIN:
+    if isinstance(value, Manifest | IndexMarker) and value.format > PLAIN:
         return sealed.seal(data)[0]
     return data
 

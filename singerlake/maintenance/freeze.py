@@ -74,7 +74,7 @@ def commit_version(
     rows: int,
     fingerprint: str,
     record_fingerprint: str = "",
-    hashes: Mapping[str, str] | None = None,
+    lanes: Mapping[str, str] | None = None,
 ) -> FrozenVersion:
     """Commit the version.
 
@@ -85,7 +85,7 @@ def commit_version(
         rows: Rows in the state.
         fingerprint: Over their values.
         record_fingerprint: Over their records.
-        hashes: What the fingerprints are the hashes of, by the same names, encoded.
+        lanes: What the fingerprints are the hashes of, by the same names, encoded.
 
     Returns:
         The version, with the number it got.
@@ -120,7 +120,7 @@ def commit_version(
             time,
             writer=new_writer_id(),
             version=version,
-            hashes=dict(hashes or {}),
+            lanes=dict(lanes or {}),
         )
 
     after = commit(store, snapshot, build)

@@ -230,7 +230,7 @@ def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem
         version = entry.version
         if version is None:
             continue
-        yield from _check_hashes(key, version, entry.hashes)
+        yield from _check_lanes(key, version, entry.lanes)
         if not 1 <= version.transaction < entry.number:
             wanted = f"version {version.number} of an earlier transaction"
             yield Problem("log", key, wanted, f"transaction {version.transaction}")
@@ -242,19 +242,19 @@ def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem
             yield Problem("log", table.log, f"a schema whose hash is {name!r}", f"{found!r}")
 
 
-def _check_hashes(key: str, version: FrozenVersion, hashes: dict[str, str]) -> Iterator[Problem]:
+def _check_lanes(key: str, version: FrozenVersion, lanes: dict[str, str]) -> Iterator[Problem]:
     """Hold what a version's fingerprints are made of against them."""
-    if not hashes:
+    if not lanes:
         return  # an earlier release froze it, or a rebuild wrote the entry
     from singerlake.format.set_hash import SetHash  # numpy takes long to import
 
     for name in ("fingerprint", "record_fingerprint"):
         try:
-            found = SetHash.of_encoded(hashes.get(name, "")).text
+            found = SetHash.of_encoded(lanes.get(name, "")).text
         except ValueError as error:
             found = str(error)
         if found != (wanted := getattr(version, name)):
-            yield Problem("log", f"{key}, hashes", f"what has the {name} {wanted}", found)
+            yield Problem("log", f"{key}, lanes", f"what has the {name} {wanted}", found)
 
 
 def _check_manifest(ours: Snapshot, manifest: Snapshot) -> Iterator[Problem]:

@@ -70,7 +70,7 @@ def freeze(
             rows=found.rows,
             fingerprint=found.fingerprint,
             record_fingerprint=found.record_fingerprint,
-            hashes={proof.value: hashed.encoded for proof, hashed in found.hashes.items()},
+            lanes={proof.value: hashed.encoded for proof, hashed in found.hashes.items()},
         )
 
 

@@ -251,6 +251,7 @@ def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -
     written = parts.collect()  # a few words a file come to the driver, never rows
     files = sorted((IndexFile(*row) for row in written), key=_path)
     marker = IndexMarker(
+        format=INDEX_FORMAT,
         transaction=snapshot.head,
         commit=snapshot.commit,
         schema_hash=snapshot.schema_hash,

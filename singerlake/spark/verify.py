@@ -74,11 +74,9 @@ def _verify(spark: SparkSession, table: Table, version: str | None) -> Report:
     report.add(problems)
     report.add(*_check_blocks(spark, table, readable))
     indexes, notes, parts = checks.check_indexes(table.store, head)
-    others, more = _check_parts(spark, table, parts)
-    unsound = frozenset(problem.where for problem in others)
-    report.add(_Versions(spark, table, head, unsound).check(wanted))
+    report.add((checker := _Versions(spark, table, head)).check(wanted))
     report.add(indexes)
-    report.add(others, more)
+    report.add(*_check_parts(spark, table, [part for part in parts if part[0] not in checker.read]))
     report.notes += notes
     if weak := [version.number for version in wanted if version.only_against_accident]:
         report.notes.append(_weak(table, weak))
@@ -230,13 +228,13 @@ class _Versions:
     """Computes versions again; those of the same state only once.
 
     Attributes:
-        unsound: Files of indexes that were told of already.
+        read: Files of indexes that were read, and so held against their hashes.
     """
 
     spark: SparkSession
     table: Table
     head: Snapshot
-    unsound: frozenset[str]
+    read: set[str] = field(default_factory=set)
     _contents: dict[int, Content | SingerlakeError] = field(default_factory=dict)
     _indexes: dict[int, list[Problem]] = field(default_factory=dict)
     _proofs: dict[int, dict[Proof, str]] = field(default_factory=dict)
@@ -273,10 +271,10 @@ class _Versions:
     def _check_index(self, at: Snapshot, known: Content) -> list[Problem]:
         """Queries read the index of a version if there is one, so it must hold the same."""
         built = index.load(self.table, at)
-        if built is None or {p.key for one in (built, built.below) if one for p in one.parts} & (
-            self.unsound
-        ):
+        if built is None:
             return []
+        if built.below is None:  # over a layer it is Spark that reads, and looks at no hash
+            self.read.update(built.keys)
         folder = self.table.name.index(at.head)
         hint = checks.cache_hint(folder)
         if built.below is not None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from singerlake import FORMAT
 from singerlake.format.log import Entry, FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
@@ -42,7 +43,7 @@ def filled(lake: Lake) -> Lake:
             by="ada",
         )
         return Entry(
-            format=1,
+            format=FORMAT,
             number=number,
             commit=commit_id,
             operation="freeze",

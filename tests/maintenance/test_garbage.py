@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from singerlake import FORMAT
 from singerlake.errors import ConflictError, UsageError
 from singerlake.format.log import Entry
 from singerlake.lake import Lake, Table
@@ -294,7 +295,7 @@ def adding(staged: StagedTable) -> Callable[[Snapshot, int, str, str], Entry]:
 
     def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
         return Entry(
-            format=1,
+            format=FORMAT,
             number=number,
             commit=commit_id,
             operation="sync",

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, NotFoundError, UsageError
 from singerlake.format.log import Entry
 from singerlake.lake import Lake
@@ -98,7 +99,7 @@ def test_a_vacuum_in_between_is_a_conflict(lake: Lake, head: Snapshot) -> None:
     def vacuum(operation: str, floor: int = 0) -> None:
         def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
             return Entry(
-                format=1,
+                format=FORMAT,
                 number=number,
                 commit=commit_id,
                 operation=operation,

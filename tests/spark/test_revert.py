@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, NotFoundError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
@@ -199,7 +200,7 @@ def test_a_commit_meanwhile_is_a_conflict_and_nothing_changes(
 
         def entry(snapshot: Any, number: int, commit_id: str, time: str) -> Entry:
             return Entry(
-                format=1,
+                format=FORMAT,
                 number=number,
                 commit=commit_id,
                 operation="sync",

@@ -280,7 +280,7 @@ def test_an_index_whose_files_are_not_as_it_says(spark: SparkSession, table: Tab
     assert (problem.expected, problem.found) == (f"{size} bytes", f"{size - 1}")
     assert str(NAME.index(2)) in problem.hint
     edit(folder / INDEX_MARKER, commit="of another log")
-    problems, notes = check_indexes(table.store, table.snapshot())
+    problems, notes, _ = check_indexes(table.store, table.snapshot())
     assert problems == []
     assert "another log" in notes[0]
 
