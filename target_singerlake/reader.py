@@ -23,6 +23,9 @@ LINE_BYTES = 512 * 1024 * 1024
 """A line must be held whole. One that is longer is no message, and would fill the memory; a
 block of it would be larger than readers take."""
 
+BOM = b"\xef\xbb\xbf"
+"""What Windows' programs put before UTF-8; it is no part of the text."""
+
 PIPE = 1024 * 1024
 """Bytes a pipe is asked to hold, so that the tap can work ahead."""
 
@@ -53,14 +56,22 @@ class ChunkReader(GenericSingerReader[str]):
         """Whole lines, about ``CHUNK`` bytes at a time; the last gets its newline if it has none.
 
         Args:
-            file_input: Text or binary; None for standard input.
+            file_input: Text or binary; None for standard input. A byte order mark at its start is
+                left out.
 
         Raises:
             InvalidLineError: A line is longer than ``LINE_BYTES``.
         """
+        lines = self._whole_lines(file_input or sys.stdin)
+        if first := next(lines, b"").removeprefix(BOM):
+            yield first
+        del first
+        yield from lines
+
+    def _whole_lines(self, source: IO[str] | IO[bytes]) -> Iterator[bytes]:
         tail: list[bytes] = []
         waiting = 0
-        for data in self._pieces(file_input or sys.stdin):
+        for data in self._pieces(source):
             end = data.rfind(b"\n") + 1
             if not end:
                 tail.append(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from collections import Counter
@@ -53,6 +54,7 @@ class TargetSingerlake(Target):
         super().__init__(**kwargs)
         self._progress = Progress(logger)
         self._run: Run | None = None
+        self._passed_over: set[tuple[str, str]] = set()
 
     @classmethod
     def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
@@ -119,7 +121,20 @@ class TargetSingerlake(Target):
             keys,
             records=self.config.get("validate_records", True),
             formats=self.config["validate_formats"],
+            passed_over=functools.partial(self._say_passed_over, stream),
         )
+
+    def _say_passed_over(self, stream: str, keyword: str, said: str) -> None:
+        """Say once for a stream and keyword that it is not checked."""
+        if (stream, keyword) not in self._passed_over:
+            self._passed_over.add((stream, keyword))
+            logger.warning(
+                "the schema of stream %r has a %s that JSON Schema does not know, %r: "
+                "it is passed over, and records are not checked for it",
+                stream,
+                keyword,
+                said[:80],
+            )
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:
         """End at the next safe place, where the SDK would drain and put out STATE."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -14,13 +15,18 @@ import msgspec
 import orjson
 from msgspec import Raw
 
-from target_singerlake import typed
+from target_singerlake import drafts, typed
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
 
 # orjson reads integers past 64 bits as doubles and refuses numbers past a double's range;
 # where one may be, the standard library reads the record instead.
 _BIG_NUMBER = re.compile(rb"\d{16}|[eE][+-]?\d{3}")
 _MAX_REASON = 300
+_SETTINGS = {
+    False: "the setting validate_records: false takes records unchecked",
+    True: "the setting validate_formats: false leaves formats unchecked",
+}
+"""What lets a refused record in, where not (or where just) its format is wrong."""
 
 
 @lru_cache(maxsize=512)
@@ -40,10 +46,11 @@ class Validator:
 
     Args:
         stream: The stream's name, for errors.
-        schema: Its JSON Schema, read as draft 2020-12 as the SDK does.
+        schema: Its JSON Schema, in any draft since 4: see :mod:`drafts`.
         keys: Its key properties; a record must have them whatever the schema says.
         records: Whether records are validated at all; the keys always are.
         formats: Whether ``format`` must hold.
+        passed_over: Told of each keyword that cannot be checked, and what it says.
 
     Raises:
         InvalidSchemaError: The schema is none.
@@ -57,14 +64,26 @@ class Validator:
         *,
         records: bool = True,
         formats: bool = False,
+        passed_over: Callable[[str, str], None] = lambda _keyword, _said: None,
     ) -> None:
         self._stream = stream
         self._keys = keys
         self._full: _FullValidator | None = None
         self._fast = typed.key_decoder(keys)
         if records:
-            self._full = _FullValidator(stream, schema, formats=formats)
-            self._fast = _shared_decoder(json.dumps(schema), tuple(keys), formats)
+            # Types know the words of one draft only; what they take, each draft takes.
+            newest = drafts.put_in_words_of(drafts.DRAFT_2020, schema, lambda *_: None)
+            draft = drafts.draft_of(schema)
+            own = drafts.put_in_words_of(draft, schema, passed_over)
+            try:
+                self._full = _FullValidator(stream, own, draft, formats=formats)
+            except InvalidSchemaError:
+                if draft is drafts.DRAFT_2020:
+                    raise
+                # Older drafts are strict where it does not matter: a value twice in an enum.
+                draft = drafts.DRAFT_2020
+                self._full = _FullValidator(stream, newest, draft, formats=formats)
+            self._fast = _shared_decoder(json.dumps(newest), tuple(keys), formats)
 
     @property
     def proof(self) -> Any:
@@ -128,17 +147,19 @@ class Validator:
 class _FullValidator:
     """The whole of JSON Schema: in Rust, and in Python for what Rust's numbers cannot hold."""
 
-    def __init__(self, stream: str, schema: dict[str, Any], *, formats: bool) -> None:
+    def __init__(
+        self, stream: str, schema: dict[str, Any], draft: drafts.Draft, *, formats: bool
+    ) -> None:
         self._schema = schema
+        self._draft = draft
         self._formats = formats
         self._python: Any = None
         try:
-            self._rust = jsonschema_rs.Draft202012Validator(
-                schema, validate_formats=formats, offline=True
-            )
+            self._rust = draft.rust(schema, validate_formats=formats, offline=True)
         except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
             raise InvalidSchemaError(
-                f"the schema of stream {stream!r} is no JSON Schema: {_first_line(error)}"
+                f"the schema of stream {stream!r} is no JSON Schema: {_first_line(error)}; "
+                f"mend it in the tap, or {_SETTINGS[False]}"
             ) from error
 
     def is_valid(self, record: Any, *, extreme: bool) -> bool:
@@ -153,7 +174,8 @@ class _FullValidator:
                 return self._rust.is_valid(record)
             except ValueError:  # nested more deeply than it goes
                 pass
-        return self._in_python().is_valid(record)  # type: ignore[no-any-return]
+        with _python_patterns():
+            return self._in_python().is_valid(record)  # type: ignore[no-any-return]
 
     def error(self, record: Any, *, extreme: bool) -> str:
         """What is wrong with a record, and in which field; empty if nothing is."""
@@ -163,7 +185,8 @@ class _FullValidator:
             found = None
         path = found.instance_path if found is not None else ()
         if found is None:
-            found = next(iter(self._in_python().iter_errors(record)), None)
+            with _python_patterns():
+                found = next(iter(self._in_python().iter_errors(record)), None)
             path = found.absolute_path if found is not None else ()
         if found is None:
             return ""
@@ -171,16 +194,43 @@ class _FullValidator:
         if len(reason) > _MAX_REASON:
             reason = f"{reason[: _MAX_REASON // 2]} … {reason[-_MAX_REASON // 2 :]}"
         field = ".".join(str(part) for part in path)
-        return f"field {field!r}: {reason}" if field else reason
+        setting = _SETTINGS[list(found.schema_path)[-1:] == ["format"]]
+        return f"field {field!r}: {reason}; {setting}" if field else f"{reason}; {setting}"
 
     def _in_python(self) -> Any:
         if self._python is None:
             import jsonschema
 
-            kind = jsonschema.Draft202012Validator
+            kind = getattr(jsonschema, self._draft.python)
             checker = kind.FORMAT_CHECKER if self._formats else None
+            kind = jsonschema.validators.extend(kind, {"pattern": _pattern})
             self._python = kind(self._schema, format_checker=checker)
         return self._python
+
+
+def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Exception]:
+    """The keyword ``pattern`` as it is elsewhere: not with Python's regular expressions."""
+    import jsonschema
+
+    if isinstance(instance, str) and not _matcher(pattern).is_valid(instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+@lru_cache(maxsize=512)
+def _matcher(pattern: str) -> jsonschema_rs.Validator:
+    return jsonschema_rs.Draft202012Validator({"pattern": pattern})
+
+
+@contextmanager
+def _python_patterns() -> Iterator[None]:
+    """``patternProperties`` are Python's business where a number is beyond every other reader."""
+    try:
+        yield
+    except re.error as error:
+        raise _UnreadableError(
+            f"it has a number beyond 64 bits, and its schema a pattern that Python cannot read "
+            f"({error})"
+        ) from error
 
 
 def _read(raw: Raw) -> tuple[Any, bool]:

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,13 @@ from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError
 from target_singerlake.target import TargetSingerlake
 from tests.target.harness import (
+    command,
     data_files,
     leftovers,
     lines_of,
+    plain_reader,
     record,
+    records_of,
     run,
     schema,
     state,
@@ -342,3 +346,49 @@ def test_what_is_let_through_raw_is_json(value: bytes) -> None:
     except InvalidLineError:
         return
     json.loads(line)
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b""])
+def test_a_byte_order_mark_at_the_start_is_skipped(tmp_path: Path, ending: bytes) -> None:
+    lines = [b"\xef\xbb\xbf" + schema("a"), record("a", {"id": 1})]
+    run(tmp_path / "lake", (ending or b"\n").join(lines) + ending)
+    assert records_of(tmp_path / "lake", "a") == [{"id": 1}]
+    block = next(plain_reader(data_files(tmp_path / "lake")[0]))
+    assert block["type"] == "SCHEMA"
+    with pytest.raises(InvalidLineError, match="line 2"):
+        run(tmp_path / "other", [schema("a"), b"\xef\xbb\xbf" + record("a", {"id": 1})])
+    assert run(tmp_path / "nothing", b"\xef\xbb\xbf") == []
+
+
+def test_a_byte_order_mark_is_skipped_however_it_comes(tmp_path: Path) -> None:
+    args, env = command(tmp_path / "lake")
+    with subprocess.Popen(args, stdin=subprocess.PIPE, env=env) as process:
+        assert process.stdin is not None
+        for piece in (b"\xef", b"\xbb", b"\xbf{", schema("a")[1:] + b"\n"):
+            process.stdin.write(piece)
+            process.stdin.flush()
+            time.sleep(0.05)
+        process.stdin.write(record("a", {"id": 1}))
+    assert process.returncode == 0
+    assert records_of(tmp_path / "lake", "a") == [{"id": 1}]
+
+
+def test_a_refused_record_names_the_setting_that_would_take_it(tmp_path: Path) -> None:
+    """Only where it would: keys are needed, and a record is an object, whatever is set."""
+    date = {"at": {"type": "string", "format": "date-time"}, "id": {"type": "integer"}}
+    start = [schema("a", date, ["id"])]
+    cases = [
+        ({"id": "x"}, {}, "validate_records: false"),
+        ({"id": 1, "at": "x"}, {"validate_formats": True}, "validate_formats: false"),
+        ({"id": "x"}, {"validate_formats": True}, "validate_records: false"),
+        ({"at": "x"}, {}, ""),
+        ([1], {}, ""),
+    ]
+    for number, (wrong, config, words) in enumerate(cases):
+        with pytest.raises(InputError) as caught:
+            run(tmp_path / str(number), [*start, record("a", wrong)], **config)
+        assert ("validate_" in str(caught.value)) is bool(words)
+        assert words in str(caught.value)
+        if words:
+            off = words.partition(":")[0]
+            run(tmp_path / str(number), [*start, record("a", wrong)], **{**config, off: False})
