@@ -13,7 +13,7 @@ from msgspec import UNSET
 from singerlake.errors import InvalidNameError
 from singerlake.format import times
 from singerlake.format.log import SchemaEntry
-from target_singerlake import messages
+from target_singerlake import messages, non_finite
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError, RecordBeforeSchemaError
 from target_singerlake.messages import ActivateVersion, Batch, Message, Record, Schema, State
@@ -41,6 +41,11 @@ class Intake:
         sdk_way: Takes the streams with a map, flattening or added metadata.
         progress: Counts.
         validate: Makes a stream's validator from name, schema and keys.
+        how: What becomes of a record that holds what JSON has not: see :mod:`non_finite`.
+
+    Attributes:
+        counts: Messages by type.
+        mended: Records that held what JSON has not.
     """
 
     def __init__(
@@ -49,11 +54,14 @@ class Intake:
         sdk_way: SdkWay,
         progress: Progress,
         validate: Callable[[str, dict[str, Any], list[str]], Validator],
+        how: str = non_finite.FAIL,
     ) -> None:
         self._run = run
         self._sdk_way = sdk_way
         self._progress = progress
         self._validate = validate
+        self._how = how
+        self.mended = 0
         self._validators: dict[str, Validator] = {}
         self._prover = Prover()
         self._schema_lines: dict[str, bytes] = {}
@@ -96,10 +104,25 @@ class Intake:
         if proof and self._proven(chunk):
             return
         decoded = chunk.decode(messages.ANY)
-        if decoded is None:
-            self._one_by_one(chunk.lines)
-        else:
+        if decoded is not None:
             self._many(chunk.lines, decoded)
+        elif (whole := self._mended(chunk)) is not None:
+            self._decode(whole, proof=proof)
+        else:
+            self._one_by_one(chunk.lines)
+
+    def _mended(self, chunk: Chunk) -> Chunk | None:
+        """Lines that do not decode, all as JSON; None where there is nothing to mend."""
+        if self._how == non_finite.FAIL:
+            return None
+        wrong = chunk.not_records()
+        lines = [non_finite.mended(line, self._how) for line in chunk.lines]
+        changed = [n for n, line in enumerate(lines) if line is not chunk.lines[n]]
+        # Of messages that are no RECORDs nothing is changed: one by one they are refused.
+        if not changed or not set(wrong).isdisjoint(changed):
+            return None
+        self.mended += len(changed)
+        return Chunk.of(lines)
 
     def _proven(self, chunk: Chunk) -> bool:
         """Take lines if one decoding proves that all are valid RECORDs, as nearly always."""
@@ -129,7 +152,32 @@ class Intake:
             if not line.strip():
                 self._line += 1
                 continue
-            self._many([line], [messages.decode_line(line[:-1], self._line + 1)])
+            whole, message = self._one(line)
+            self._many([whole], [message])
+
+    def _one(self, line: bytes) -> tuple[bytes, Message]:
+        """A line, as JSON if it was none and the settings say so, and what it says."""
+        number = self._line + 1
+        try:
+            return line, messages.decode_line(line[:-1], number)
+        except InvalidLineError as error:
+            how = non_finite.NULL if self._how == non_finite.FAIL else self._how
+            whole = non_finite.mended(line, how)
+            if whole is line:
+                raise
+            try:
+                message = messages.decode_line(whole[:-1], number)
+            except InvalidLineError:
+                raise error from error.__cause__
+            if type(message) is not Record:
+                raise
+            if self._how == non_finite.FAIL:
+                raise InvalidLineError(
+                    f"{error}; with the setting non_finite as null or string, NaN, infinities and "
+                    "lone surrogates in records are taken so"
+                ) from error
+        self.mended += 1
+        return whole, message
 
     def _many(self, lines: list[bytes], decoded: list[Message]) -> None:
         """Split at everything that is no RECORD: what is between can be taken in any grouping."""

@@ -13,6 +13,7 @@ from singerlake.format import block, names
 from singerlake.storage import StoreOptions
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import WriteOptions
+from target_singerlake import non_finite
 from target_singerlake.run import RunOptions
 
 DEFAULT_LAKE = "./lake"
@@ -84,6 +85,16 @@ _TARGET = [
         default=False,
         title="Validate formats",
         description="Whether validation also checks string formats such as date-time.",
+    ),
+    th.Property(
+        "non_finite",
+        th.StringType(allowed_values=[non_finite.FAIL, non_finite.NULL, non_finite.STRING]),
+        default=non_finite.FAIL,
+        title="What is no JSON",
+        description=(
+            "What becomes of NaN, Infinity and lone surrogates in records, which JSON has not: "
+            "`fail`, `null`, or their spelling as a `string`. The schema must allow that too."
+        ),
     ),
     th.Property(
         "block_rows",

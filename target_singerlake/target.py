@@ -78,6 +78,14 @@ class TargetSingerlake(Target):
         except BaseException:
             self._end()
             raise
+        if intake.mended:
+            logger.warning(
+                "NaN, infinities and lone surrogates, which JSON has not, were in %s %s; as the "
+                "setting non_finite says, each is kept as %s",
+                f"{intake.mended:,}",
+                "record" if intake.mended == 1 else "records",
+                {"null": "null", "string": "its spelling"}[self.config["non_finite"]],
+            )
         return intake.counts
 
     def process_endofpipe(self) -> None:
@@ -107,7 +115,13 @@ class TargetSingerlake(Target):
             check=self._interrupts.check,
         )
         self._run = run
-        return Intake(run, SdkWay(self, run, self._validator), self._progress, self._validator)
+        return Intake(
+            run,
+            SdkWay(self, run, self._validator),
+            self._progress,
+            self._validator,
+            self.config["non_finite"],
+        )
 
     def _end(self) -> None:
         if self._run is not None:
