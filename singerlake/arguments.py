@@ -1,11 +1,15 @@
-"""The files that a Singer plugin's command line names, looked at before the SDK opens them."""
+"""What a Singer plugin's command line gives: settings, and files of JSON, each read once.
+
+The SDK reads ``--config`` from files only, and ends in a traceback over anything else.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from singerlake.errors import UsageError
 
@@ -13,35 +17,61 @@ FROM_ENVIRONMENT = "ENV"
 """What the SDK takes for "read the settings from the environment"."""
 
 
-def check_files(arguments: Sequence[str], options: Iterable[str], settings: Iterable[str]) -> None:
-    """Make sure that each file can be read and is JSON, and that no setting is misspelled.
+def read_settings(values: Iterable[str], names: Iterable[str]) -> dict[str, Any]:
+    """The settings that ``--config`` options give, those of later ones over those of earlier.
 
     Args:
-        arguments: The command line.
-        options: Those that name a file, ``--config`` first of all.
-        settings: Names of the plugin's settings.
+        values: What stands behind each ``--config``: a path, which may be that of a pipe, or the
+            settings themselves as a JSON object.
+        names: Of the plugin's settings.
 
     Raises:
-        UsageError: A file is not there or no JSON, or a name in ``--config`` is almost that of
+        UsageError: A file is not there, something is no JSON object, or a name is almost that of
             a setting. Others are let pass: orchestrators have settings of their own.
     """
-    known = list(settings)
-    for option, path in _named(arguments, set(options)):
-        try:
-            content = json.loads(Path(path).read_bytes())
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{option} {path} cannot be read as JSON: {error}") from error
-        if option != "--config" or not isinstance(content, dict):
+    known = list(names)
+    settings: dict[str, Any] = {}
+    for value in values:
+        if value == FROM_ENVIRONMENT:
             continue
-        for name in content.keys() - known:
+        if value.lstrip().startswith("{"):
+            where = "the text behind --config"  # and never the text itself: it may hold secrets
+            found = parse_json(value, where)
+        else:
+            where = f"--config {value}"
+            found = read_json(Path(value), where)
+        if not isinstance(found, dict):
+            raise UsageError(
+                f'{where} holds no settings: they are an object like {{"lake": "./lake"}}'
+            )
+        for name in found.keys() - known:
             if near := difflib.get_close_matches(name, known, 1, 0.8):
-                raise UsageError(f"{path} has no setting {name!r}: did you mean {near[0]!r}?")
+                raise UsageError(f"{where} has no setting {name!r}: did you mean {near[0]!r}?")
+        settings.update(found)
+    return settings
 
 
-def _named(arguments: Sequence[str], options: set[str]) -> Iterator[tuple[str, str]]:
-    for place, argument in enumerate(arguments):
-        option, equals, value = argument.partition("=")
-        if option in options and not equals and place + 1 < len(arguments):
-            value = arguments[place + 1]
-        if option in options and value not in ("", FROM_ENVIRONMENT):
-            yield option, value
+def read_json(path: Path, where: str) -> Any:
+    """What a file of JSON holds.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:  # a name with NUL in it
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{where} cannot be read: {reason}") from error
+    return parse_json(data, where)
+
+
+def parse_json(text: str | bytes, where: str) -> Any:
+    """What a JSON text says.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} cannot be read as JSON: {error}") from error

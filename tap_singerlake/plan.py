@@ -107,11 +107,13 @@ def make_plan(
 
 
 def _start(head: Snapshot, bookmark: Mapping[str, Any], logger: logging.Logger) -> int:
-    number = bookmark.get("transaction", 0)
+    if not bookmark:
+        return 0
+    number = bookmark.get("transaction")
     if number == 0:
         return 0
-    if not isinstance(number, int) or number < 0:
-        doubt = f"the bookmark names no transaction ({number!r})"
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        doubt = "the bookmark names no transaction, so it is not one of tap-singerlake's"
     elif not head.from_log:
         doubt = "its log is lost, so the bookmark has nothing to refer to"
     elif number > head.head:

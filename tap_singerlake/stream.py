@@ -9,6 +9,7 @@ from singer_sdk import Stream
 from singer_sdk.mapper import SameRecordTransform
 from singer_sdk.singerlib.catalog import REPLICATION_FULL_TABLE, REPLICATION_LOG_BASED
 
+from singerlake.errors import DamagedError
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.lake import Table
 from singerlake.transactions.lease import ReaderLease
@@ -69,6 +70,12 @@ class LakeStream(Stream):
         A stream with nothing new puts out its SCHEMA nevertheless: targets make the table of
         an empty source from it, and take no harm from one they know.
         """
+        try:
+            self._sync_table()
+        except DamagedError as error:
+            self._lake_tap.give_up(self._table.name, error)
+
+    def _sync_table(self) -> None:
         head, self._snapshot = self._snapshot, None  # a second sync sees what came since
         with ExitStack() as leases:
 
@@ -116,8 +123,9 @@ class LakeStream(Stream):
     def _is_behind(self, table: Snapshot) -> bool:
         """Whether the table is known to have blocks behind the bookmark."""
         number = self._bookmark().get("transaction", 0)
-        known = isinstance(number, int) and 0 <= number < table.head
-        return known and bool(table.blocks_after(number))
+        if not isinstance(number, int) or isinstance(number, bool):
+            number = 0  # all is read again: see make_plan
+        return 0 <= number < table.head and bool(table.blocks_after(number))
 
     def _bookmark(self) -> dict[str, Any]:
         full = self.replication_method == REPLICATION_FULL_TABLE  # the user's catalog says so

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, ClassVar, NoReturn
+from typing import IO, Any, ClassVar, NoReturn
 
 from singer_sdk import Tap
 from singer_sdk.helpers.capabilities import (
@@ -17,14 +19,15 @@ from singer_sdk.helpers.capabilities import (
 )
 from singer_sdk.singerlib import Catalog
 
-from singerlake.arguments import check_files
-from singerlake.errors import NotFoundError, SingerlakeError, UsageError
+from singerlake.arguments import FROM_ENVIRONMENT, parse_json, read_settings
+from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue
+from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from tap_singerlake import settings
+from tap_singerlake.given import catalog_of, state_of
 from tap_singerlake.output import BorderStateWriter, EarlyEndError, LineWriter, Output
-from tap_singerlake.schemas import plain
 from tap_singerlake.selection import Choice, choose
 from tap_singerlake.stream import LakeStream
 
@@ -53,12 +56,36 @@ class TapSingerlake(Tap):
         self.output = Output()  # first, for a signal may come while the rest is built
         self.records_read = 0
         self.streams_read = 0
-        super().__init__(**{**arguments, "catalog": _walkable(arguments.get("catalog"))})
+        self._damaged: dict[TableName, DamagedError] = {}
+        self._all_streams = False
+        catalog = arguments.get("catalog")
+        if isinstance(catalog, dict) and not isinstance(catalog, Catalog):
+            arguments["catalog"] = catalog_of(catalog)
+        super().__init__(**arguments)
         # In the place of one that a caller passes: blocks go out as bytes, beside any writer.
         writer = LineWriter()
         writer.output = self.output
         self.message_writer = writer
         self._state_writer = BorderStateWriter(writer)
+
+    @classmethod
+    def cb_config(cls, ctx: Any, param: Any, value: tuple[str, ...]) -> Any:
+        """Read ``--config`` here, once, as a file, a pipe or text; the SDK reads files."""
+        environment = tuple(v for v in value if v == FROM_ENVIRONMENT)
+        found = super().cb_config(ctx, param, environment)
+        found.config.update(read_settings(value, cls.config_jsonschema["properties"]))
+        return found
+
+    @classmethod
+    def invoke(
+        cls, *, state: IO[str] | None = None, catalog: IO[str] | None = None, **options: Any
+    ) -> None:
+        """Run, once it is known that the files hold what they should."""
+        super().invoke(
+            state=_checked(state, "--state", state_of),
+            catalog=_checked(catalog, "--catalog", catalog_of),
+            **options,
+        )
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take over the bookmarks of an earlier run.
@@ -66,14 +93,8 @@ class TapSingerlake(Tap):
         Raises:
             UsageError: This is no state.
         """
-        bookmarks = state.get("bookmarks", {}) if isinstance(state, dict) else None
-        if not isinstance(bookmarks, dict) or not all(
-            isinstance(bookmark, dict) for bookmark in bookmarks.values()
-        ):
-            raise UsageError(
-                'the state is none of a tap\'s: it must look like {"bookmarks": {"stream": {…}}}'
-            )
-        super().load_state(state)
+        self._given_state = state_of(state)
+        super().load_state(self._given_state)
 
     def discover_streams(self) -> Sequence[LakeStream]:
         """The tables that the settings select.
@@ -92,7 +113,8 @@ class TapSingerlake(Tap):
                 known = catalogues[tap].get(choice.table.stream)
             if stream := self._stream(lake, choice, known):
                 streams.append(stream)
-        missing = set(self.input_catalog or ()) - {stream.name for stream in streams}
+        there = {stream.name for stream in streams} | {table.stream for table in self._damaged}
+        missing = set(self.input_catalog or ()) - there
         if missing:
             self.logger.warning(
                 "the catalog has streams that the lake has not, or that the settings leave out: %s",
@@ -110,6 +132,9 @@ class TapSingerlake(Tap):
             # A folder alone makes no table: its first sync has not committed yet.
             self.logger.warning("left out %s: %s", choice.table, error)
             return None
+        except DamagedError as error:
+            self._damaged[choice.table] = error
+            return None
         version = choice.version
         at = head if version is None else head.at(head.version(version).transaction)
         return LakeStream(self, table, version, at.schema, head)
@@ -122,6 +147,7 @@ class TapSingerlake(Tap):
         """
         text = self.catalog_json_text
         self.output.write(text.encode() + b"\n")
+        self._report_damage()
         return text
 
     def sync_all(self) -> None:  # type: ignore[misc]
@@ -129,10 +155,19 @@ class TapSingerlake(Tap):
 
         Final in the SDK, and called here as it is; what is added is a last STATE behind all
         else, where nothing was new, and the summary.
+
+        Raises:
+            DamagedError: A table could not be read. The others are out, and the STATE stands for
+                what is out whole.
         """
         started = time.monotonic()
-        super().sync_all()
-        if self.state:
+        self._doubt_state()
+        self._all_streams = True
+        try:
+            super().sync_all()
+        finally:
+            self._all_streams = False
+        if self.state and not self._damaged:
             self.state_writer.write_last(self.state)
         seconds = max(time.monotonic() - started, 1e-6)
         megabytes = self.output.bytes / 1e6
@@ -145,6 +180,40 @@ class TapSingerlake(Tap):
             seconds,
             megabytes / seconds,
         )
+        self._report_damage()
+
+    def give_up(self, table: TableName, error: DamagedError) -> None:
+        """Leave a table at what is out of it; the others go on where all were asked for.
+
+        Raises:
+            DamagedError: Just this one was.
+        """
+        if not self._all_streams:
+            raise error
+        self._damaged[table] = error
+        self.logger.error("%s; no more is read of %s, and the other tables go on", error, table)
+
+    def _report_damage(self) -> None:
+        damaged, self._damaged = self._damaged, {}
+        if len(damaged) == 1:
+            raise next(iter(damaged.values()))
+        if damaged:
+            tables = ", ".join(map(str, damaged))
+            errors = "; ".join(map(str, damaged.values()))
+            raise DamagedError(f"{len(damaged)} tables cannot be read, {tables}: {errors}")
+
+    def _doubt_state(self) -> None:
+        """Say it where a state was given that has nothing to say here."""
+        bookmarks = self._given_state.get("bookmarks")
+        if bookmarks is None:
+            strange = bool(self._given_state)
+        else:
+            strange = bool(bookmarks) and self.streams.keys().isdisjoint(bookmarks)
+        if strange:
+            self.logger.warning(
+                "the state that was given has no bookmark of %s: everything is read from its start",
+                ", ".join(list(self.streams)[:10]) or "any stream",
+            )
 
     @property
     def state_writer(self) -> BorderStateWriter:
@@ -162,27 +231,37 @@ class TapSingerlake(Tap):
         self.output.interrupt(signum)
 
 
-def _walkable(catalog: Any) -> Any:
-    """The user's catalog with schemas that the SDK can take: see :func:`plain`."""
-    if not isinstance(catalog, dict) or isinstance(catalog, Catalog):
-        return catalog
-    streams = [
-        {**stream, "schema": plain(stream.get("schema") or {})}
-        for stream in catalog.get("streams", [])
-    ]
-    return {**catalog, "streams": streams}
-
-
 def _schemas(catalogue: Catalogue | None) -> dict[str, SchemaEntry]:
     streams = catalogue.streams if catalogue else []
     return {s.tap_stream_id: SchemaEntry(s.schema, s.key_properties) for s in streams}
 
 
+def _checked(file: IO[str] | None, option: str, shape: Callable[[Any], Any]) -> IO[str] | None:
+    """A file's text, of JSON in the right shape, to be read once more by the SDK."""
+    if file is None:
+        return None
+    where = f"{option} {file.name}"
+    try:
+        data: bytes = file.buffer.read()  # type: ignore[attr-defined]
+    except OSError as error:
+        raise UsageError(f"{where} cannot be read: {error.strerror}") from error
+    try:
+        content = parse_json(data, where)
+    except UsageError as error:
+        if data.count(b"\n") > 1 and b"STATE" in data:
+            words = f"{error}; of several STATE messages, give the last: tail -n 1"
+            raise UsageError(words) from error
+        raise
+    try:
+        shape(content)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+    return io.StringIO(json.dumps(content))
+
+
 def main() -> None:
     """Run the tap from the command line."""
     try:
-        files = ["--config", "--state", "--catalog"]
-        check_files(sys.argv, files, TapSingerlake.config_jsonschema["properties"])
         TapSingerlake.cli()
     except SingerlakeError as error:
         _say(error)

@@ -17,7 +17,7 @@ from singer_sdk.helpers.capabilities import (
     TargetCapabilities,
 )
 
-from singerlake.arguments import check_files
+from singerlake.arguments import FROM_ENVIRONMENT, read_settings
 from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.lake import Lake
 from target_singerlake import freezing, settings
@@ -55,6 +55,14 @@ class TargetSingerlake(Target):
         self._progress = Progress(logger)
         self._run: Run | None = None
         self._passed_over: set[tuple[str, str]] = set()
+
+    @classmethod
+    def cb_config(cls, ctx: Any, param: Any, value: tuple[str, ...]) -> Any:
+        """Read ``--config`` here, once, as a file, a pipe or text; the SDK reads files."""
+        environment = tuple(v for v in value if v == FROM_ENVIRONMENT)
+        found = super().cb_config(ctx, param, environment)
+        found.config.update(read_settings(value, cls.config_jsonschema["properties"]))
+        return found
 
     @classmethod
     def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
@@ -174,7 +182,6 @@ def _emit(value: bytes) -> None:
 def main() -> None:
     """Run the command line; one plain line for what is the user's to mend."""
     try:
-        check_files(sys.argv, ["--config"], TargetSingerlake.config_jsonschema["properties"])
         TargetSingerlake.cli()
     except SingerlakeError as error:
         _fail(error, error.exit_code)

@@ -1,0 +1,112 @@
+"""The state and the catalog that a user gives, in the shapes that are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from singer_sdk.singerlib import Catalog
+
+from singerlake.errors import UsageError
+from tap_singerlake.schemas import plain
+
+_TEXTS = {"type": ["array", "null"], "items": {"type": "string"}}
+_METADATA = {
+    "type": ["array", "null"],
+    "items": {
+        "type": "object",
+        "required": ["breadcrumb", "metadata"],
+        "properties": {
+            "breadcrumb": {"type": "array", "items": {"type": "string"}},
+            "metadata": {
+                "type": "object",
+                "properties": {
+                    "table-key-properties": _TEXTS,
+                    "selected": {"type": ["boolean", "null"]},
+                },
+            },
+        },
+    },
+}
+_CATALOG = {
+    "type": "object",
+    "required": ["streams"],
+    "properties": {
+        "streams": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["tap_stream_id"],
+                "properties": {
+                    "tap_stream_id": {"type": "string"},
+                    "schema": {"type": ["object", "null"]},
+                    "key_properties": _TEXTS,
+                    "metadata": _METADATA,
+                },
+            },
+        }
+    },
+}
+
+
+def state_of(content: Any) -> dict[str, Any]:
+    """The state itself: of a STATE message its value, of Meltano's wrapping what is in it.
+
+    Raises:
+        UsageError: This is no state.
+    """
+    state = content
+    while isinstance(state, dict) and "bookmarks" not in state:
+        if state.get("type") == "STATE" and "value" in state:
+            state = state["value"]
+        elif "singer_state" in state:
+            state = state["singer_state"]
+        else:
+            break
+    bookmarks = state.get("bookmarks", {}) if isinstance(state, dict) else None
+    if not isinstance(bookmarks, dict) or not all(map(_is_bookmark, bookmarks.values())):
+        raise UsageError(
+            'the state is none of a tap\'s: it must look like {"bookmarks": {"stream": {…}}}'
+        )
+    return state  # type: ignore[no-any-return]
+
+
+def _is_bookmark(value: Any) -> bool:
+    """Whether the SDK can take a bookmark; whether it is one of this tap's is seen later."""
+    if not isinstance(value, dict):
+        return False
+    parts = value.get("partitions", [])
+    within = [value, *parts] if isinstance(parts, list) else [None]
+    return all(
+        isinstance(part, dict) and isinstance(part.get("progress_markers", {}), dict)
+        for part in within
+    )
+
+
+def catalog_of(content: Any) -> Catalog:
+    """A catalog with schemas that the SDK can take: see :func:`plain`.
+
+    Raises:
+        UsageError: This is no catalog.
+    """
+    import jsonschema
+
+    found = next(jsonschema.Draft202012Validator(_CATALOG).iter_errors(content), None)
+    if found is not None:
+        place = ".".join(str(part) for part in found.absolute_path)
+        raise UsageError(
+            f"the catalog is none of a tap's{f', at {place}' if place else ''}: "
+            f"{found.message[:200]}; `tap-singerlake --discover` writes one"
+        )
+    try:
+        return Catalog.from_dict({"streams": [_entry(stream) for stream in content["streams"]]})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"the catalog cannot be used: {error}") from error
+
+
+def _entry(stream: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **stream,
+        "schema": plain(stream.get("schema") or {}),
+        "metadata": stream.get("metadata") or [],
+    }
