@@ -173,6 +173,24 @@ def test_a_config_that_is_no_use_is_one_line(
     assert not (tmp_path / "lake").exists()
 
 
+def test_settings_come_as_text_and_through_a_pipe(tmp_path: Path) -> None:
+    secret = "hunter2"
+    more = {"commit_minutes": 0.5, "lock_wait_seconds": 2.5}
+    text = json.dumps({"lake": "lake", "tap_id": "tap-test", **more})
+    data = b"".join(line + b"\n" for line in GOOD)
+    for options in (f"--config '{text}'", f"--config <(echo '{text}')", f"--config='{text}'"):
+        shell = ["bash", "-c", f"{sys.executable} -m target_singerlake {options}"]
+        done = subprocess.run(shell, input=data, capture_output=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+    assert len(records_of(tmp_path / "lake", "a")) == 3
+    broken = [sys.executable, "-m", "target_singerlake", "--config", f'{{"x": "{secret}",}}']
+    done = subprocess.run(broken, input=b"", capture_output=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    [line] = done.stderr.decode().splitlines()
+    assert "the text behind --config cannot be read as JSON" in line
+    assert secret not in line
+
+
 def test_what_was_committed_before_stays_with_its_state(tmp_path: Path) -> None:
     lines = [*GOOD, state(1), record("a", {"id": 2}), state(2), record("a", {"no": 1}), state(3)]
     with pytest.raises(MissingKeyPropertiesError, match="line 8"):
