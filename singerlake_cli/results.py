@@ -24,7 +24,7 @@ FIRST_ROWS = 1000
 
 def first_rows(answer: Answer) -> tuple[list[str], list[list[str | None]], bool]:
     """Headings for ``output.print_table``, the first rows as text, and whether there are more."""
-    rows = answer.first(FIRST_ROWS + 1)
+    rows = answer.glimpse(FIRST_ROWS + 1)
     headings = [
         f"{name}>" if _all_numbers([row[place] for row in rows]) else f"{name}~"
         for place, name in enumerate(answer.columns)

@@ -15,8 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.format.names import TableName
+from singerlake.spark import weight
 from singerlake.spark.failures import plain_errors
 from singerlake.transactions.lease import ReaderLease
+
+GLIMPSE_CHARACTERS = 10_000
+GLIMPSE_BYTES = 1 << 20
+"""What a text and a row may be of where many rows are held at once, to be looked at."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,15 @@ class Answer:
     def first(self, count: int) -> list[tuple[Any, ...]]:
         """The first rows, or all where there are fewer, computing no more than they need."""
         return list(plain_rows(self.frame, count))
+
+    def glimpse(self, count: int) -> list[tuple[Any, ...]]:
+        """The first rows for people, all at once: long texts are cut, heavy rows refused.
+
+        Raises:
+            InvalidQueryError: A row weighs more than ``GLIMPSE_BYTES`` even so.
+        """
+        cut = weight.shortened(self.frame, GLIMPSE_CHARACTERS)
+        return list(plain_rows(weight.limited(cut, GLIMPSE_BYTES), count))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as Arrow batches, fetched part by part; at least one, which may be empty.

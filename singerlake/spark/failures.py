@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkException, PythonException
 
 from singerlake import errors
@@ -25,9 +25,22 @@ _REFUSED_VALUE = re.compile(
     r"Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|IllegalArgument|NoSuchElement|"
     r"NumberFormat|Runtime|UnsupportedOperation)Exception: (\[[A-Z0-9_.]+\] .+)"
 )
+ROW_BYTES = 128 << 20
+"""The most that a row of an answer may weigh; held by ``weight.py``."""
 MISFIT_MARK = "singerlake: "
 """Begins what Spark is told to raise for a row that does not fit its table."""
 _MISFIT = re.compile(rf"\[USER_RAISED_EXCEPTION\] {MISFIT_MARK}(.+)")
+WEIGHT_MARK = "singerlake weight: "
+"""Begins what Spark is told to raise for a row that is too heavy: its bytes, and the limit."""
+_WEIGHT = re.compile(rf"\[USER_RAISED_EXCEPTION\] {WEIGHT_MARK}(\d+) (\d+)")
+_TOO_MUCH = re.compile(
+    r"\(([\d.]+ \wi?B)\) is bigger than (spark\.driver\.maxResultSize) \(([^)]+)\)"
+)
+_MORE_MEMORY = (
+    "ask for less at once, or give it more with --conf spark.driver.memory=8g (on a cluster also "
+    "spark.executor.memory)"
+)
+_JAVA_GONE = (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError, EOFError)
 _FILE_GONE = "[FAILED_READ_FILE."
 _CHECKSUM = "could not verify page integrity"
 
@@ -43,7 +56,7 @@ def plain_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, *_JAVA_GONE) as error:
         raise translated(error) from None
 
 
@@ -61,6 +74,8 @@ def translated(error: Exception) -> SingerlakeError:
         )
     if misfit := _MISFIT.search(text):
         return misfit_error(_cut(misfit.group(1)))
+    if (exhausted := _exhausted(error, text)) is not None:
+        return exhausted
     if refused := _REFUSED_VALUE.search(text):
         return InvalidQueryError(_cut(refused.group(1)))
     if isinstance(error, PySparkException) and not isinstance(error, PythonException):
@@ -71,6 +86,28 @@ def translated(error: Exception) -> SingerlakeError:
     causes = re.findall(r"^(?:Caused by|: )?:? ?[\w.$]+Exception: (.+)$", text, re.MULTILINE)
     said = causes[-1] if causes else text.strip().partition("\n")[0]
     return SingerlakeError(f"Spark failed: {said[:300] or type(error).__name__}")
+
+
+def _exhausted(error: Exception, text: str) -> SingerlakeError | None:
+    """What asks for more memory than there is."""
+    if heavy := _WEIGHT.search(text):
+        weight, most = int(heavy[1]), int(heavy[2])
+        streamed = f" (streamed, as with --format csv, {ROW_BYTES:,})" if most < ROW_BYTES else ""
+        return InvalidQueryError(
+            f"a row of the answer weighs {weight:,} bytes, and none may be of more than {most:,}"
+            f"{streamed}: ask for less of it, or for many rows in the place of one long value, as "
+            "range() and explode() make them"
+        )
+    if much := _TOO_MUCH.search(text):
+        return SingerlakeError(
+            f"a part of the answer weighs {much[1]}, and the driver takes {much[3]} at once: ask "
+            f"for fewer rows or columns, or set more with --conf {much[2]}=…"
+        )
+    if "java.lang.OutOfMemoryError" in text:
+        return SingerlakeError(f"Java has not enough memory for this: {_MORE_MEMORY}")
+    if isinstance(error, _JAVA_GONE):
+        return SingerlakeError(f"Java ended, most likely for lack of memory: {_MORE_MEMORY}")
+    return None
 
 
 def misfit_error(said: str) -> DamagedError:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.errors import (
@@ -20,9 +21,9 @@ from singerlake.errors import (
 )
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.spark import index, sql_plan, sql_text
+from singerlake.spark import index, sql_plan, sql_text, weight
 from singerlake.spark.answer import Answer, Source
-from singerlake.spark.failures import condition, first_line, plain_errors
+from singerlake.spark.failures import condition, first_line, plain_errors, translated
 from singerlake.spark.frames import (
     Shape,
     renamed,
@@ -84,9 +85,13 @@ def query(
         text = sql_text.edit(text, _changes(text, asked, views))
         frame = own.sql(text)
         sql_plan.check_analyzed(frame._jdf.queryExecution().analyzed())
+        frame = weight.limited(frame)
     except AnalysisException as error:
         views.release()
         raise _explained(error, views) from None
+    except (PySparkException, Py4JError) as error:
+        views.release()
+        raise translated(error) from None
     except BaseException:
         views.release()
         raise

@@ -48,6 +48,10 @@ def settings_for(master: str, folder: Path) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": f"{_driver_memory() >> 20}m",
+            # A task that asks for too much memory fails alone, and says so; Java lives on.
+            "spark.executor.killOnFatalError.depth": "0",
+            # What comes to the driver at once, packed; beside what is made of it.
+            "spark.driver.maxResultSize": f"{_driver_memory() >> 21}m",
             "spark.local.dir": str(folder),
             "spark.sql.shuffle.partitions": str(max(2, count * 2)),
         }

@@ -7,6 +7,7 @@ new kind of statement is refused until somebody has looked at it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 from singerlake.errors import InvalidQueryError
+from singerlake.spark import sql_functions
 from singerlake.spark.failures import first_line
 
 ALLOWED_PLANS = frozenset(
@@ -27,20 +29,11 @@ ALLOWED_PLANS = frozenset(
     UnresolvedTableValuedFunction UnresolvedWith Window WithWindowDefinition
     """.split()  # noqa: SIM905  # a list of forty lines reads worse
 )
-TABLE_FUNCTIONS = frozenset(
-    """
-    collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer
-    range sql_keywords stack variant_explode variant_explode_outer
-    """.split()  # noqa: SIM905
-)
-REFUSED_FUNCTIONS = frozenset(
-    """
-    from_avro from_protobuf input_file_block_length input_file_block_start input_file_name
-    java_method reflect to_avro to_protobuf try_reflect
-    """.split()  # noqa: SIM905
-)
-"""They call Java, read files, or show where the lake's files lie."""
-_REFUSED_EXPRESSIONS = ("ExpressionWithUnresolvedIdentifier", "CallMethodViaReflection")
+_DDL = re.compile(r"\s*[\w`]")
+"""How a schema begins in SQL; in JSON, which Spark reads as well, it is a bracket or a quote."""
+_OPTIONS = frozenset(map(str.lower, sql_functions.OPTIONS))
+_REFUSED_OPTIONS = {name.lower(): why for name, why in sql_functions.REFUSED_OPTIONS.items()}
+_UNRESOLVED_NAMES = "ExpressionWithUnresolvedIdentifier"
 
 
 @dataclass(frozen=True)
@@ -93,8 +86,8 @@ def check_analyzed(plan: Any) -> None:
         return
     for expression in _seq(plan.expressions()):
         for one in _tree(expression):
-            if _kind(one) in _REFUSED_EXPRESSIONS:
-                raise InvalidQueryError("a query may not call Java")
+            if (reason := sql_functions.REFUSED_EXPRESSIONS.get(_kind(one))) is not None:
+                raise InvalidQueryError(f"a query may not call {one.prettyName()}(): {reason}")
     for child in [*_seq(plan.children()), *_seq(plan.innerChildren())]:
         check_analyzed(child)
 
@@ -112,7 +105,7 @@ def _walk_plan(plan: Any, aliased: bool) -> Iterator[Relation]:
         yield _travel(plan, aliased)
         return
     if kind == "UnresolvedTableValuedFunction":
-        _check_function(_seq(plan.name()), TABLE_FUNCTIONS, frozenset())
+        _check_function(_seq(plan.name()), sql_functions.TABLE_FUNCTIONS)
     for child in _seq(plan.children()):
         yield from _walk_plan(child, kind == "SubqueryAlias")
     if kind == "UnresolvedWith":
@@ -128,12 +121,12 @@ def _walk_plan(plan: Any, aliased: bool) -> Iterator[Relation]:
 def _walk_expression(root: Any) -> Iterator[Relation]:
     for expression in _tree(root):
         kind = _kind(expression)
-        if kind in _REFUSED_EXPRESSIONS:
+        if kind == _UNRESOLVED_NAMES:
             raise InvalidQueryError("a query must spell its names out: IDENTIFIER() is not known")
-        if kind == "UnresolvedFunction":
-            _check_function(_seq(expression.nameParts()), None, REFUSED_FUNCTIONS)
+        if _is_call(expression):
+            _check_call(_seq(expression.nameParts()), _seq(expression.arguments()))
         elif kind == "UnresolvedGenerator":
-            _check_function([expression.name().funcName()], None, REFUSED_FUNCTIONS)
+            _check_call([expression.name().funcName()], _seq(expression.children()))
         elif _holds_plan(expression):
             yield from _walk_plan(expression.plan(), False)
 
@@ -155,12 +148,78 @@ def _holds_plan(expression: Any) -> bool:
     return _holding[name]
 
 
-def _check_function(
-    parts: list[str], allowed: frozenset[str] | None, refused: frozenset[str]
-) -> None:
+def _check_function(parts: list[str], allowed: frozenset[str]) -> None:
     name = parts[-1].lower()
-    if len(parts) > 1 or name in refused or (allowed is not None and name not in allowed):
-        raise InvalidQueryError(f"a query may not call {'.'.join(parts)}()")
+    if len(parts) == 1 and name in allowed:
+        return
+    reason = sql_functions.REFUSED.get(name)
+    if reason is None and len(parts) > 1:
+        reason = "functions go by one name"
+    raise InvalidQueryError(
+        f"a query may not call {'.'.join(parts)}(): "
+        + (reason or "it is none of the functions of Spark that are known to read only the lake")
+    )
+
+
+def _check_call(parts: list[str], arguments: list[Any]) -> None:
+    """Whether a function may be called, with the schema and the options it is given."""
+    _check_function(parts, sql_functions.ALLOWED)
+    name = parts[-1].lower()
+    schema = sql_functions.SCHEMA_PLACES.get(name)
+    options = sql_functions.OPTION_PLACES.get(name)
+    if schema is None and options is None:
+        return
+    for place, argument in enumerate(arguments):
+        if _kind(argument) == "NamedArgumentExpression":
+            raise InvalidQueryError(f"give {name}() its arguments in order, without their names")
+        if place == schema:
+            _check_schema(name, argument)
+        elif options is not None and place >= options:
+            _check_options(name, argument)
+
+
+def _check_schema(function: str, argument: Any) -> None:
+    """A schema is text in SQL's form, or what a function of Spark makes out of an example."""
+    if _is_call(argument) and _called(argument) in sql_functions.SCHEMA_MAKERS:
+        return
+    text = _text(argument)
+    if text is None or not _DDL.match(text):
+        raise InvalidQueryError(
+            f"write the schema for {function}() out as text: 'id int, name string'"
+        )
+
+
+def _check_options(function: str, argument: Any) -> None:
+    """Options are written out, each of them one that is known."""
+    texts: list[str | None] = [None]
+    if _is_call(argument) and _called(argument) == "map":
+        texts = [_text(one) for one in _seq(argument.arguments())]
+    if None in texts:
+        raise InvalidQueryError(
+            f"write the options of {function}() out as texts: map('mode', 'FAILFAST')"
+        )
+    for option in map(str, texts[::2]):
+        if option.lower() in _OPTIONS:
+            continue
+        reason = _REFUSED_OPTIONS.get(option.lower(), "it is not one that is known")
+        raise InvalidQueryError(f"{function}() may not be given the option {option!r}: {reason}")
+
+
+def _is_call(expression: Any) -> bool:
+    return _kind(expression) == "UnresolvedFunction"
+
+
+def _called(call: Any) -> str:
+    """The function that is called; its name is checked where the call itself is."""
+    return ".".join(_seq(call.nameParts())).lower()
+
+
+def _text(expression: Any) -> str | None:
+    """A text that is written out in the query; None for all else."""
+    if _kind(expression) != "Literal" or expression.dataType().typeName() != "string":
+        return None
+    value = expression.value()
+    return None if value is None else str(value.toString())
 
 
 def _relation(node: Any, aliased: bool) -> Relation:
@@ -178,12 +237,11 @@ def _travel(node: Any, aliased: bool) -> Relation:
     version, timestamp = node.version(), node.timestamp()
     text = None
     if timestamp.isDefined():
-        literal = timestamp.get()
-        if _kind(literal) != "Literal" or literal.dataType().typeName() != "string":
+        text = _text(timestamp.get())
+        if text is None:
             raise InvalidQueryError(
                 "write the time after TIMESTAMP AS OF as text: '2026-11-20T12:00:00Z'"
             )
-        text = str(literal.value().toString())
     return Relation(
         plain.parts,
         plain.start,

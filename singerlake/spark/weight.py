@@ -1,0 +1,94 @@
+"""A limit on what one row of an answer may weigh, held where the row is computed.
+
+``sequence(1, 100000000)`` is one value, and a short text can ask for it. It costs the executor
+little; on its way to the driver and into Python it is copied, packed and unpacked until the
+memory is gone. So each row is weighed before it leaves, and one that is too heavy is an error.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+
+from singerlake.spark.failures import ROW_BYTES, WEIGHT_MARK
+
+_FIXED = 16
+"""Bytes of a value whose size its type tells, the largest of them."""
+
+
+def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
+    """The same rows; one that weighs more than ``most`` is an error when it is computed."""
+    fields = frame.schema.fields
+    places = [f"c{place}" for place in range(len(fields))]
+    weights = [
+        weight
+        for place, field in zip(places, fields, strict=True)
+        if (weight := _weight(F.col(place), field.dataType)) is not None
+    ]
+    if not weights:
+        return frame
+    whole = sum(weights[1:], weights[0])
+    said = F.raise_error(F.concat(F.lit(WEIGHT_MARK), whole.cast("string"), F.lit(f" {most}")))
+    first, *others = places
+    checked = F.when(whole > most, said).otherwise(F.col(first)).alias(first)
+    return frame.toDF(*places).select(checked, *others).toDF(*frame.columns)
+
+
+def shortened(frame: DataFrame, longest: int) -> DataFrame:
+    """The same rows for people: texts of more characters than that end in an ellipsis."""
+    places = [f"c{place}" for place in range(len(frame.columns))]
+    cut = [
+        F.when(F.length(place) > longest, F.concat(F.left(place, F.lit(longest)), F.lit("…")))
+        .otherwise(F.col(place))
+        .alias(place)
+        if isinstance(field.dataType, T.StringType)
+        else F.col(place)
+        for place, field in zip(places, frame.schema.fields, strict=True)
+    ]
+    return frame.toDF(*places).select(*cut).toDF(*frame.columns)
+
+
+def _weight(value: Column, type_: T.DataType) -> Column | None:
+    """About how many bytes a value takes; None where they are few whatever it is."""
+    if isinstance(type_, (T.StringType, T.BinaryType)):  # char and varchar are strings
+        return _or_none(F.octet_length(value))
+    if isinstance(type_, T.ArrayType):
+        return _items(value, type_.elementType)
+    if isinstance(type_, T.MapType):
+        keys = _items(F.map_keys(value), type_.keyType)
+        return keys + _items(F.map_values(value), type_.valueType)
+    if isinstance(type_, T.StructType):
+        return _members(value, type_)
+    if isinstance(type_, T.VariantType):
+        return _or_none(F.octet_length(F.to_json(value)))
+    return None
+
+
+def _items(value: Column, type_: T.DataType) -> Column:
+    count = _or_none(F.size(value)) * _FIXED
+    if _weight(F.lit(None), type_) is None:
+        return count
+    return count + _or_none(
+        F.aggregate(
+            value,
+            F.lit(0).cast("long"),
+            lambda before, item: before + _weight(item, type_),  # type: ignore[operator]
+        )
+    )
+
+
+def _members(value: Column, type_: T.StructType) -> Column | None:
+    if len(set(type_.names)) < len(type_.names):  # then they cannot be asked for by name
+        return _or_none(F.octet_length(F.to_json(value)))
+    weights = [
+        weight
+        for field in type_.fields
+        if (weight := _weight(value.getField(field.name), field.dataType)) is not None
+    ]
+    return sum(weights[1:], weights[0]) if weights else None
+
+
+def _or_none(bytes_: Column) -> Column:
+    """A null weighs nothing."""
+    return F.coalesce(bytes_.cast("long"), F.lit(0).cast("long"))

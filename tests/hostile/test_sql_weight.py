@@ -1,0 +1,102 @@
+"""SQL that asks for values without measure: one plain line, soon, and memory that stays."""
+
+from __future__ import annotations
+
+import resource
+import time
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from singerlake.errors import InvalidQueryError, SingerlakeError
+from singerlake.lake import Lake
+from singerlake.spark import weight
+from singerlake.spark.answer import GLIMPSE_CHARACTERS, plain_rows
+from singerlake.spark.failures import plain_errors
+from singerlake.spark.query import query
+from tests.build import commit_rows
+
+pytestmark = pytest.mark.spark
+OVERWEIGHT = [
+    "select sequence(1, 100000000)",
+    "select sequence(1, id) from range(100000000, 100000001)",
+    "select 1, array_repeat(repeat('x', 100000), 5000)",
+]
+
+
+@pytest.mark.parametrize("sql", OVERWEIGHT)
+def test_a_row_without_measure_is_one_plain_line(spark: SparkSession, lake: Lake, sql: str) -> None:
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    with pytest.raises(SingerlakeError) as caught:
+        list(query(spark, lake, sql).rows())
+    # Which of the two it meets first is a matter of the heap.
+    assert "a row of the answer weighs" in str(caught.value) or "memory" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "collectToPython" not in str(caught.value)
+    assert time.monotonic() - began < 60
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB
+
+
+@pytest.mark.parametrize(
+    ("value", "bytes_"),
+    [
+        ("'äx'", 3),
+        ("cast('abc' as binary)", 3),
+        ("array(1, 2)", 32),
+        ("array('ab', null, 'c')", 51),
+        ("array(array('ab'), null)", 50),
+        ("map('k', 'vv')", 35),
+        ("named_struct('a.b', 'xx', 'c', 1, 'd', named_struct('e', 'y'))", 3),
+        ("named_struct('a', 'xx', 'a', 'yy')", 19),
+        ('parse_json(\'{"a": "bc"}\')', 10),
+        ("cast(null as string)", 0),
+        ("cast(null as array<string>)", 0),
+    ],
+)
+def test_what_a_value_weighs(spark: SparkSession, value: str, bytes_: int) -> None:
+    frame = spark.sql(f"select {value} as v, 1 as v, 'z' as `a.b`")
+    assert weight.limited(frame, bytes_ + 1).columns == ["v", "v", "a.b"]
+    assert len(list(plain_rows(weight.limited(frame, bytes_ + 1)))) == 1
+    with pytest.raises(InvalidQueryError, match=f"weighs {bytes_ + 1:,} bytes"):
+        list(plain_rows(weight.limited(frame, bytes_)))
+
+
+def test_what_is_small_by_its_type_is_not_weighed(spark: SparkSession) -> None:
+    frame = spark.sql("select 1, 2.0, true, current_date()")
+    assert weight.limited(frame, 0) is frame
+
+
+def test_long_texts_are_cut_for_people_only(spark: SparkSession, lake: Lake) -> None:
+    commit_rows(lake, "t.s", {"a": {"type": "string"}}, [], [{"a": "ä" * 20_000}, {"a": None}])
+    answer = query(spark, lake, "select a, array(a) as l, a from t.s order by a desc")
+    assert answer.first(1) == [("ä" * 20_000, ["ä" * 20_000], "ä" * 20_000)]
+    cut = "ä" * GLIMPSE_CHARACTERS + "…"
+    assert answer.glimpse(5) == [(cut, ["ä" * 20_000], cut), (None, [None], None)]
+    with pytest.raises(InvalidQueryError, match="csv, 134,217,728"):
+        query(spark, lake, "select array_repeat(a, 100) from t.s").glimpse(5)
+
+
+def test_an_answer_that_the_driver_cannot_hold(spark: SparkSession, lake: Lake) -> None:
+    text = "Job aborted: Total size of serialized results of 3 tasks (1030.0 MiB) is bigger than "
+    text += "spark.driver.maxResultSize (1024.0 MiB)"
+    failing = spark.range(1).select(F.raise_error(F.lit(text)))
+    words = "weighs 1030.0 MiB.*--conf spark.driver.maxRes"
+    with pytest.raises(SingerlakeError, match=words), plain_errors():
+        failing.collect()
+
+
+def test_a_task_without_memory_does_not_end_java(spark: SparkSession, lake: Lake) -> None:
+    sql = "select length(repeat('x', cast(id as int))) from range(2000000000, 2000000001)"
+    for _ in range(2):
+        with pytest.raises(SingerlakeError, match="not enough memory.*spark.driver.memory=8g"):
+            list(query(spark, lake, sql).rows())
+    assert list(query(spark, lake, "select 1").rows()) == [(1,)]
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError, EOFError])
+def test_java_that_ends_is_one_line(error: type[Exception]) -> None:
+    words = "Java ended, most likely for lack of memory: ask"
+    with pytest.raises(SingerlakeError, match=words), plain_errors():
+        raise error("Error while sending or receiving")
