@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
-from singerlake import __version__
+from singerlake import __version__, safe_text
 from singerlake.errors import SingerlakeError
+from singerlake_cli import output
 from singerlake_cli.shared import Shared
 
 COMMANDS = {
@@ -67,8 +68,7 @@ class CommandGroup(click.Group):
         try:
             return super().invoke(ctx)
         except SingerlakeError as error:
-            click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-            click.echo(str(error), err=True)
+            output.say_error(str(error))
             ctx.exit(error.exit_code)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -79,8 +79,7 @@ class CommandGroup(click.Group):
         except Exception as error:
             if os.environ.get("SINGERLAKE_DEBUG"):
                 raise
-            click.secho("unexpected: ", fg="red", bold=True, nl=False, err=True)
-            click.echo(f"{type(error).__name__}: {error}", err=True)
+            output.say_error(f"{type(error).__name__}: {error}", word="unexpected")
             click.echo("run it again with SINGERLAKE_DEBUG=1 for the whole story", err=True)
             ctx.exit(1)
 
@@ -102,6 +101,7 @@ class CommandGroup(click.Group):
 )
 @click.option(
     "--output",
+    "form",
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
@@ -109,7 +109,7 @@ class CommandGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="singerlake")
 @click.pass_context
-def cli(ctx: click.Context, uri: str, output: str) -> None:
+def cli(ctx: click.Context, uri: str, form: str) -> None:
     """A lake of raw Singer messages that behaves like a set of versioned tables.
 
     \b
@@ -118,11 +118,13 @@ def cli(ctx: click.Context, uri: str, output: str) -> None:
     Keep this state:   singerlake freeze tap-shop.orders --label 2026-q3
     Ask it:            singerlake query "select * from tap_shop.orders.1 limit 10"
     """
-    ctx.obj = Shared(uri=uri, json=output == "json")
+    safe_text.remember_environment()
+    ctx.obj = Shared(uri=uri, json=form == "json")
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line."""
+    safe_text.guard_logs()
     cli.main(
         args=list(args) if args is not None else None,
         prog_name="singerlake",

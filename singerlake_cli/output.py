@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from singerlake import safe_text
 from singerlake.format import times
+from singerlake.safe_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
@@ -25,8 +28,19 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 def print_json(value: Any) -> None:
     """Print one JSON document."""
-    data = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    click.echo(data.decode("utf-8"))
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
+    click.echo(safe_text.visible_json(text) if sys.stdout.isatty() else text)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line; names in it can neither steer the terminal nor begin a line of their own."""
+    click.echo(safe_text.for_people(text), err=err)
+
+
+def say_error(text: str, *, word: str = "error") -> None:
+    """Print a line about what went wrong."""
+    click.secho(f"{word}: ", fg="red", bold=True, nl=False, err=True)
+    say(text, err=True)
 
 
 def print_table(
@@ -46,14 +60,22 @@ def print_table(
     from rich.text import Text
 
     console = _console()
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    # Text, never markup: a column may be named [/], and a label hold a colour.
+    heading = None if title is None else Text(visible(title))
+    table = Table(title=heading, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for column in columns:
         _add_column(table, column)
     for row in rows:
-        table.add_row(*(Text("–", "dim") if cell is None else Text(str(cell)) for cell in row))
+        table.add_row(*(_cell(cell) for cell in row))
     console.print(table)
     if note:
-        console.print(Text(note, "dim"))
+        console.print(Text(safe_text.for_people(note, lines=True), "dim"))
+
+
+def _cell(value: object) -> Text:
+    from rich.text import Text
+
+    return Text("–", "dim") if value is None else Text(visible(str(value)))
 
 
 def _console() -> Console:
@@ -65,10 +87,12 @@ def _console() -> Console:
 
 
 def _add_column(table: Table, heading: str) -> None:
+    from rich.text import Text
+
     right = heading.endswith(">")
     folds = heading.endswith("~")
     table.add_column(
-        heading[:-1] if right or folds else heading,
+        Text(visible(heading[:-1] if right or folds else heading)),
         justify="right" if right else "left",
         overflow="fold" if folds else "ellipsis",
         no_wrap=not folds,

@@ -6,13 +6,14 @@ import base64
 import csv
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
+from singerlake import safe_text
 from singerlake.errors import InvalidQueryError, StoreError
 from singerlake.format import times
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from singerlake.spark.answer import Answer
 
 FIRST_ROWS = 1000
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What begins a formula in one spreadsheet or another, also in the width of Chinese letters."""
 
 
 def first_rows(answer: Answer) -> tuple[list[str], list[list[str | None]], bool]:
@@ -41,16 +44,31 @@ def _all_numbers(values: list[Any]) -> bool:
 
 
 @contextmanager
-def _opened(to: Path | None) -> Iterator[IO[str]]:
-    """A file to write text to, or standard output."""
+def _opened(to: Path | None, shown: Callable[[str], str]) -> Iterator[IO[str]]:
+    """A file to write text to, or standard output.
+
+    Args:
+        to: The file.
+        shown: How a terminal is given the text; files and pipes are given it as it is.
+    """
     if to is None:
-        yield sys.stdout
+        yield cast("IO[str]", _Screen(shown)) if sys.stdout.isatty() else sys.stdout
         return
     try:
         with to.open("w", encoding="utf-8", newline="") as file:
             yield file
     except OSError as error:
         raise StoreError(f"cannot write {to}: {error.strerror}") from error
+
+
+class _Screen:
+    """A terminal, which would obey what stands in rows."""
+
+    def __init__(self, shown: Callable[[str], str]) -> None:
+        self._shown = shown
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(self._shown(text))
 
 
 def write_parquet(answer: Answer, to: Path) -> None:
@@ -78,27 +96,63 @@ def _check_unique(columns: list[str]) -> None:
         )
 
 
-def write(answer: Answer, form: str, to: Path | None) -> None:
-    """Stream all rows as csv, tsv or jsonl; null is an empty cell."""
-    with _opened(to) as out:
-        _write(answer, form, out)
+def write(answer: Answer, form: str, to: Path | None, *, safe_cells: bool = False) -> None:
+    """Stream all rows as csv, tsv or jsonl; null is an empty cell.
 
-
-def _write(answer: Answer, form: str, out: IO[str]) -> None:
-    columns = answer.columns
+    Args:
+        answer: The rows.
+        form: ``csv``, ``tsv`` or ``jsonl``.
+        to: A file; standard output without one.
+        safe_cells: Put an apostrophe before texts of csv and tsv that a spreadsheet would compute.
+    """
     if form == "jsonl":
-        _check_unique(columns)
-        for row in _rows(answer):
-            out.write(_json(dict(zip(columns, row, strict=True))) + "\n")
+        with _opened(to, safe_text.visible_json) as out:
+            _write_lines(answer, out)
         return
-    writer = csv.writer(out, dialect="excel-tab" if form == "tsv" else "excel", lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([text(value) for value in row] for row in _rows(answer))
+    with _opened(to, lambda text: safe_text.visible(text, spaces=True)) as out:
+        _write_cells(answer, "excel-tab" if form == "tsv" else "excel", out, safe_cells)
+
+
+def _write_lines(answer: Answer, out: IO[str]) -> None:
+    columns = answer.columns
+    _check_unique(columns)
+    for row in _rows(answer):
+        out.write(_json(dict(zip(columns, row, strict=True))) + "\n")
+
+
+def _write_cells(answer: Answer, dialect: str, out: IO[str], safe_cells: bool) -> None:
+    cell = _inert if safe_cells else text
+    writer = csv.writer(_Rows(out), dialect=dialect, lineterminator=_Rows.END)
+    writer.writerow([cell(name) for name in answer.columns])
+    writer.writerows([cell(value) for value in row] for row in _rows(answer))
+
+
+class _Rows:
+    """Rows as they are written; a carriage return in a cell is quoted as a line's end is.
+
+    The csv module quotes those characters that its own line ends with, and no other.
+    """
+
+    END = "\r\n"
+
+    def __init__(self, out: IO[str]) -> None:
+        self._out = out
+
+    def write(self, row: str) -> int:
+        return self._out.write(row.removesuffix(self.END) + "\n")
+
+
+def _inert(value: Any) -> str | None:
+    """A cell that no spreadsheet takes for a formula; numbers stay numbers."""
+    cell = text(value)
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{cell}"
+    return cell
 
 
 def write_json(answer: Answer, to: Path | None) -> None:
     """Stream one JSON document: what was read, the columns, the rows as arrays."""
-    with _opened(to) as out:
+    with _opened(to, safe_text.visible_json) as out:
         _write_json(answer, out)
 
 

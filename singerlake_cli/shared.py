@@ -10,6 +10,7 @@ import click
 
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.lake import Lake
+from singerlake.safe_text import visible
 from singerlake_cli.working import follow
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -46,7 +47,12 @@ def complete_table(
         tables = Lake.open(ctx.find_root().params["uri"]).tables()
     except SingerlakeError:
         return []  # a shell has no place for errors
-    return [str(name) for name in tables if str(name).startswith(incomplete)]
+    # What cannot be typed, nor shown as it is, is of no use here.
+    return [
+        text
+        for name in tables
+        if (text := str(name)).startswith(incomplete) and visible(text) == text
+    ]
 
 
 def spark_options(command: Command) -> Command:

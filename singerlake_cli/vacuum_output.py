@@ -8,8 +8,6 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
-import click
-
 from singerlake.maintenance.garbage import Item, protected
 from singerlake.maintenance.vacuum import Vacuumed, VacuumPlan
 from singerlake_cli import output
@@ -77,42 +75,42 @@ def plan_as_json(plan: VacuumPlan) -> dict[str, Any]:
 def print_plan(plan: VacuumPlan) -> None:
     """A plan for people."""
     table, found = plan.snapshot.table, plan.garbage
-    click.echo(f"{table} at transaction {plan.snapshot.head}; cutoff {_time(plan.cutoff)}")
+    output.say(f"{table} at transaction {plan.snapshot.head}; cutoff {_time(plan.cutoff)}")
     if plan.empty:
-        click.echo("  nothing to do")
+        output.say("  nothing to do")
     if plan.combine:
         files = sum(group.files for group in plan.combine)
         size = output.size(sum(group.bytes for group in plan.combine))
-        click.echo(f"  combine: {files:,} files into {len(plan.combine):,} ({size})")
+        output.say(f"  combine: {files:,} files into {len(plan.combine):,} ({size})")
     if plan.history is not None:
         blocks = plan.history.blocks
         rows = sum(block.rows for block in blocks)
         size = output.size(sum(block.length for block in blocks))
-        click.echo(
+        output.say(
             f"  drop history before transaction {plan.history.floor}: looks through {rows:,} rows "
             f"in {len(blocks):,} blocks ({size})"
         )
         for number, by in sorted(plan.history.protected.items()):
-            click.echo(f"    transaction {number} stays readable: {by}")
+            output.say(f"    transaction {number} stays readable: {by}")
     _print_items("delete", found.everything, plan)
     _print_items("keep", found.kept, plan)
     for lease in plan.leases:
-        click.echo(f"  reader: {lease.reader_id} at transaction {lease.transaction}")
+        output.say(f"  reader: {lease.reader_id} at transaction {lease.transaction}")
 
 
 def _print_items(verb: str, items: Sequence[Item], plan: VacuumPlan) -> None:
     if not items:
         return
     size = output.size(sum(item.bytes for item in items))
-    click.echo(f"  {verb}: {len(items):,} files ({size})")
+    output.say(f"  {verb}: {len(items):,} files ({size})")
     for item in items[:SHOWN]:
         by = protected(item, plan.leases)
         held = f"; the reader {by.reader_id} may need it" if by is not None else ""
-        click.echo(f"    {item.key} ({output.size(item.bytes)}): {item.reason}{held}")
+        output.say(f"    {item.key} ({output.size(item.bytes)}): {item.reason}{held}")
     if len(items) > SHOWN:
         reasons = Counter(item.reason.partition(" by transaction")[0] for item in items[SHOWN:])
         more = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(3))
-        click.echo(f"    and {len(items) - SHOWN:,} more: {more}")
+        output.say(f"    and {len(items) - SHOWN:,} more: {more}")
 
 
 def _time(seconds: float) -> str:

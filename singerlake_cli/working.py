@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from singerlake.safe_text import visible
+
 Tasks = Callable[[], tuple[int, int]]
 """How many tasks of the running job are done, and of how many that are known so far."""
 
@@ -29,9 +31,10 @@ def working(what: str) -> Iterator[None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    told = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), told, BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(what, total=None)
+        bar = progress.add_task(visible(what), total=None)
         ended = threading.Event()
 
         def watch() -> None:

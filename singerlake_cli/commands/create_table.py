@@ -62,7 +62,7 @@ def command(
         )
         return
     read = "; ".join(f"read {source}" for source in made.sources)
-    click.echo(
+    output.say(
         f"{made.table}: {made.rows:,} rows, transaction {made.transaction}, fingerprint "
         f"{output.short_proof(made.fingerprint)}" + (f"\n{read}" if read else "")
     )

@@ -50,7 +50,8 @@ def command(folder: Path) -> None:
         _story()
     except subprocess.CalledProcessError as error:
         raise SingerlakeError(
-            f"{shlex.join(error.cmd)} ended with exit code {error.returncode}:\n{error.stderr}"
+            f"{shlex.join(error.cmd)} ended with exit code {error.returncode}: "
+            + " ".join(error.stderr.split())
         ) from error
     _say("Done. The lake is yours to look into:")
     click.echo(f"  cd {shlex.quote(str(folder))} && singerlake ls\n")

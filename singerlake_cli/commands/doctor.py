@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from importlib import metadata as packages
 from pathlib import Path
@@ -18,6 +18,7 @@ from singerlake.errors import SingerlakeError, StoreError
 from singerlake.format import names
 from singerlake.format.metadata import LakeFile, decode
 from singerlake.lake import Lake
+from singerlake.safe_text import redacted
 from singerlake.storage.base import KeyMissingError
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
@@ -65,7 +66,10 @@ def command(shared: Shared, master: str) -> None:
     singerlake --lake s3://bucket/prefix doctor
     singerlake --output json doctor
     """
-    findings = [_python(), _java(master), *_class_data(master), _spark(), *_lake(shared.uri)]
+    looked = [_python(), _java(master), *_class_data(master), _spark(), *_lake(shared.uri)]
+    findings = [
+        replace(one, found=redacted(one.found), advice=redacted(one.advice)) for one in looked
+    ]
     if shared.json:
         output.print_json([asdict(finding) for finding in findings])
     else:
@@ -77,9 +81,10 @@ def _print(findings: list[Finding]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
         state = click.style(f"{finding.state:<8}", fg=_COLOURS[finding.state])
-        click.echo(f"{state}{finding.check:<{width}}  {finding.found}")
+        click.echo(state, nl=False)
+        output.say(f"{finding.check:<{width}}  {finding.found}")
         if finding.advice:
-            click.echo(f"{'':<8}{'':<{width}}  → {finding.advice}")
+            output.say(f"{'':<8}{'':<{width}}  → {finding.advice}")
 
 
 def _python() -> Finding:

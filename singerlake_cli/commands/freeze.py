@@ -56,7 +56,7 @@ def command(
         output.print_json(structs.asdict(version))
         return
     name = f" ({version.label})" if version.label else ""
-    click.echo(
+    output.say(
         f"{ref.table} version {version.number}{name}: {version.rows:,} rows, transaction "
         f"{version.transaction}, fingerprint {output.short_proof(version.fingerprint)}"
     )

@@ -69,7 +69,7 @@ def command(shared: Shared, tap: str | None, measured: bool) -> None:
     else:
         _print(shared, found)
     for failure in failed:
-        click.echo(f"error: {failure}", err=True)
+        output.say_error(str(failure))
     if failed:
         click.get_current_context().exit(max(failure.exit_code for failure in failed))
 

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="How rows are given; all but table are streamed, whatever their number.",
 )
+@click.option(
+    "--safe-cells",
+    is_flag=True,
+    help="For spreadsheets: put ' before texts of csv and tsv that they would compute.",
+)
 @click.option("--to", type=click.Path(path_type=Path), help="A file to write; parquet needs one.")
 @click.option(
     "--provenance", is_flag=True, help="Give tables two more columns: _row_id and _row_version."
@@ -43,6 +48,7 @@ def command(
     shared: Shared,
     sql: str,
     form: str,
+    safe_cells: bool,
     to: Path | None,
     provenance: bool,
     etags: tuple[str, ...],
@@ -64,6 +70,8 @@ def command(
     lake = shared.lake()
     if form == "parquet" and to is None:
         raise UsageError("parquet is not for a terminal: name a file with --to")
+    if safe_cells and (form not in ("csv", "tsv") or shared.json):
+        raise UsageError("--safe-cells is for spreadsheets: say --format csv or tsv as well")
     wanted = _etags(etags)
     begin_spark(master, conf)
     from singerlake.spark.query import query
@@ -77,18 +85,18 @@ def command(
         if first is not None:
             _print_table(answer, *first)
             return
-        _write(answer, form, to, as_json=shared.json)
+        _write(answer, form, to, as_json=shared.json, safe_cells=safe_cells)
     if answer.sources and not shared.json:
-        click.echo("; ".join(_read(answer)), err=True)
+        output.say("; ".join(_read(answer)), err=True)
 
 
-def _write(answer: Answer, form: str, to: Path | None, *, as_json: bool) -> None:
+def _write(answer: Answer, form: str, to: Path | None, *, as_json: bool, safe_cells: bool) -> None:
     if form == "parquet" and to is not None:
         results.write_parquet(answer, to)
     elif as_json:
         results.write_json(answer, to)
     else:
-        results.write(answer, "csv" if form == "table" else form, to)
+        results.write(answer, "csv" if form == "table" else form, to, safe_cells=safe_cells)
 
 
 def _print_table(

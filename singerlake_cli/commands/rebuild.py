@@ -46,7 +46,7 @@ def command(shared: Shared, tables: tuple[str, ...], every: bool, include_locked
             # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
         except SingerlakeError as error:
             failed.append(error)
-            click.echo(f"error: {table}: {error}", err=True)
+            output.say_error(f"{table}: {error}")
     _print(shared, done)
     click.get_current_context().exit(max((error.exit_code for error in failed), default=0))
 
@@ -66,12 +66,12 @@ def _print(shared: Shared, done: list[Rebuilt]) -> None:
         )
         return
     for d in done:
-        click.echo(
+        output.say(
             f"{d.table}: {output.count(d.transactions, 'transaction')}; {d.restored:,} log entries "
             f"restored from the manifest, {output.count(d.adopted, 'block')} adopted from files"
         )
         if d.adopted:
-            click.echo(
+            output.say(
                 "  with log and manifest its history is lost, and every frozen version: look at "
                 f"it with: singerlake show {d.table}"
             )

@@ -66,13 +66,13 @@ def command(
         f"{done.unchanged:,} as they were"
     )
     if dry_run:
-        click.echo(f"{ref.table} to transaction {to}: would be {counts}")
+        output.say(f"{ref.table} to transaction {to}: would be {counts}")
     elif done.transaction is None:
-        click.echo(f"{ref.table} is at the state of transaction {to} already: nothing to do")
+        output.say(f"{ref.table} is at the state of transaction {to} already: nothing to do")
     else:
-        click.echo(f"{ref.table} to transaction {to}, as transaction {done.transaction}: {counts}")
+        output.say(f"{ref.table} to transaction {to}, as transaction {done.transaction}: {counts}")
     if done.whole and done.put_back:
-        click.echo(
+        output.say(
             "all rows written anew, behind ACTIVATE_VERSION: whoever reads on from a bookmark must "
             "heed that message"
         )

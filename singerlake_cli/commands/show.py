@@ -42,7 +42,7 @@ def command(shared: Shared, table: str) -> None:
         )
         return
     for label, value in _lines(facts):
-        click.echo(f"{label:<14}{value}")
+        output.say(f"{label:<14}{value}")
     output.print_table(
         None,
         ("column", "type", "key"),

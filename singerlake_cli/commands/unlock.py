@@ -40,7 +40,7 @@ def command(shared: Shared, table: str, schema: str | None, yes: bool) -> None:
             f"there is no lock on {name}{where}: see which there are with: singerlake locks"
         )
     for lock in found:
-        click.echo(_said(lock), err=True)
+        output.say(_said(lock), err=True)
     if not yes:
         click.confirm("Break it?" if len(found) == 1 else "Break them?", abort=True, err=True)
     for lock in found:
@@ -49,7 +49,7 @@ def command(shared: Shared, table: str, schema: str | None, yes: bool) -> None:
         output.print_json([as_json(lock) for lock in found])
     else:
         for lock in found:
-            click.echo(f"broke the {_what(lock)}")
+            output.say(f"broke the {_what(lock)}")
 
 
 def _what(lock: SeenLock) -> str:

@@ -199,8 +199,7 @@ class _Run:
             # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
         except SingerlakeError as error:
             self._failed[str(table.name)] = error
-            click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-            click.echo(f"{table.name}: {error}", err=True)
+            output.say_error(f"{table.name}: {error}")
 
     def _plan(self, table: Table) -> None:
         plan = plan_vacuum(table.store, table.snapshot(), self._options)
@@ -223,7 +222,7 @@ class _Run:
         if self._shared.json:
             self._said.append({**asdict(done), "table": str(done.table)})
         else:
-            click.echo(vacuum_output.summary(done))
+            output.say(vacuum_output.summary(done))
 
     def leftovers(self) -> None:
         """What belongs to no table; looked for once."""
@@ -241,13 +240,13 @@ class _Run:
         elif items:
             verb = "would be removed" if self._dry_run else "removed"
             size = output.size(sum(item.bytes for item in items))
-            click.echo(f"staging: {len(items):,} leftovers of dead writers {verb} ({size})")
+            output.say(f"staging: {len(items):,} leftovers of dead writers {verb} ({size})")
 
     def end(self) -> None:
         """The last line, and the exit code."""
         if self._shared.json:
             output.print_json(self._said)
         elif self._every and not self._dry_run:
-            click.echo(vacuum_output.total(self._done, list(self._failed)))
+            output.say(vacuum_output.total(self._done, list(self._failed)))
         codes = [error.exit_code for error in self._failed.values()]
         click.get_current_context().exit(max(codes, default=0))

@@ -66,7 +66,7 @@ def command(
             if not every:
                 raise
             failures.append(error)
-            click.echo(f"error: {table.name}: {error}", err=True)
+            output.say_error(f"{table.name}: {error}")
             continue
         reports.append(report)
         if not shared.json:
@@ -89,13 +89,13 @@ def _print(report: Report) -> None:
     )
     number = len(report.problems) + report.more
     verdict = "all as it should be" if not number else _count(number, "problem")
-    click.echo(f"{report.table}: {looked_at}: {verdict}")
+    output.say(f"{report.table}: {looked_at}: {verdict}")
     for problem in report.problems:
-        click.echo(f"  {problem}")
+        output.say(f"  {problem}")
     if report.more:
-        click.echo(f"  and {report.more:,} more")
+        output.say(f"  and {report.more:,} more")
     for note in report.notes:
-        click.echo(f"  note: {note}")
+        output.say(f"  note: {note}")
 
 
 def _count(number: int, word: str) -> str:

@@ -1,0 +1,190 @@
+"""What may be shown to people: no secret, and nothing that a terminal would obey.
+
+Every message of the command line and of the plugins goes through :func:`for_people`, and every
+log record and traceback, whatever its level: :func:`guard_logs`. Data that was asked for (rows,
+CSV, JSON) stays as it is, for it must be exact.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, TextIO
+from urllib.parse import quote
+
+HIDDEN = "***"
+SECRET_SETTINGS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+_SHORTEST = 4
+"""Anything shorter that is given as a secret is found in every other word."""
+
+_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#'\"]*@")
+_NAMED = re.compile(
+    r"""(
+        (?: aws_ (?:access_key_id | secret_access_key | session_token | security_token)
+          | access_?key_?id | secret_?access_?key | session_?token
+          | x-amz-security-token | x-amz-credential | x-amz-signature
+          | (?<![\w-]) (?:credential | signature | password) )
+        ["']? (?: \s* [:=] \s* b?["']? | > ) (?![\s*]) )
+        [^\s"',;<>&})\]]+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A secret behind its name: in settings, environments, headers, URLs, answers in JSON or XML."""
+
+_secrets: set[str] = set()
+_pattern: re.Pattern[str] | None = None
+_lock = threading.Lock()
+
+
+def remember_secrets(values: Iterable[object]) -> None:
+    """Hide these values from now on, wherever they turn up; what is in a list or object, too."""
+    global _pattern  # noqa: PLW0603  # one process, one set of secrets
+    found = {text for value in values for text in _texts(value) if len(text) >= _SHORTEST}
+    with _lock:
+        if found <= _secrets:
+            return
+        _secrets.update(found)
+        forms = _secrets | {quote(text, safe="") for text in _secrets}
+        # The longest first: one may begin as another does.
+        _pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
+
+
+def remember_environment() -> None:
+    """Hide the secrets that the environment holds, under whatever prefix a plugin reads them."""
+    ends = tuple(name.upper() for name in (*SECRET_SETTINGS, "aws_security_token"))
+    remember_secrets(value for name, value in os.environ.items() if name.upper().endswith(ends))
+    for name, value in os.environ.items():
+        if name.upper().startswith("AWS_ENDPOINT_URL"):
+            remember_password(value)
+
+
+def remember_password(url: str) -> None:
+    """Hide the password that stands in a URL; it may hold characters that end a host."""
+    if found := re.match(r"[^/]*://[^:/@]*:(.*)@", url):
+        remember_secrets([found[1]])
+
+
+def _texts(value: object) -> Iterable[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [text for part in value for text in _texts(part)]
+    return [] if value is None or isinstance(value, bool) else [str(value)]
+
+
+def redacted(text: str) -> str:
+    """A text without secrets: those that are known, and what stands where one would."""
+    if _pattern is not None:
+        text = _pattern.sub(HIDDEN, text)
+    return _NAMED.sub(rf"\1{HIDDEN}", _USERINFO.sub(rf"\1{HIDDEN}@", text))
+
+
+def _escapes() -> dict[int, str]:
+    """Characters that a terminal obeys, that reorder a line, or that nothing can print."""
+    controls = [*range(0x20), *range(0x7F, 0xA0)]
+    bidirectional = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    lines = [0x2028, 0x2029]
+    unseen = [*range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080), *range(0xD800, 0xE000)]
+    found = {
+        code: f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004
+        for code in [*controls, *bidirectional, *lines, *unseen]
+    }
+    return found | {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+
+
+_ESCAPES = _escapes()
+_JSON_ESCAPES = (
+    {  # JSON has escaped those below already, and breaks its lines where it likes
+        code: json.dumps(chr(code))[1:-1]
+        for code in _ESCAPES
+        if code > 0x7E  # noqa: PLR2004
+    }
+    | {0x7F: "\\u007f"}
+)
+_LINES_KEPT = {code: text for code, text in _ESCAPES.items() if code != ord("\n")}
+_SPACES_KEPT = {code: text for code, text in _LINES_KEPT.items() if code != ord("\t")}
+
+
+def visible(text: str, *, lines: bool = False, spaces: bool = False) -> str:
+    r"""A text that a terminal shows and does not obey: an escape sequence begins with ``\x1b``.
+
+    Args:
+        text: Any.
+        lines: Keep ends of lines.
+        spaces: Keep ends of lines and tabs.
+    """
+    return text.translate(_SPACES_KEPT if spaces else _LINES_KEPT if lines else _ESCAPES)
+
+
+def visible_json(text: str) -> str:
+    """JSON that a terminal does not obey either; it means the same."""
+    return text.translate(_JSON_ESCAPES)
+
+
+def for_people(text: object, *, lines: bool = False) -> str:
+    """A message: without secrets, and such that a terminal shows it and does not obey it."""
+    return visible(redacted(str(text)), lines=lines)
+
+
+class _SafeRecord(logging.LogRecord):
+    """A log record whose message, and whose traceback where it has one, may be shown."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.exc_info and self.exc_info[0] is not None:
+            self.exc_text = _formatted(*self.exc_info)
+
+    def getMessage(self) -> str:  # noqa: N802  # logging's own name
+        """The message, as every formatter asks for it."""
+        return for_people(super().getMessage(), lines=True)
+
+
+class _SafeStream:
+    """Standard error of a plugin: whatever is written there may be shown."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write what may be shown of a text; its length, as if all of it had been."""
+        self._stream.write(visible(redacted(text), spaces=True))
+        return len(text)
+
+
+def guard_logs() -> None:
+    """Let no log record and no traceback of this process show a secret, or steer a terminal."""
+    remember_environment()
+    logging.setLogRecordFactory(_SafeRecord)
+    sys.excepthook = _excepthook
+
+
+def guard_stderr() -> None:
+    """As :func:`guard_logs`, and for all else that is written to standard error."""
+    guard_logs()
+    if not isinstance(sys.stderr, _SafeStream):
+        sys.stderr = _SafeStream(sys.stderr)
+
+
+def _excepthook(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    print(_formatted(kind, error, trace), file=sys.stderr)  # noqa: T201
+
+
+def _formatted(
+    kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+) -> str:
+    text = "".join(traceback.format_exception(kind, error, trace))
+    return visible(redacted(text), spaces=True).rstrip("\n")
