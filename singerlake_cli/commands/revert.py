@@ -52,7 +52,7 @@ def command(
     head = found.snapshot()
     to = _target(head, version, to_transaction, to_time)
     if not head.at(to).schema.key_properties:
-        click.echo(f"note: {_keyless(ref.table)}", err=True)
+        output.say(f"note: {_keyless(ref.table)}", err=True)
     begin_spark(master, conf)
     from singerlake.spark.revert import revert
 
