@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import msgspec
@@ -13,14 +13,15 @@ import msgspec
 from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, NotFoundError, SingerlakeError
 from singerlake.format import names
-from singerlake.format.log import MOVING, Block, Entry, SchemaEntry
+from singerlake.format.log import MOVING, Block, Entry, SchemaEntry, seal_entry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 from singerlake.maintenance import scan
-from singerlake.storage.base import Store
-from singerlake.transactions import derived, log
+from singerlake.storage.base import Listed, Store
+from singerlake.transactions import derived, files, log
 from singerlake.transactions.commit import appending
+from singerlake.transactions.files import FilesFound
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -33,19 +34,24 @@ class Rebuilt:
         transactions: Transactions the log has now.
         restored: Log entries that were written again from the manifest.
         adopted: Blocks that were taken in from files no log entry named.
+        left: Files beside a writer's lock that were left out, as it was asked for.
     """
 
     table: TableName
     transactions: int
     restored: int
     adopted: int
+    left: int = 0
 
 
-def rebuild_table(store: Store, table: TableName, *, include_locked: bool = False) -> Rebuilt:
+def rebuild_table(
+    store: Store, table: TableName, *, include_locked: bool = False, leave_locked: bool = False
+) -> Rebuilt:
     """Make a table's log, manifest and catalogue entry again, from what is left.
 
     Nothing that is there is overwritten but what is derived from the log. From the manifest,
-    every log entry comes back but for its metadata and metrics. From files alone, one
+    every log entry comes back but for its metadata and metrics; where the log's end is lost as
+    well, one more transaction adopts the blocks that nothing names. From files alone, one
     transaction adopts every block in the order they were written; table versions cannot
     come back then, for nothing but the log and the manifest holds them.
 
@@ -54,39 +60,80 @@ def rebuild_table(store: Store, table: TableName, *, include_locked: bool = Fals
         table: The table.
         include_locked: Whether to adopt files beside a writer's lock. They may be of a
             transaction that was never committed.
+        leave_locked: Whether to go on without them, for good.
 
     Raises:
         NotFoundError: There is nothing of the table.
-        DamagedError: A log entry in the middle is gone and nothing else holds it.
+        DamagedError: A log entry in the middle is gone and nothing else holds it; or there are
+            files beside a lock, and neither way to treat them was chosen.
         ConflictError: Somebody else rebuilt it at the same time.
     """
-    left = _entries_left(store, table)
+    locked = _Locked(table, include=include_locked, leave=leave_locked)
     checkpoint = log.read_checkpoint(store, table)
+    left = _entries_left(store, table, checkpoint.head if checkpoint is not None else 0)
     restored = adopted = 0
     if checkpoint is not None:
         moves = [entry for n, entry in left.items() if n <= checkpoint.head and is_move(entry)]
-        wanted = entries_of(checkpoint, moves)
-        with appending(store, table, read_back=False) as append:
-            restored = _append_lost(append, table, wanted, left, checkpoint.chain)
+        lost = _linked(entries_of(checkpoint, moves), left, checkpoint.chain)
+        more = _lost_end(store, checkpoint, lost, left, locked)
+        adopted = sum(len(entry.blocks) for entry in more)
+        # First what is behind the manifest: once its last entry is there again, nothing tells
+        # any more that others were lost.
+        _append(store, table, [*more, *lost])
+        restored = len(lost)
     elif 1 not in left:
-        wanted = _adopting(store, table, left, include_locked=include_locked)
-        adopted = len(wanted[0].blocks)
-        with appending(store, table, read_back=False) as append:
-            _append_lost(append, table, wanted, left)
+        lost = _linked(_adopting(store, table, left, locked), left)
+        adopted = len(lost[0].blocks)
+        _append(store, table, lost)
     snapshot = _fold(store, table)
     derived.write_checkpoint(store, snapshot)
     derived.update_catalogue(store, table, snapshot.schema)
     derived.update_lake_file(store, table.tap)
-    return Rebuilt(table, snapshot.head, restored, adopted)
+    return Rebuilt(table, snapshot.head, restored, adopted, locked.left)
 
 
-def _entries_left(store: Store, table: TableName) -> dict[int, Entry]:
+@dataclass
+class _Locked:
+    """What is to become of files beside a writer's lock, where nothing names them.
+
+    Attributes:
+        include: They are taken in.
+        leave: They are left out; if neither, they are an error.
+        left: How many were left out.
+    """
+
+    table: TableName
+    include: bool
+    leave: bool
+    left: int = 0
+
+    def chosen(self, free: list[Listed], present: FilesFound) -> list[Listed]:
+        """The files to take in, of those without a lock and those beside one.
+
+        Raises:
+            DamagedError: There are some beside one, and nobody has said what to do.
+        """
+        if present.locked and self.include:
+            return [*free, *present.locked]
+        if present.locked and not self.leave:
+            raise DamagedError(scan.left_aside(self.table, present))
+        self.left = len(present.locked)
+        return free
+
+
+def _entries_left(store: Store, table: TableName, head: int) -> dict[int, Entry]:
     """The entries that are there, by number.
+
+    Args:
+        store: The lake's store.
+        table: The table.
+        head: Up to which number to look for them whatever a listing shows.
 
     Raises:
         DamagedError: One cannot be read.
     """
     numbers = {names.transaction_number(listed.key) or 0 for listed in store.list(table.log)}
+    numbers |= {*range(1, head + 1)}
     left: dict[int, Entry] = {}
     for number, entry in log.read_entries(store, table, sorted(numbers - {0})):
         if isinstance(entry, DamagedError):
@@ -101,44 +148,66 @@ def _entries_left(store: Store, table: TableName) -> dict[int, Entry]:
     return left
 
 
-def _append_lost(
-    append: Callable[[Entry], Entry | None],
-    table: TableName,
-    wanted: list[Entry],
-    left: dict[int, Entry],
-    end: str = "",
-) -> int:
-    """Write the entries that are lost, so that the chain goes through them.
+def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[Entry]:
+    """The entries that are lost, such that the chain goes through them.
 
     A new entry has other bytes than the lost one, and so another hash. Where something is left
     that names the lost one's chain id, the new one says that it stands for that.
 
     Args:
-        append: Into the log.
-        table: Whose.
         wanted: What each entry said, from 1 on.
         left: The entries that are there.
         end: The chain id of the last of those wanted, where it is known.
-
-    Returns:
-        How many were written.
     """
     last_plain = max((n for n, entry in left.items() if entry.format == PLAIN), default=0)
     chain = ""
+    lost: list[Entry] = []
     for entry in wanted:
         number = entry.number
         present = left.get(number)
         if present is None:
-            after = left.get(number + 1)
-            stands_for = (
-                after.previous if after is not None else end if number == len(wanted) else ""
-            )
-            links = {"format": FORMAT, "previous": chain, "stands_for": stands_for}
+            known = left[number + 1].previous if number + 1 in left else ""
+            links = {
+                "format": FORMAT,
+                "previous": chain,
+                "stands_for": known or (end if number == len(wanted) else ""),
+            }
             if number < last_plain:  # what follows has no chain, and old releases read it
                 links = {"format": PLAIN}
-            present = _create(append, table, msgspec.structs.replace(entry, **links))
+            present, _ = seal_entry(msgspec.structs.replace(entry, **links))
+            lost.append(present)
         chain = present.chain
-    return sum(entry.number not in left for entry in wanted)
+    return lost
+
+
+def _lost_end(
+    store: Store,
+    checkpoint: Snapshot,
+    lost: list[Entry],
+    left: dict[int, Entry],
+    locked: _Locked,
+) -> list[Entry]:
+    """The entry that takes in what was committed behind the manifest, where that is lost."""
+    if max(left, default=0) >= checkpoint.head:
+        return []
+    table = checkpoint.table
+    present = files.look(store, table)
+    beside = replace(present, locked=log.unnamed_files(table, present.locked, checkpoint))
+    chosen = locked.chosen(log.unnamed_files(table, present.free, checkpoint), beside)
+    entry = scan.unnamed_entry(store, checkpoint, chosen)
+    if entry is None:
+        return []
+    return [msgspec.structs.replace(entry, commit=uuid.uuid4().hex, previous=lost[-1].chain)]
+
+
+def _append(store: Store, table: TableName, entries: list[Entry]) -> None:
+    with appending(store, table, read_back=False) as append:
+        for entry in entries:
+            if append(entry) is None:
+                raise ConflictError(
+                    f"transaction {entry.number} of {table} was written by another meanwhile: "
+                    "run rebuild again"
+                )
 
 
 def is_move(entry: Entry) -> bool:
@@ -216,11 +285,17 @@ def _gaps(blocks: list[Block], last: int) -> list[tuple[int, int]]:
 
 
 def _adopting(
-    store: Store, table: TableName, left: dict[int, Entry], *, include_locked: bool
+    store: Store, table: TableName, left: dict[int, Entry], locked: _Locked
 ) -> list[Entry]:
     """Entries 1 to k-1 in place of the lost ones before the first that is left, k."""
     known = frozenset((b.file, b.offset) for entry in left.values() for b in entry.blocks)
-    entry = scan.adopting_entry(store, table, known=known, include_locked=include_locked)
+    paths = {file for file, _ in known}
+    present = files.look(store, table)
+    beside = [item for item in present.locked if item.key[len(table.folder) :] not in paths]
+    if not left and not present.free and present.idle_seconds < files.DEAD_SECONDS:
+        beside = beside if locked.include else []  # a first sync is at work
+    chosen = locked.chosen(present.free, replace(present, locked=beside))
+    entry = scan.adopting_entry(store, table, chosen, known=known)
     if entry is None and not left:
         raise NotFoundError(f"nothing is left of {table}: neither log, manifest nor files")
     count = len(entry.blocks) if entry is not None else 0
@@ -254,13 +329,3 @@ def _fold(store: Store, table: TableName) -> Snapshot:
             "bring the missing entry back from a backup"
         )
     return snapshot
-
-
-def _create(append: Callable[[Entry], Entry | None], table: TableName, entry: Entry) -> Entry:
-    written = append(entry)
-    if written is None:
-        raise ConflictError(
-            f"transaction {entry.number} of {table} was written by another meanwhile: "
-            "run rebuild again"
-        )
-    return written

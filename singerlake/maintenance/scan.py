@@ -17,8 +17,10 @@ from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.sealed import UNREADABLE
 from singerlake.storage.base import Listed, Store
+from singerlake.transactions import files
+from singerlake.transactions.blocks import fetch
 from singerlake.transactions.commit import new_entry
-from singerlake.transactions.files import data_files
+from singerlake.transactions.files import FilesFound
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -51,64 +53,132 @@ _LINES = msgspec.json.Decoder(_SchemaLine | _RecordLine | _ActivateLine)
 
 
 def read_files(store: Store, table: TableName) -> Snapshot | None:
-    """Look through a table's files.
+    """Look through a table's files, for it has neither log nor manifest.
 
-    A schema folder with a lock in it is left out: a writer makes files durable under its
-    lock before it commits them, so such files may be of a transaction that never was.
+    A folder with a lock in it is no part of it: a writer makes files durable under its lock
+    before it commits them, so such files may be of a transaction that never was. Where there
+    are others as well, that is an error: the locked ones may be the table's too.
 
     Returns:
         One transaction, ``adopt``, of all blocks in the order they were written; None where
-        there are no files.
+        there are no files but locked ones.
 
     Raises:
-        DamagedError: A file is not made of blocks.
+        DamagedError: A file is not made of blocks, or some lie beside a lock and some do not.
     """
-    entry = adopting_entry(store, table)
+    present = files.look(store, table)
+    if not present.free:
+        if present.locked:
+            logger.warning("%s", left_aside(table, present))
+        return None
+    if present.locked:
+        raise DamagedError(left_aside(table, present))
+    entry = adopting_entry(store, table, present.free)
     if entry is None:
         return None
     logger.warning(
-        "%s has neither log nor manifest: read from its files; make them again with: "
+        "%s has neither log nor manifest: read from its files, the rows of writers included that "
+        "were killed before they committed, if there were any; make log and manifest again with: "
         "singerlake rebuild %s",
         table,
         table,
     )
-    snapshot = Snapshot(table, from_log=False)
-    return snapshot.applied([entry])
+    return Snapshot(table, from_log=False).applied([entry])
+
+
+def left_aside(table: TableName, present: FilesFound) -> str:
+    """What to say of files beside a lock, where nothing tells whether they were committed."""
+    return (
+        f"{len(present.locked)} data files of {table} lie beside a writer's lock (the first is "
+        f"{present.locked[0].key}), which was refreshed {present.idle_seconds:,.0f} s ago, and "
+        "what is left of its log does not name them: if that writer lives, wait for it; if it is "
+        "dead, they are its uncommitted rows, or committed ones whose log is lost: take them in "
+        f"with: singerlake rebuild {table} --include-locked, or go on without them with: "
+        f"singerlake rebuild {table} --leave-locked"
+    )
 
 
 def adopting_entry(
     store: Store,
     table: TableName,
+    present: list[Listed],
     *,
     known: frozenset[tuple[str, int]] = frozenset(),
-    include_locked: bool = False,
 ) -> Entry | None:
     """The transaction that takes a table's files in, ready to be committed as number 1.
 
     Args:
         store: The lake's store.
         table: The table.
+        present: The files.
         known: Blocks that log entries still name, as file and offset; left out.
-        include_locked: Whether to take in folders with a writer's lock in them too.
 
     Raises:
         DamagedError: A file is not made of blocks.
     """
-    everything: list[_Found] = []
-    for listed in data_files(store, table, include_locked=include_locked):
-        everything.extend(_blocks_of(store, listed, listed.key[len(table.folder) :]))
+    everything = [*_blocks_of_all(store, table, present)]
     schemas = {item.block.schema_hash: item.schema for item in everything}
     found = [
         item
         for item in _without_replaced(everything)
         if (item.block.file, item.block.offset) not in known
     ]
+    return _adopting(table, found, schemas) if found else None
+
+
+def unnamed_entry(store: Store, snapshot: Snapshot, present: list[Listed]) -> Entry | None:
+    """The transaction that takes in what nothing names, behind what is left of a log.
+
+    Copies that a vacuum had begun to make of blocks which are named are left out.
+
+    Args:
+        store: The lake's store.
+        snapshot: What is left.
+        present: Files that it does not name.
+
+    Raises:
+        DamagedError: A file is not made of blocks; or a lost vacuum has put blocks together
+            with later ones than any that is known, so that it cannot be told which they replace.
+    """
+    table = snapshot.table
+    found = _without_replaced([*_blocks_of_all(store, table, present)])
+    copied = _identities(store, snapshot, {item.identity[1:] for item in found})
+    found = [item for item in found if item.identity not in copied]
+    if any(item.block.number > snapshot.last_block for item in found):
+        raise DamagedError(
+            f"{table} has lost its log's end, and blocks that a vacuum put together since: bring "
+            "the log back from a backup"
+        )
+    found = [item for item in found if not item.block.number]  # the rest a vacuum has rewritten
     if not found:
         return None
-    found.sort(key=lambda item: (item.written, item.block.file, item.block.offset))
+    schemas = {item.block.schema_hash: item.schema for item in found}
+    new = {name: schema for name, schema in schemas.items() if name not in snapshot.schemas}
+    entry = _adopting(table, found, new)
+    blocks = [
+        replace(block, number=snapshot.last_block + n) for n, block in enumerate(entry.blocks, 1)
+    ]
+    return replace(entry, number=snapshot.head + 1, blocks=blocks)
+
+
+def _identities(
+    store: Store, snapshot: Snapshot, like: set[tuple[int, bytes]]
+) -> set[tuple[int, int, bytes]]:
+    """What tells known blocks apart, of those as long and with the trailer of some others."""
+    found: set[tuple[int, int, bytes]] = set()
+    lengths = {length for length, _ in like}
+    for block in snapshot.blocks:
+        if block.length in lengths:
+            data = fetch(store, snapshot.table, [block])
+            head = format_block.header(data, block.file)
+            found.add((head.written, head.length, data[-_TRAILER_BYTES:]))
+    return found
+
+
+def _adopting(table: TableName, found: list[_Found], schemas: dict[str, SchemaEntry]) -> Entry:
     blocks: list[Block] = []
     number = 0
-    for item in found:
+    for item in sorted(found, key=lambda item: (item.written, item.block.file, item.block.offset)):
         # What a vacuum put together says where its rows were, so its number must stay above.
         number = max(number + 1, item.block.number)
         blocks.append(replace(item.block, number=number))
@@ -167,6 +237,11 @@ def _without_replaced(found: list[_Found]) -> list[_Found]:
         if not any(other.replaces(item) for other in others):
             kept.setdefault(item.identity, item)
     return list(kept.values())
+
+
+def _blocks_of_all(store: Store, table: TableName, present: list[Listed]) -> Iterator[_Found]:
+    for listed in present:
+        yield from _blocks_of(store, listed, listed.key[len(table.folder) :])
 
 
 def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[_Found]:

@@ -23,7 +23,7 @@ from singerlake.maintenance.combine import Group, plan_combine
 from singerlake.maintenance.garbage import DAY, Garbage, Item
 from singerlake.maintenance.history import HistoryPlan, plan_history
 from singerlake.storage.base import KeyMissingError, Listed, Store
-from singerlake.transactions import conditions, lease
+from singerlake.transactions import conditions, lease, log
 from singerlake.transactions.commit import commit, new_entry
 from singerlake.transactions.lease import LiveLease
 from singerlake.transactions.lock import WriterLock
@@ -226,9 +226,14 @@ def announce(
     Returns:
         The table after it, and what may be deleted of what was planned.
 
+    What is deleted is gone for good, so the log is read from its beginning before: a manifest,
+    or a log, of which one bit has changed may not name all that the table needs.
+
     Raises:
+        DamagedError: The log does not check; nothing was announced.
         StoreError: The store refused; nothing was announced.
     """
+    log.check_whole(store, plan.snapshot)
     found = plan.garbage
     table = plan.snapshot.table
     with ExitStack() as stack:

@@ -113,11 +113,15 @@ def check_log(store: Store, table: TableName) -> LogFound:
     entries = _read_entries(store, table, manifest, problems)
     if not entries and not problems:
         notes.clear()
-        if next(files.data_files(store, table), None) is None:
-            notes.append("there is nothing of it: no log, no manifest and no files")
-        else:
+        present = files.look(store, table)
+        at_work = bool(present.locked) and present.idle_seconds < files.DEAD_SECONDS
+        if present.free or (present.locked and not at_work):
             hint = f"make it again with: singerlake rebuild {table}"
             problems.append(Problem("log", table.log, "a log", "neither log nor manifest", hint))
+        elif at_work:
+            notes.append("its first writer is at work: there is nothing committed of it yet")
+        else:
+            notes.append("there is nothing of it: no log, no manifest and no files")
     snapshot = _fold(table, entries, problems)
     problems += _check_entries(snapshot, entries[: snapshot.head])
     if manifest is not None and snapshot.head >= manifest.head:

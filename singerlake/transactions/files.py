@@ -2,35 +2,60 @@
 
 from __future__ import annotations
 
-import functools
 import logging
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from singerlake.format import names
 from singerlake.format.names import TableName
 from singerlake.storage.base import Listed, Store
 
 logger = logging.getLogger(__name__)
+DEAD_SECONDS = 600.0
+"""A lock that was not refreshed for so long, by any clock, is no living writer's."""
 
 
-def data_files(store: Store, table: TableName, *, include_locked: bool = False) -> Iterator[Listed]:
+@dataclass(frozen=True)
+class FilesFound:
     """The data files in a table's folder.
 
-    Args:
-        store: The lake's store.
-        table: The table.
-        include_locked: Whether to name those beside a writer's lock as well. A writer makes
-            files durable under its lock before it commits them, so they may be of a
-            transaction that never was.
+    A writer makes files durable under its lock before it commits them, so those beside a lock
+    may be of a transaction that never was.
+
+    Attributes:
+        free: Those beside which no lock lies.
+        locked: Those beside a writer's lock.
+        idle_seconds: How long ago the lock was refreshed that was refreshed last, of those.
     """
-    listing = list(store.list(table.folder))
-    # Asked for by name: some stores show a new object only later when they list.
-    locked = functools.cache(lambda folder: store.exists(table.lock(folder)))
-    for item in listing:
+
+    free: list[Listed] = field(default_factory=list)
+    locked: list[Listed] = field(default_factory=list)
+    idle_seconds: float = 0.0
+
+
+def look(store: Store, table: TableName) -> FilesFound:
+    """List a table's data files."""
+    found = FilesFound()
+    listing = {item.key: item for item in store.list(table.folder)}
+    locked: dict[str, bool] = {}
+    for item in listing.values():
         folder, _, name = item.key[len(table.folder) :].partition("/")
         if not names.is_schema_folder(folder) or not names.is_data_file(name) or "/" in name:
             continue
-        if not include_locked and locked(folder):
+        if folder not in locked:
+            # Asked for by name: some stores show a new object only later when they list.
+            locked[folder] = store.exists(table.lock(folder))
+        (found.locked if locked[folder] else found.free).append(item)
+    locks = [listing.get(table.lock(folder)) for folder, held in locked.items() if held]
+    ages = [time.time() - lock.modified if lock else 0.0 for lock in locks]
+    return FilesFound(found.free, found.locked, max(0.0, min(ages, default=0.0)))
+
+
+def data_files(store: Store, table: TableName, *, include_locked: bool = False) -> Iterator[Listed]:
+    """The data files in a table's folder; those beside a writer's lock only if asked for."""
+    found = look(store, table)
+    yield from sorted(found.free + found.locked if include_locked else found.free)
+    if not include_locked:
+        for item in found.locked:
             logger.warning("left out %s: a writer's lock lies beside it", item.key)
-            continue
-        yield item

@@ -11,7 +11,8 @@ from singerlake.format import log as format_log
 from singerlake.format import metadata, names
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
-from singerlake.storage.base import READERS, KeyMissingError, Store
+from singerlake.storage.base import READERS, KeyMissingError, Listed, Store
+from singerlake.transactions import files
 from singerlake.transactions.checkpoint import from_manifest
 from singerlake.transactions.snapshot import Snapshot
 
@@ -113,5 +114,79 @@ def _read_whole_log(store: Store, table: TableName) -> Snapshot:
 
 
 def refresh(store: Store, snapshot: Snapshot) -> Snapshot:
-    """The table's head, by what was committed since a snapshot was read."""
-    return snapshot.applied(entries(store, snapshot.table, snapshot.head))
+    """The table's head, by what was committed since a snapshot was read.
+
+    Raises:
+        DamagedError: An entry cannot be read, or the log's end is lost.
+    """
+    after = snapshot.applied(entries(store, snapshot.table, snapshot.head))
+    if after.head and not after.anchored:
+        _check_end(store, after)
+        after.anchored = True
+    return after
+
+
+def check_whole(store: Store, snapshot: Snapshot) -> None:
+    """Read a log from its beginning, and make sure that a snapshot is what it says.
+
+    Raises:
+        DamagedError: An entry is lost or damaged, does not follow the one before, or the log
+            says otherwise than the snapshot, and so than the manifest.
+    """
+    table = snapshot.table
+    hint = f"see what is wrong with: singerlake verify {table}"
+
+    def checked() -> Iterator[Entry]:
+        for number, entry in read_entries(store, table, range(1, snapshot.head + 1)):
+            if isinstance(entry, SingerlakeError):
+                raise entry
+            if entry is None:
+                raise DamagedError(
+                    f"the log of {table} lacks transaction {number}: bring it back with: "
+                    f"singerlake rebuild {table}"
+                )
+            yield entry
+
+    try:
+        whole = Snapshot(table).applied(checked())
+    except DamagedError as error:
+        raise DamagedError(f"{error}; {hint}") from error
+    if (whole.blocks, whole.frozen) != (snapshot.blocks, snapshot.frozen):
+        raise DamagedError(f"{table.manifest} does not say what the log says; {hint}")
+
+
+def _check_end(store: Store, snapshot: Snapshot) -> None:
+    """Make sure that a log which ends where the manifest does has not lost its end.
+
+    Where even the manifest's last entry is gone, so may be later ones, and nothing tells how many.
+    Data files that nothing names are a sign of them.
+    """
+    table = snapshot.table
+    if store.exists(table.transaction(snapshot.head)):
+        return
+    if unnamed := unnamed_files(table, files.look(store, table).free, snapshot):
+        raise DamagedError(
+            f"the log of {table} has lost transaction {snapshot.head}, the last that its manifest "
+            f"holds, and there are data files that nothing names ({unnamed[0].key} and "
+            f"{len(unnamed) - 1} more): later transactions may be lost as well; make again what "
+            f"can be, with: singerlake rebuild {table}"
+        )
+    logger.warning(
+        "the log of %s has lost transaction %d, the last that its manifest holds; reading by the "
+        "manifest: bring the log back with: singerlake rebuild %s",
+        table,
+        snapshot.head,
+        table,
+    )
+
+
+def unnamed_files(table: TableName, present: Iterable[Listed], snapshot: Snapshot) -> list[Listed]:
+    """Those of a table's data files that nothing names which is left of its log."""
+    known = snapshot.named_files
+    start = len(table.folder)
+    return [
+        item
+        for item in present
+        if item.key[start:] not in known
+        and names.is_own_data_file(table, item.key[start:].partition("/")[2])
+    ]

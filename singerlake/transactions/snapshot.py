@@ -74,6 +74,11 @@ class Snapshot:
         return self.transactions[-1].last_block if self.transactions else 0
 
     @property
+    def named_files(self) -> set[str]:
+        """Paths of all files that its log speaks of: in use, dropped, or about to be deleted."""
+        return {block.file for block in self.blocks} | self.dropped.keys() | self.doomed.keys()
+
+    @property
     def schema_hash(self) -> str:
         """The schema in effect; empty where the table has none yet."""
         return self.transactions[-1].schema_hash if self.transactions else ""

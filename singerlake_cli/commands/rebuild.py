@@ -20,8 +20,15 @@ from singerlake_cli.shared import Shared
     help="Where the log is lost, adopt files beside a writer's lock too. "
     "Only when that writer is dead: they may never have been committed.",
 )
+@click.option(
+    "--leave-locked",
+    is_flag=True,
+    help="Where the log is lost, go on without files beside a writer's lock, for good.",
+)
 @click.pass_obj
-def command(shared: Shared, tables: tuple[str, ...], every: bool, include_locked: bool) -> None:
+def command(
+    shared: Shared, tables: tuple[str, ...], every: bool, include_locked: bool, leave_locked: bool
+) -> None:
     """Make the log, manifest and catalogue entry of TABLES again, from what is left.
 
     The log comes back from the manifest, else from the data files as one transaction; the
@@ -33,13 +40,18 @@ def command(shared: Shared, tables: tuple[str, ...], every: bool, include_locked
     """
     if every == bool(tables):
         raise UsageError("name the tables to rebuild, or say --all")
+    if include_locked and leave_locked:
+        raise UsageError("say --include-locked or --leave-locked, not both")
     lake = shared.lake()
     chosen = lake.tables() if every else [names.parse_ref(text).table for text in tables]
     done: list[Rebuilt] = []
     failed: list[SingerlakeError] = []
     for table in dict.fromkeys(chosen):
         try:
-            done.append(rebuild_table(lake.store, table, include_locked=include_locked))
+            rebuilt = rebuild_table(
+                lake.store, table, include_locked=include_locked, leave_locked=leave_locked
+            )
+            done.append(rebuilt)
         except NotFoundError:
             if not every:
                 raise
@@ -60,6 +72,7 @@ def _print(shared: Shared, done: list[Rebuilt]) -> None:
                     "transactions": d.transactions,
                     "restored_entries": d.restored,
                     "adopted_blocks": d.adopted,
+                    "left_files": d.left,
                 }
                 for d in done
             ]
@@ -71,7 +84,12 @@ def _print(shared: Shared, done: list[Rebuilt]) -> None:
             f"restored from the manifest, {output.count(d.adopted, 'block')} adopted from files"
         )
         if d.adopted:
+            lost = "what was lost behind its manifest came back as one transaction without versions"
+            if not d.restored:
+                lost = "with log and manifest its history is lost, and every frozen version"
             output.say(
-                "  with log and manifest its history is lost, and every frozen version: look at "
-                f"it with: singerlake show {d.table}"
+                f"  {lost}; rows of writers that were killed before they committed may be among "
+                f"them: look at it with: singerlake show {d.table}"
             )
+        if d.left:
+            output.say(f"  {output.count(d.left, 'file')} beside a writer's lock left out")

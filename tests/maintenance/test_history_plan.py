@@ -23,6 +23,7 @@ from singerlake.maintenance import history, rebuild, scan
 from singerlake.maintenance.verify import check_files, check_log
 from singerlake.maintenance.verify_block import check_block
 from singerlake.storage.local import LocalStore
+from singerlake.transactions import files
 from singerlake.transactions.checkpoint import from_manifest, to_manifest
 from singerlake.transactions.derived import write_checkpoint
 from singerlake.transactions.snapshot import Snapshot
@@ -174,7 +175,8 @@ class Story:
             assert [t.last_block for t in found.transactions] == [
                 t.last_block for t in snapshot.transactions
             ]
-        entry = scan.adopting_entry(self.lake.store, NAME)
+        present = files.look(self.lake.store, NAME).free
+        entry = scan.adopting_entry(self.lake.store, NAME, present)
         assert entry is not None
         alone = Snapshot(NAME, from_log=False).applied([entry])
         assert [b.number for b in alone.blocks] == sorted({b.number for b in alone.blocks})
