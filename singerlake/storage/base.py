@@ -12,7 +12,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import BinaryIO, NamedTuple
 
-from singerlake.errors import SingerlakeError
+from singerlake.errors import DamagedError, SingerlakeError
+
+MAX_BYTES = 1 << 30
+"""No object that is read whole is larger: a manifest has 130 bytes a block, so eight million
+blocks of 25,000 rows fit. Larger is none of ours, and would take the reader's memory."""
 
 READERS = 8
 """Ranges read at the same time where a copy goes through us: on S3 most of it is waiting."""
@@ -24,6 +28,23 @@ class KeyMissingError(SingerlakeError):
 
 class KeyExistsError(SingerlakeError):
     """A condition failed: the key is taken, or the object changed. Caught inside the core."""
+
+
+class OversizedError(DamagedError):
+    """An object that is read whole is larger than any that a writer makes."""
+
+
+def check_size(size: int, where: object) -> None:
+    """Refuse an object before it is read whole.
+
+    Raises:
+        OversizedError: It is larger than ``MAX_BYTES``.
+    """
+    if size > MAX_BYTES:
+        raise OversizedError(
+            f"{where} has {size:,} bytes, more than any such file: it was not read; look what it "
+            "is, and move it away"
+        )
 
 
 class StoredObject(NamedTuple):
@@ -116,6 +137,7 @@ class Store(ABC):
 
         Raises:
             KeyMissingError: There is none.
+            OversizedError: It is larger than ``MAX_BYTES``; nothing of it was read.
         """
 
     @abstractmethod

@@ -29,6 +29,7 @@ from singerlake.storage.base import (
     Staged,
     Store,
     StoredObject,
+    check_size,
 )
 from singerlake.storage.local_copy import copy_range
 from singerlake.storage.local_session import Session, left_by_the_dead
@@ -246,6 +247,7 @@ class LocalStore(Store):
     def get(self, key: str) -> StoredObject:
         path = self._path(key)
         with _plain_words("read", path), path.open("rb", buffering=0) as file:
+            check_size(os.fstat(file.fileno()).st_size, path)
             data = file.readall()
         return StoredObject(data, _etag(data))
 

@@ -29,9 +29,11 @@ from singerlake.storage.base import (
     KeyMissingError,
     Leftover,
     Listed,
+    OversizedError,
     Staged,
     Store,
     StoredObject,
+    check_size,
 )
 from singerlake.storage.s3_door import (
     BeyondEndError,
@@ -261,8 +263,13 @@ class S3Store(Store):
             with self._door.plain_words("read", key):
                 answer = self._client.get_object(**target, **ranged)
                 try:
+                    if not ranged:
+                        check_size(answer["ContentLength"], self._door.where(key))
                     data = answer["Body"].read()
                     break
+                except OversizedError:
+                    answer["Body"].close()  # not to be read to its end for another request
+                    raise
                 except BotoCoreError:  # boto3 repeats only up to the headers, not the body
                     if not left:
                         raise

@@ -18,7 +18,7 @@ from singerlake.format import metadata, names
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue, CatalogueEntry, LakeFile, TapEntry
 from singerlake.format.names import TableName
-from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
+from singerlake.storage.base import KeyExistsError, KeyMissingError, OversizedError, Store
 from singerlake.transactions.checkpoint import to_manifest
 from singerlake.transactions.lock import WriterLock, new_writer_id
 from singerlake.transactions.snapshot import Snapshot
@@ -69,6 +69,9 @@ def write_checkpoint(store: Store, snapshot: Snapshot) -> None:
             etag = None
         except NewerFormatError:
             raise
+        except OversizedError:
+            etag = store.replace(key, data, None, durable=False)  # whatever it was, no manifest
+            break
         except DamagedError:
             pass  # and so to be replaced
         try:
@@ -232,7 +235,11 @@ def _merge_alone(store: Store, key: str, kind: type[T], change: Callable[[T], T 
 
 
 def _read(store: Store, key: str, kind: type[T]) -> tuple[T, str | None]:
-    """A derived file and its etag; empty where it cannot be read, without etag where it is not."""
+    """A derived file and its etag; empty where it cannot be read, without etag where it is not.
+
+    Raises:
+        OversizedError: It is far too large for one.
+    """
     etag = None
     try:
         present = store.get(key)
@@ -240,7 +247,7 @@ def _read(store: Store, key: str, kind: type[T]) -> tuple[T, str | None]:
         return metadata.decode(present.data, kind, key), etag
     except KeyMissingError:
         pass
-    except NewerFormatError:
+    except (NewerFormatError, OversizedError):
         raise
     except DamagedError as error:
         logger.warning("%s; making it anew", error)

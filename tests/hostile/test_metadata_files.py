@@ -240,3 +240,20 @@ def test_the_tap_passes_over_nothing_in_silence(root: Path) -> None:
     with pytest.raises(SingerlakeError) as caught:
         run_tap(Lake.open(str(root)))
     assert caught.value.exit_code == 5
+
+
+@pytest.mark.parametrize("kind", [*KEYS, "lock"])
+def test_a_file_of_many_gigabytes_is_refused_before_it_is_read(root: Path, kind: str) -> None:
+    """All of it a hole, so that it takes no disk; read whole, it would take the memory."""
+    snapshot = Lake.open(str(root)).table(BAD).snapshot()
+    key = BAD.lock(snapshot.schema_hash) if kind == "lock" else KEYS[kind]
+    path = root / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.truncate(40 << 30)
+    if kind == "entry":
+        (root / BAD.manifest).unlink()
+    assert one_error_at_most(root) == (kind != "entry")
+    if kind != "manifest":  # which the next commit has made anew
+        with pytest.raises(SingerlakeError, match="42,949,672,960 bytes, more than any such file"):
+            Lake.open(str(root)).store.get(key)

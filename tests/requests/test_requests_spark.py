@@ -38,7 +38,7 @@ def test_a_table_from_freeze_to_vacuum(reachable: World) -> None:
     world.fill(transactions=2)
     hold("rows", world.count(run("rows", TABLE, "--key", "1")), k=6)
     hold("query-later", world.count(run("query", "select id from tap_x.s")), k=2)
-    hold("vacuum", world.count(run("vacuum", TABLE)), k=6, i=2)
+    hold("vacuum", world.count(run("vacuum", TABLE)), t=7, k=6, i=2)
     hold("vacuum-nothing", world.count(run("vacuum", TABLE)), i=2)
 
 

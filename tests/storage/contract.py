@@ -13,7 +13,14 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.errors import InvalidNameError
-from singerlake.storage.base import KeyExistsError, KeyMissingError, Range, Store
+from singerlake.storage import base
+from singerlake.storage.base import (
+    KeyExistsError,
+    KeyMissingError,
+    OversizedError,
+    Range,
+    Store,
+)
 
 MANY = 21 * 2**20 + 7
 """Bytes; more than one part of a multipart upload, and not a whole number of them."""
@@ -121,6 +128,17 @@ class StoreContract:
         assert store.get("raw/new/one") == (b"first", first)
         second = store.replace("raw/new/one", b"2", None)
         assert store.get("raw/new/one") == (b"2", second)
+
+    def test_what_is_far_too_large_is_refused_before_it_is_read(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.put_if_absent("raw/one", b"x" * 11)
+        monkeypatch.setattr(base, "MAX_BYTES", 10)
+        with pytest.raises(OversizedError, match="has 11 bytes, more than any such file"):
+            store.get("raw/one")
+        assert store.get_range("raw/one", 0, 11) == b"x" * 11
+        store.replace("raw/one", b"x" * 10, None)
+        assert store.get("raw/one").data == b"x" * 10
 
     def test_what_need_not_be_durable_is_as_whole_and_as_conditional(self, store: Store) -> None:
         first = store.put_if_absent("raw/lock", b"first", durable=False)
