@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from singerlake.errors import UsageError
+from singerlake.safe_text import SECRET_SETTINGS, remember_password, remember_secrets
 
 FROM_ENVIRONMENT = "ENV"
 """What the SDK takes for "read the settings from the environment"."""
@@ -75,3 +76,19 @@ def parse_json(text: str | bytes, where: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} cannot be read as JSON: {error}") from error
+
+
+def check_secrets(config: Mapping[str, Any]) -> None:
+    """Hide the secrets among a plugin's settings from now on, and refuse those that are no text.
+
+    Whoever checks the settings after this would repeat the value.
+
+    Raises:
+        UsageError: A secret is not text.
+    """
+    given = {name: config.get(name) for name in SECRET_SETTINGS}
+    remember_secrets(given.values())
+    remember_password(str(config.get("aws_endpoint_url")))
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise UsageError(f"{name} is not text: set it again, in quotes")

@@ -19,12 +19,13 @@ from singer_sdk.helpers.capabilities import (
 )
 from singer_sdk.singerlib import Catalog
 
-from singerlake.arguments import FROM_ENVIRONMENT, parse_json, read_settings
+from singerlake.arguments import FROM_ENVIRONMENT, check_secrets, parse_json, read_settings
 from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.safe_text import guard_stderr
 from tap_singerlake import settings
 from tap_singerlake.given import catalog_of, state_of
 from tap_singerlake.output import BorderStateWriter, EarlyEndError, LineWriter, Output
@@ -86,6 +87,10 @@ class TapSingerlake(Tap):
             catalog=_checked(catalog, "--catalog", catalog_of),
             **options,
         )
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        check_secrets(self._config)
+        return super()._validate_config(raise_errors=raise_errors)
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take over the bookmarks of an earlier run.
@@ -261,6 +266,7 @@ def _checked(file: IO[str] | None, option: str, shape: Callable[[Any], Any]) -> 
 
 def main() -> None:
     """Run the tap from the command line."""
+    guard_stderr()
     try:
         TapSingerlake.cli()
     except SingerlakeError as error:

@@ -17,9 +17,10 @@ from singer_sdk.helpers.capabilities import (
     TargetCapabilities,
 )
 
-from singerlake.arguments import FROM_ENVIRONMENT, read_settings
+from singerlake.arguments import FROM_ENVIRONMENT, check_secrets, read_settings
 from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.lake import Lake
+from singerlake.safe_text import guard_stderr
 from target_singerlake import freezing, settings
 from target_singerlake.intake import Intake
 from target_singerlake.interrupts import Interrupts
@@ -70,6 +71,10 @@ class TargetSingerlake(Target):
         super().append_builtin_config(config_jsonschema)
         for name in ("load_method", "batch_size_rows", "process_activate_version_messages"):
             config_jsonschema["properties"].pop(name, None)
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        check_secrets(self._config)
+        return super()._validate_config(raise_errors=raise_errors)
 
     def process_lines(self, file_input: IO[str] | None) -> Counter[str]:  # type: ignore[misc]
         """Take all input. Final in the SDK, whose way is one dictionary for each line.
@@ -181,6 +186,7 @@ def _emit(value: bytes) -> None:
 
 def main() -> None:
     """Run the command line; one plain line for what is the user's to mend."""
+    guard_stderr()
     try:
         TargetSingerlake.cli()
     except SingerlakeError as error:

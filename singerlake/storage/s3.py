@@ -23,6 +23,7 @@ from botocore.exceptions import (
 
 from singerlake.errors import OutcomeUnknownError, StoreError, UsageError
 from singerlake.format.names import STAGING
+from singerlake.safe_text import redacted
 from singerlake.storage import StoreOptions, s3_settings, s3_uploads
 from singerlake.storage.base import (
     KeyExistsError,
@@ -86,6 +87,7 @@ def _client(options: StoreOptions) -> Any:
             profile_name=options.profile,
             region_name=options.region,
         )
+        s3_settings.hide(session, options)
         client = session.client("s3", endpoint_url=options.endpoint_url, config=_config(options))
     except ProfileNotFound:
         profile = options.profile or os.environ.get("AWS_PROFILE", "")
@@ -126,7 +128,7 @@ class S3Store(Store):
         self._client = client
         self.keeps_conditions = None  # some services that speak S3 ignore them
         self.uri = f"s3://{self._bucket}/{self._base}".rstrip("/")
-        self._door = Door(self.uri, self._bucket, client.meta.endpoint_url)
+        self._door = Door(self.uri, self._bucket, redacted(client.meta.endpoint_url))
         self._uploads = s3_uploads.Uploads(client, self._bucket, self._base, self._door)
 
     @classmethod

@@ -11,6 +11,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from singerlake.safe_text import redacted
 from singerlake.storage import StoreOptions, s3_settings
 
 _SOURCES = {
@@ -65,6 +66,7 @@ def look(uri: str, options: StoreOptions | None = None) -> S3Facts:
         profile_name=options.profile,
         region_name=options.region,
     )
+    s3_settings.hide(session, options)
     config = Config(
         retries={"total_max_attempts": 1},
         connect_timeout=5,
@@ -72,7 +74,8 @@ def look(uri: str, options: StoreOptions | None = None) -> S3Facts:
         s3={"addressing_style": "path"},
     )
     client = session.client("s3", endpoint_url=options.endpoint_url, config=config)
-    return S3Facts(_source(session), client.meta.endpoint_url, _clock_ahead(client, bucket))
+    endpoint = redacted(client.meta.endpoint_url)
+    return S3Facts(_source(session), endpoint, _clock_ahead(client, bucket))
 
 
 def _source(session: Any) -> str | None:

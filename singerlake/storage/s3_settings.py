@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from typing import Any
+
+from botocore.credentials import Credentials
+from botocore.exceptions import BotoCoreError
 
 from singerlake.errors import InvalidNameError, UsageError
+from singerlake.safe_text import remember_secrets
 from singerlake.storage import StoreOptions
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
@@ -35,6 +41,19 @@ def check(options: StoreOptions) -> None:
             raise UsageError("aws_endpoint_url must not hold a user or password")
         if not re.match(r"https?://[^/]", endpoint):
             raise UsageError(f"aws_endpoint_url {endpoint!r} must begin with http:// or https://")
+
+
+def hide(session: Any, options: StoreOptions) -> None:
+    """Let no message and no log show the credentials that a boto3 session was given or found.
+
+    Temporary ones that boto3 renews are not asked for here; they are told in logs by their names.
+    """
+    found = None
+    with suppress(BotoCoreError):  # who uses the session will say it
+        found = session.get_credentials()
+    remember_secrets([options.access_key_id, options.secret_access_key, options.session_token])
+    if found is not None and type(found) is Credentials:
+        remember_secrets([found.access_key, found.secret_key, found.token])
 
 
 def split(uri: str) -> tuple[str, str]:
