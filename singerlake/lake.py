@@ -207,7 +207,19 @@ class Lake:
                 f"the lake at {self.store.uri} has no table {ref.table}: "
                 + (f"it has {near}" if near else "it is empty")
             )
-        return self.table(ref.table), ref
+        table = self.table(ref.table)
+        other = TableName(ref.table.tap, f"{ref.table.stream}.{ref.version}")
+        if ref.version is not None and other in known:
+            _check_meant(table, ref.version, names.written(other, known))
+        return table, ref
+
+
+def _check_meant(table: Table, version: str, other: str) -> None:
+    """Where a stream has the name of another's version, say so if there is no such version."""
+    try:
+        table.snapshot_at(version)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}; the stream of that name is written {other}") from None
 
 
 def _decoded(folders: Sequence[str], kind: str) -> list[str]:

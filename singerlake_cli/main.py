@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from singerlake import __version__, safe_text
 from singerlake.errors import SingerlakeError
+from singerlake.storage import in_project
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 
@@ -119,6 +121,8 @@ def cli(ctx: click.Context, uri: str, form: str) -> None:
     Ask it:            singerlake query "select * from tap_shop.orders.1 limit 10"
     """
     safe_text.remember_environment()
+    if ctx.get_parameter_source("uri") is not ParameterSource.COMMANDLINE:
+        uri = in_project(uri)
     ctx.obj = Shared(uri=uri, json=form == "json")
 
 

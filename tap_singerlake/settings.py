@@ -8,7 +8,7 @@ from typing import Any
 
 from singer_sdk import typing as th
 
-from singerlake.storage import StoreOptions
+from singerlake.storage import StoreOptions, in_project
 
 # "number" and not "integer": the SDK would take an environment variable for an integer and
 # fail where it holds a label.
@@ -97,7 +97,7 @@ SETTINGS: dict[str, Any] = th.PropertiesList(
 
 def lake_uri(config: Mapping[str, Any]) -> str:
     """Where the lake is: the setting, else the environment, else the default."""
-    return config.get("lake") or os.environ.get("SINGERLAKE_LAKE") or "./lake"
+    return in_project(config.get("lake") or os.environ.get("SINGERLAKE_LAKE") or "./lake")
 
 
 def store_options(config: Mapping[str, Any]) -> StoreOptions:

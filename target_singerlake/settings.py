@@ -10,7 +10,7 @@ from singer_sdk import typing as th
 
 from singerlake.errors import UsageError
 from singerlake.format import block, names
-from singerlake.storage import StoreOptions
+from singerlake.storage import StoreOptions, in_project
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import WriteOptions
 from target_singerlake import non_finite
@@ -167,7 +167,8 @@ SETTINGS = th.PropertiesList(_LAKE, *_TARGET, *_AWS)
 
 def lake_uri(config: Mapping[str, Any]) -> str:
     """Where the lake lies."""
-    return str(config.get("lake") or os.environ.get("SINGERLAKE_LAKE") or DEFAULT_LAKE)
+    uri = config.get("lake") or os.environ.get("SINGERLAKE_LAKE") or DEFAULT_LAKE
+    return in_project(str(uri))
 
 
 def tap_id(config: Mapping[str, Any]) -> str:

@@ -276,6 +276,18 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
     return TableRef(whole)
 
 
+def written(table: TableName, known: set[TableName]) -> str:
+    """How a person writes a table: in backticks where it would be taken for a version.
+
+    Args:
+        table: The table.
+        known: The lake's tables.
+    """
+    if parse_ref(str(table), known) == TableRef(table):
+        return str(table)
+    return f"{table.tap}.`{table.stream}`"
+
+
 @dataclass(frozen=True)
 class LockPlace:
     """What a lock's key says.

@@ -12,6 +12,11 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException
 from singerlake import errors
 from singerlake.errors import DamagedError, InvalidQueryError, SingerlakeError
 
+
+class IndexDamagedError(DamagedError):
+    """A file of an index is not what it was; the blocks may be well, and an index is a cache."""
+
+
 # The last line of a worker's traceback: the error's class and what it says.
 _RAISED = re.compile(r"^(?:[a-z][\w.]*\.)?([A-Z]\w*Error): (.+?)\s*$", re.MULTILINE)
 _OURS = {
@@ -19,6 +24,7 @@ _OURS = {
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, SingerlakeError)
 }
+_OURS[IndexDamagedError.__name__] = IndexDamagedError
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 # What Java raises where the query asked for the impossible: 1/0, a cast of 'a' to a number.
 _REFUSED_VALUE = re.compile(
@@ -68,7 +74,7 @@ def translated(error: Exception) -> SingerlakeError:
         if name in _OURS:
             return _OURS[name](said)
     if _FILE_GONE in text or _CHECKSUM in text:
-        return DamagedError(
+        return IndexDamagedError(
             "a file of an index is damaged, or was deleted while it was read; an index is only "
             "a cache: delete the folder index/ of the lake and run it again"
         )

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from singerlake.errors import DamagedError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.maintenance import freeze as plans
 from singerlake.spark import index
-from singerlake.spark.failures import plain_errors
+from singerlake.spark.failures import IndexDamagedError, plain_errors
 from singerlake.spark.fingerprint import (
     FULL,
     SUMMED,
@@ -121,7 +120,7 @@ def _content(spark: SparkSession, table: Table, snapshot: Snapshot) -> Content:
         if built.marker.rows in (found.rows, None):
             return found
         logger.warning("the index of %s does not hold what it says; making it anew", table.name)
-    except DamagedError as error:
+    except IndexDamagedError as error:  # of a block, or a row, it would be the same once more
         logger.warning("%s; trying once more without the indexes there are", error)
     with plain_errors():
         index.drop(table, snapshot)

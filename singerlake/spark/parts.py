@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from blake3 import blake3
 
-from singerlake.errors import DamagedError
 from singerlake.format import names
+from singerlake.spark.failures import IndexDamagedError
 from singerlake.storage.base import Staged, Store
 
 if TYPE_CHECKING:
@@ -171,10 +171,10 @@ def check_part(data: bytes, part: Part) -> None:
     """Hold a file's bytes against the hash that its writer found.
 
     Raises:
-        DamagedError: They are others.
+        IndexDamagedError: They are others.
     """
     if blake3(data).hexdigest() != part.hash:
-        raise DamagedError(
+        raise IndexDamagedError(
             f"{part.key} is not as it was written: an index is only a cache, delete the folder "
             f"{part.key.rpartition('/')[0]}"
         )

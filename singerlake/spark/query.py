@@ -19,6 +19,7 @@ from singerlake.errors import (
     SingerlakeError,
     StoreError,
 )
+from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.spark import index, sql_plan, sql_text, weight
@@ -132,7 +133,7 @@ class _Views:
         if relation.timestamp is not None:
             snapshot = head.at_time(relation.timestamp)
         elif (wanted := version or relation.version) is not None:
-            frozen, snapshot = head.named(wanted)
+            frozen, snapshot = self._named(head, wanted)
             number = frozen.number if frozen is not None else None
         else:
             snapshot = head
@@ -143,6 +144,16 @@ class _Views:
         if key not in self.names:
             self.names[key] = self._make(name, snapshot)
         return self.names[key]
+
+    def _named(self, head: Snapshot, wanted: str) -> tuple[FrozenVersion | None, Snapshot]:
+        try:
+            return head.named(wanted)
+        except NotFoundError as error:
+            other = TableName(head.table.tap, f"{head.table.stream}.{wanted}")
+            if other not in self.known:
+                raise
+            hint = ".".join(map(sql_text.quote, (other.tap, other.stream)))
+            raise NotFoundError(f"{error}; the stream of that name is written {hint}") from None
 
     def _head(self, name: TableName) -> Snapshot:
         """One snapshot a table and query, so that all its parts see the same."""

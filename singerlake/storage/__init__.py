@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -29,6 +30,14 @@ class StoreOptions:
     profile: str | None = None
     region: str | None = None
     endpoint_url: str | None = None
+
+
+def in_project(uri: str) -> str:
+    """A folder as Meltano's plugins are told of it: in the project's root, wherever they run."""
+    root = os.environ.get("MELTANO_PROJECT_ROOT")
+    if not root or not uri or "://" in uri or Path(uri).expanduser().is_absolute():
+        return uri
+    return str(Path(root, uri))
 
 
 def open_store(uri: str, options: StoreOptions | None = None) -> Store:

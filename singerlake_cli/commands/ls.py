@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from singerlake.errors import NotFoundError, SingerlakeError
+from singerlake.format.names import written
 from singerlake.maintenance.sizes import sizes
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
@@ -40,7 +41,9 @@ def command(shared: Shared, tap: str | None, measured: bool) -> None:
         raise NotFoundError(f"the lake at {shared.uri} has no tap {tap!r}: it has {known}")
     found = []
     failed = []
-    for name in lake.tables(tap):
+    names = lake.tables(tap)
+    shown = {str(name): written(name, set(names)) for name in names}
+    for name in names:
         try:
             snapshot = lake.table(name).snapshot()
             more = asdict(sizes(lake.store, snapshot)) if measured else {}
@@ -65,22 +68,22 @@ def command(shared: Shared, tap: str | None, measured: bool) -> None:
     if shared.json:
         output.print_json(found)
     elif measured:
-        _print_sizes(shared, found)
+        _print_sizes(shared, found, shown)
     else:
-        _print(shared, found)
+        _print(shared, found, shown)
     for failure in failed:
         output.say_error(str(failure))
     if failed:
         click.get_current_context().exit(max(failure.exit_code for failure in failed))
 
 
-def _print_sizes(shared: Shared, found: list[dict[str, Any]]) -> None:
+def _print_sizes(shared: Shared, found: list[dict[str, Any]], shown: dict[str, str]) -> None:
     def size(count: int | None) -> str | None:
         return output.size(count) if count else None
 
     rows = [
         (
-            t["table"],
+            shown[t["table"]],
             f"{t['records']:,}",
             size(t["bytes"]),
             t["files"],
@@ -101,10 +104,10 @@ def _print_sizes(shared: Shared, found: list[dict[str, Any]]) -> None:
     output.print_table(None, columns, rows, note)
 
 
-def _print(shared: Shared, found: list[dict[str, Any]]) -> None:
+def _print(shared: Shared, found: list[dict[str, Any]], shown: dict[str, str]) -> None:
     rows = [
         (
-            t["table"],
+            shown[t["table"]],
             f"{t['records']:,}",
             output.size(t["bytes"]),
             t["transactions"],

@@ -275,3 +275,19 @@ def test_output_into_a_closed_pipe_is_quiet(filled: Lake) -> None:
         check=True,
     )
     assert done.stderr == ""
+
+
+def test_a_stream_that_has_the_name_of_a_version(lake: Lake) -> None:
+    for table in ("w.orders", "w.orders.2", "w.lone.3"):
+        commit_rows(lake, table, {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    for args in (["ls"], ["ls", "--sizes"]):
+        said = run(lake, *args).stdout
+        assert "w.`orders.2`" in said
+        assert "w.lone.3 " in said
+    assert {one["table"] for one in run_json(lake, "ls")} == {"w.orders", "w.orders.2", "w.lone.3"}
+    assert run_json(lake, "show", "w.`orders.2`")["table"] == "w.orders.2"
+    result = run(lake, "show", "w.orders.2")
+    assert result.exit_code == 3
+    assert "w.orders has no version '2'" in result.stderr
+    assert "; the stream of that name is written w.`orders.2`" in result.stderr
+    assert "is written" not in run(lake, "show", "w.orders.5").stderr

@@ -36,6 +36,8 @@ COMMANDS = {
 """Commands of the utility: arguments and description of each."""
 OF_THE_PROJECT = {"freeze-orders": ("freeze tap-shop.orders", "Freeze the shop's orders.")}
 """One more in this repository's project, for its job."""
+PIP_URL = "${SINGERLAKE_PIP_URL}"
+"""Where the package is, said by the project's ``.env`` for as long as no registry has it."""
 UNKNOWN_TO_HUB = {"structured-logging"}
 UNKNOWN_TO_MELTANO = {"validate-records"}
 """Capabilities of the target that one's schema for loaders has a word for and the other's not."""
@@ -102,7 +104,7 @@ def commands(wanted: dict[str, tuple[str, str]]) -> dict[str, dict[str, str]]:
 
 def hub() -> dict[str, str]:
     """The Hub's definitions: path below ``docs/hub`` and text of each."""
-    shared = {"variant": "singerlake", "label": "Singerlake", "pip_url": "singerlake"}
+    shared = {"variant": "singerlake", "label": "Singerlake", "pip_url": PIP_URL}
     more = {
         "maintenance_status": "beta",
         "keywords": ["data lake", "versioning", "spark", "s3"],

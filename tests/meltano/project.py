@@ -41,12 +41,12 @@ class Project:
     folder: Path
     program: Path
 
-    def run(self, *args: str) -> str:
-        """Run a meltano command, and give what it prints on stdout."""
+    def run(self, *args: str, within: str = ".") -> str:
+        """Run a meltano command, in a folder of the project, and give what it prints on stdout."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("MELTANO", "SINGERLAKE"))}
         done = subprocess.run(
             [self.program, *args],
-            cwd=self.folder,
+            cwd=self.folder / within,
             env={**kept, "NO_COLOR": "1", "MELTANO_SEND_ANONYMOUS_USAGE_STATS": "false"},
             capture_output=True,
             text=True,
@@ -62,6 +62,13 @@ def readme_commands() -> list[str]:
     text = (ROOT / "README.md").read_text("utf-8")
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return [line for line in lines if re.match(r"meltano (run|invoke|install|add)\b", line)]
+
+
+def hub_commands(here: Path) -> list[str]:
+    """The commands of docs/hub that add the plugins to a project, with the checkout's place."""
+    text = (ROOT / "docs" / "hub" / "README.md").read_text("utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("meltano add ")]
+    return [line.replace("$HERE", str(here)) for line in lines]
 
 
 def copied(folder: Path, program: Path) -> Project:

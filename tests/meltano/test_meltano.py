@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sysconfig
 from pathlib import Path
 
 import jsonschema
@@ -12,7 +13,11 @@ import yaml
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from tests.build import commit_rows
 from tests.meltano import definitions, project
+from tests.test_wheel import wheel
+
+__all__ = ["wheel"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 ORDERS = TableName("tap-shop", "orders")
@@ -69,6 +74,31 @@ def test_the_hubs_definitions_are_plugins_to_meltano(tmp_path: Path, meltano: Pa
         assert known["executable"] == wanted["executable"]
         assert known["settings"] == wanted["settings"]
         assert known.get("commands") == wanted.get("commands")
+
+
+def test_the_plugins_are_added_to_a_new_project(tmp_path: Path, meltano: Path, wheel: Path) -> None:
+    project.Project(tmp_path, meltano).run("init", "mine")
+    folder = tmp_path / "mine"
+    here = project.Project(folder, meltano)
+    # The packages that it needs are those of this environment, instead of 600 MB for each plugin.
+    (folder / ".env").write_text(f"SINGERLAKE_PIP_URL=--no-deps {wheel}\n")
+    commands = project.hub_commands(definitions.ROOT)
+    assert len(commands) == len(definitions.hub())
+    for command in commands:
+        here.run(*shlex.split(command)[1:])
+    for packages in folder.glob(".meltano/*/*/venv/lib/*/site-packages"):
+        packages.joinpath("beside.pth").write_text(sysconfig.get_path("purelib"))
+
+    lake = Lake.open(str(folder / "lake"), create=True)
+    commit_rows(lake, str(ORDERS), {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    (folder / "deep" / "inside").mkdir(parents=True)
+    for within in (".", "deep/inside"):
+        said = here.run("invoke", "singerlake", "--output", "json", "ls", within=within)
+        assert [table["table"] for table in json.loads(said)] == [str(ORDERS)]
+        said = here.run("invoke", "tap-singerlake", "--discover", within=within)
+        assert [stream["stream"] for stream in json.loads(said)["streams"]] == ["orders"]
+        assert "tap_id" in here.run("invoke", "target-singerlake", "--about", within=within)
+    assert not (folder / "deep" / "inside" / "lake").exists()
 
 
 def test_the_project_is_what_meltanos_schema_allows(meltano: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ from singerlake.errors import ConflictError, DamagedError, NotFoundError, UsageE
 from singerlake.format.log import Entry
 from singerlake.lake import Lake
 from singerlake.maintenance import freeze as plans
+from singerlake.spark import index
 from singerlake.spark.freeze import freeze, state_content
 from singerlake.transactions.commit import commit
 from singerlake.transactions.derived import write_checkpoint
@@ -127,3 +129,39 @@ def test_a_table_without_a_log_is_refused(lake: Lake, head: Snapshot) -> None:
     scanned = lake.find("tap.s")[0].snapshot()
     with pytest.raises(UsageError, match="singerlake rebuild tap.s"):
         plans.plan(scanned)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_row_that_does_not_fit_is_met_once(
+    spark: SparkSession,
+    lake: Lake,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    indexed: bool,
+) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
+    table = lake.find("tap.s")[0]
+    if indexed:
+        freeze(spark, table)
+    commit_rows(lake, "tap.s", FLAT, ["id"], ['{"id": "x"}'])
+    ensure, asked = index.ensure, []
+    monkeypatch.setattr(index, "ensure", lambda *a, **k: asked.append(k) or ensure(*a, **k))
+    with pytest.raises(DamagedError, match="row 0 of block 2 of tap.s"):
+        freeze(spark, table)
+    assert asked == [{}]
+    assert "once more" not in caplog.text
+
+
+@pytest.mark.spark
+def test_damaged_blocks_without_an_index_are_read_once(
+    spark: SparkSession, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    block = commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}]).blocks[0]
+    table = lake.find("tap.s")[0]
+    path = Path(lake.store.uri, table.name.data(block.file))
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-9] + b"123456789")
+    with pytest.raises(DamagedError, match="block 1 of tap.s"):
+        freeze(spark, table)
+    assert "once more" not in caplog.text

@@ -235,3 +235,13 @@ def test_bad_data_is_a_plain_error(spark: SparkSession, tmp_path: Path) -> None:
     commit_rows(lake, "tap.s", COLUMNS, ["id"], ['{"id": "x"}'])
     with pytest.raises(DamagedError, match="row 0 of block 1 of tap.s"):
         query(spark, lake, "select * from tap.s")
+
+
+def test_a_stream_that_has_the_name_of_a_version(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "names"), create=True)
+    for table in ("w.orders", "w.orders.2"):
+        commit_rows(lake, table, COLUMNS, ["id"], [{"id": 1, "foo": table}])
+    with pytest.raises(NotFoundError) as caught:
+        query(spark, lake, "select * from w.orders.2")
+    assert str(caught.value).endswith("; the stream of that name is written `w`.`orders.2`")
+    assert query(spark, lake, "select foo from `w`.`orders.2`").first(1) == [("w.orders.2",)]
