@@ -46,6 +46,7 @@ class Intake:
     Attributes:
         counts: Messages by type.
         mended: Records that held what JSON has not.
+        incremental: Streams that go by a replication key, as their SCHEMA says.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Intake:
         self._validate = validate
         self._how = how
         self.mended = 0
+        self.incremental: set[str] = set()
         self._validators: dict[str, Validator] = {}
         self._prover = Prover()
         self._schema_lines: dict[str, bytes] = {}
@@ -259,6 +261,8 @@ class Intake:
     def _schema(self, line: bytes, message: Schema) -> None:
         if self._schema_lines.get(message.stream) == line:
             return
+        if message.incremental:
+            self.incremental.add(message.stream)
         where = f"line {self._line}: the SCHEMA of stream {message.stream!r}"
         try:
             schema = json.loads(bytes(message.schema))

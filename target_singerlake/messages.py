@@ -26,6 +26,12 @@ class Schema(msgspec.Struct, tag="SCHEMA", tag_field="type"):
     stream: str
     schema: Raw
     key_properties: list[str] | None = None
+    bookmark_properties: Raw = Raw(b"null")
+
+    @property
+    def incremental(self) -> bool:
+        """Whether the tap says that it goes by a replication key."""
+        return bytes(self.bookmark_properties).strip() not in (b"null", b"[]", b'""')
 
 
 class State(msgspec.Struct, tag="STATE", tag_field="type"):

@@ -15,6 +15,7 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
+from singerlake.maintenance import repeats
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
@@ -106,6 +107,7 @@ class Run:
         self._state: bytes | None = None
         self._written = 0
         self.committed: dict[TableName, int] = {}
+        self.repeats: dict[TableName, repeats.Repeats | None] = {}
 
     def set_schema(self, name: str, line: bytes, schema: SchemaEntry) -> None:
         """Put a SCHEMA line into effect.
@@ -266,6 +268,7 @@ class Run:
         if snapshot is not None:
             self.committed[stream.table] = snapshot.head
             self._progress.committed(staged.rows, staged.size)
+            self.repeats[stream.table] = repeats.find(snapshot)
         return snapshot
 
     def _staged(self, stream: _Stream) -> StagedTable:

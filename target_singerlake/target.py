@@ -56,6 +56,7 @@ class TargetSingerlake(Target):
         self._progress = Progress(logger)
         self._run: Run | None = None
         self._passed_over: set[tuple[str, str]] = set()
+        self._incremental: set[str] = set()
 
     @classmethod
     def cb_config(cls, ctx: Any, param: Any, value: tuple[str, ...]) -> Any:
@@ -91,6 +92,7 @@ class TargetSingerlake(Target):
         except BaseException:
             self._end()
             raise
+        self._incremental = intake.incremental
         if intake.mended:
             logger.warning(
                 "NaN, infinities and lone surrogates, which JSON has not, were in %s %s; as the "
@@ -110,8 +112,22 @@ class TargetSingerlake(Target):
         finally:
             self._end()
         self._progress.summary(len(run.committed))
+        self._say_repeats(run)
         if self.config["new_version"] and run.committed:
             freezing.freeze_tables(run.lake, run.committed, logger)
+
+    def _say_repeats(self, run: Run) -> None:
+        """Say of tables without a key that they grow by their own size with each sync."""
+        for table, repeats in sorted(run.repeats.items()):
+            if repeats and table.stream not in self._incremental:
+                logger.warning(
+                    "%s: %s. If each sync brings the whole table, its rows are there once for "
+                    "each: give the stream a key (key_properties, or __key_properties__ in "
+                    "stream_maps), let the tap bring only what is new, or use one that sends "
+                    "ACTIVATE_VERSION",
+                    table,
+                    repeats,
+                )
 
     def _begin(self) -> Intake:
         options = settings.run_options(self.config, self._interrupts.check)

@@ -9,6 +9,7 @@ import click
 
 from singerlake.errors import NotFoundError, SingerlakeError
 from singerlake.format.names import written
+from singerlake.maintenance import repeats
 from singerlake.maintenance.sizes import sizes
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
@@ -62,6 +63,7 @@ def command(shared: Shared, tap: str | None, measured: bool) -> None:
                 "versions": len(snapshot.frozen),
                 "last_sync": writes[-1].time if writes else None,
                 "recent": [t.rows for t in writes[-RECENT:]],
+                "repeats": asdict(repeated) if (repeated := repeats.find(snapshot)) else None,
                 **more,
             }
         )
@@ -118,4 +120,11 @@ def _print(shared: Shared, found: list[dict[str, Any]], shown: dict[str, str]) -
         for t in found
     ]
     columns = ("table~", "records>", "size>", "head>", "versions>", "last sync", "recent")
-    output.print_table(None, columns, rows, "" if rows else f"the lake at {shared.uri} is empty")
+    notes = [
+        f"{t['table']}: {repeats.Repeats(**t['repeats'])}; if each brings the whole table, see "
+        "the README on streams without a key"
+        for t in found
+        if t["repeats"]
+    ]
+    note = "\n".join(notes) if rows else f"the lake at {shared.uri} is empty"
+    output.print_table(None, columns, rows, note)
