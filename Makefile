@@ -13,7 +13,8 @@ help:
 	@echo "make lint    ruff, mypy --strict, import contracts"
 	@echo "make format  let ruff lay the code out"
 	@echo "make faults  every fault at every operation on the store; the counts go into docs/safety.md"
-	@echo "make soak    writers, readers, freezers and vacuums, killed at random (SECONDS=120, ARGS=--on s3)"
+	@echo "make soak    writers, readers, freezers and vacuums, killed at random (SECONDS=120, ARGS='--on s3'), or"
+	@echo "             first commits in the threads of fresh processes (ARGS='--on threads')"
 	@echo "make bench   measure against peers on this machine (see bench/README.md)"
 
 .venv/bin/python:

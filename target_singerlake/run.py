@@ -6,7 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from io import BytesIO
 
@@ -99,6 +99,7 @@ class Run:
         self._writer_id = new_writer_id()
         self._streams: dict[str, _Stream] = {}
         self._press = Press()
+        self._pool = ThreadPoolExecutor(COMMITTING, "commit")  # starts no thread before it must
         self._mixed: defaultdict[str, list[bytes]] = defaultdict(list)
         self._mixed_size = 0
         self._buffered = 0
@@ -231,6 +232,7 @@ class Run:
     def close(self) -> None:
         """Drop what was not committed. May be called after :meth:`commit` as well."""
         self._press.close()
+        self._pool.shutdown(wait=True, cancel_futures=True)
         for stream in self._streams.values():
             if stream.staged is not None:
                 stream.staged.discard()
@@ -252,8 +254,8 @@ class Run:
                 failed.set()
                 raise
 
-        with ThreadPoolExecutor(COMMITTING, "commit") as pool:
-            futures = [pool.submit(one, stream) for stream in streams]
+        futures = [self._pool.submit(one, stream) for stream in streams]
+        wait(futures)
         done = [future.result() for future in futures if future.exception() is None]
         update_lake(self.lake.store, [snapshot for snapshot in done if snapshot is not None])
         for future in futures:

@@ -156,6 +156,7 @@ class TargetSingerlake(Target):
         if self._run is not None:
             self._run.close()
             self._run = None
+        self._interrupts.over()
 
     def _validator(self, stream: str, schema: dict[str, Any], keys: list[str]) -> Validator:
         return Validator(

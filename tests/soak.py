@@ -1,6 +1,7 @@
 """Writers, freezers, readers, vacuums on one lake, killed at random: nothing acknowledged is lost.
 
-``python -m tests.soak --seconds 120`` on the local disk and on S3 (a server of its own).
+``python -m tests.soak --seconds 120`` on the local disk and on S3 (a server of its own);
+``--on threads`` is another: first commits in the threads of fresh processes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from singerlake.storage.s3 import S3Store
 from singerlake_cli.main import COMMANDS
 from tests.faults import plain
 from tests.faults.plain import Dump
+from tests.soak_threads import soak_threads
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, _wait_until_ready
 from tests.target.harness import record, schema, state, text
 
@@ -328,11 +330,15 @@ def main() -> int:
     """Run it, and say in a few lines what came of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=120, help="for each place")
-    parser.add_argument("--on", choices=["local", "s3", "both"], default="both")
+    parser.add_argument("--on", choices=["local", "s3", "both", "threads"], default="both")
+    parser.add_argument("--runs", type=int, default=2000, help="with --on threads: how many")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     asked = parser.parse_args()
     places = {"local": soak_local, "s3": soak_s3}
     wrong: list[str] = []
+    if asked.on == "threads":
+        print(f"threads, {asked.runs:,} runs", flush=True)
+        wrong += soak_threads(asked.runs)
     for place, soak in places.items():
         if asked.on in (place, "both"):
             print(f"{place}, {asked.seconds:g} s, seed {asked.seed}", flush=True)

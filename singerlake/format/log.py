@@ -206,6 +206,7 @@ def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 _ENTRY = sealed.Reader(Entry)
+_BLOCK = msgspec.json.Decoder(Block)
 
 
 def decode_entry(data: bytes, number: int, where: str) -> Entry:
@@ -245,6 +246,11 @@ def seal_entry(entry: Entry) -> tuple[Entry, bytes]:
     else:
         data, own_hash = sealed.seal(data)
     return msgspec.structs.replace(entry, hash=own_hash), data
+
+
+def decode_block(data: bytes) -> Block:
+    """Read a block's description that an executor sent."""
+    return _BLOCK.decode(data)
 
 
 def encode_entry(entry: Entry) -> bytes:

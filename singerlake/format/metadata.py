@@ -231,8 +231,23 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 _MANIFEST = sealed.Reader(Manifest)
 
 
+KINDS = (LakeFile, Catalogue, Lock, Lease, IndexMarker)
+"""What :func:`decode` reads beside the manifest."""
+
+# Built here, once: msgspec does not survive two threads that build a type at the same time
+# (docs/decisions/027-types-are-built-at-import.md).
+_DECODERS: dict[type[msgspec.Struct], msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in KINDS
+}
+
+
 def decode(data: bytes, kind: type[T], where: str) -> T:
     """Read a metadata file.
+
+    Args:
+        data: The object's bytes.
+        kind: :class:`Manifest`, or one of :data:`KINDS`.
+        where: What to call the place in an error.
 
     Raises:
         DamagedError: It is cut, of another shape, or not what its own hash says.
@@ -244,7 +259,7 @@ def decode(data: bytes, kind: type[T], where: str) -> T:
     if issubclass(kind, IndexMarker) and number > PLAIN:
         sealed.check_seal(data, where)
     try:
-        found = msgspec.json.decode(data, type=kind)
+        found: T = _DECODERS[kind].decode(data)
     except UNREADABLE as error:
         raise DamagedError(f"{where} cannot be read: {error}") from error
     return msgspec.structs.replace(found, hash="") if isinstance(found, IndexMarker) else found

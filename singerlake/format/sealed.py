@@ -35,6 +35,7 @@ class _FormatOnly(msgspec.Struct):
 
 
 _FORMAT = msgspec.json.Decoder(_FormatOnly)
+_ANYTHING = msgspec.json.Decoder()
 
 
 def digest(data: bytes) -> str:
@@ -128,8 +129,9 @@ class Reader:
 
     def _read_what_is_known(self, data: bytes, where: str) -> Any:
         try:
-            return msgspec.convert(_known(msgspec.json.decode(data), self._type), self._kind)
-        except (*UNREADABLE, msgspec.ValidationError) as error:
+            known = _known(_ANYTHING.decode(data), self._type)
+            return self._decoder.decode(msgspec.json.encode(known))
+        except UNREADABLE as error:
             raise DamagedError(f"{where} cannot be read: {error}") from error
 
 

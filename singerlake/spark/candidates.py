@@ -48,6 +48,9 @@ class Candidate(msgspec.Struct):
     hash: str = ""
 
 
+_CANDIDATE = msgspec.json.Decoder(Candidate)
+
+
 def likely(snapshot: Snapshot, plan: Plan) -> bool:
     """Whether no row is likely to be there twice: all came from one writer."""
     if not plan.shape.keys or len(plan.runs) <= 1:
@@ -141,7 +144,7 @@ class NewestWithCandidates(NewestStep):
         for found in super().__call__(_without(parts, waiting)):
             yield found.append_column("candidate", pa.nulls(len(found), pa.binary()))
         for data in waiting:
-            run = msgspec.json.decode(data, type=Candidate).run
+            run = _CANDIDATE.decode(data).run
             yield pa.RecordBatch.from_arrays(
                 [pa.array([run], pa.int32()), pa.nulls(1, pa.binary()), pa.array([data])],
                 ["run", "picked", "candidate"],
@@ -175,7 +178,7 @@ class LastStep:
             for run, positions, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 number = run
                 if data:
-                    candidate = msgspec.json.decode(data, type=Candidate)
+                    candidate = _CANDIDATE.decode(data)
                 else:
                     picked.append(positions)
         if number < 0:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-import msgspec
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
@@ -19,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format import names, times
 from singerlake.format.block import MAX_ROWS
-from singerlake.format.log import Block, Entry, SchemaEntry
+from singerlake.format.log import Block, Entry, SchemaEntry, decode_block
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
@@ -250,7 +249,7 @@ class _Job:
         with plain_errors():
             rows = frame.mapInArrow(writer, WRITTEN).collect()
         self._unknown = False
-        found = [(row["part"], msgspec.json.decode(row["block"], type=Block)) for row in rows]
+        found = [(row["part"], decode_block(row["block"])) for row in rows]
         found.sort(key=lambda item: item[0])  # stable: a part's blocks come in order
         self._files = {block.file for _, block in found}
         return [block for _, block in found]

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.errors import DamagedError
-from singerlake.format.log import Block, Entry
+from singerlake.format.log import Block, Entry, decode_block
 from singerlake.lake import Table
 from singerlake.maintenance import history
 from singerlake.maintenance.history import HistoryPlan, Rewrite
@@ -274,7 +273,7 @@ def _write(
     writer = Rewriter(table.store, table.name, FILE_BYTES)
     # A description a block comes back to the driver, never rows.
     described = ordered.mapInArrow(writer, WRITTEN).collect()
-    blocks = {row["number"]: msgspec.json.decode(row["block"], type=Block) for row in described}
+    blocks = {row["number"]: decode_block(row["block"]) for row in described}
     return [(rewrite, blocks[rewrite.number]) for rewrite in rewrites]
 
 

@@ -13,13 +13,12 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.format import times
 from singerlake.format.block import MAX_ROWS
-from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.log import Block, SchemaEntry, decode_block
 from singerlake.lake import Table
 from singerlake.maintenance import revert as plans
 from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
@@ -284,8 +283,7 @@ class _Job:
         # A description a block comes back to the driver, never rows.
         described = placed.mapInArrow(writer, lines.WRITTEN).collect()
         found = [
-            (row["first_block"], row["first_row"], msgspec.json.decode(row["block"], type=Block))
-            for row in described
+            (row["first_block"], row["first_row"], decode_block(row["block"])) for row in described
         ]
         # Under the old schema last, so that it is the one a reader of the stream ends with.
         last = self._wanted.to.schema_hash

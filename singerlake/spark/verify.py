@@ -30,6 +30,7 @@ from singerlake.storage.base import Store
 from singerlake.transactions.snapshot import Snapshot
 
 _FOUND = "number long, problem binary, more long"
+_PROBLEM = msgspec.json.Decoder(Problem)
 _NO_BLOCK = (1 << 63) - 1
 """Stands where a row only counts problems."""
 
@@ -125,7 +126,7 @@ def _problems(
         # One executor cuts what all have found, so that the driver gets no more than it tells.
         rows = found.repartition(1).mapInArrow(_first_problems, _FOUND).collect()
     problems = [
-        msgspec.json.decode(row["problem"], type=Problem)
+        _PROBLEM.decode(row["problem"])
         for row in sorted(rows, key=lambda row: int(row["number"]))
         if row["problem"] is not None
     ]

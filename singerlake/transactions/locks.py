@@ -22,6 +22,9 @@ class _Held(msgspec.Struct):
     refreshed: str = ""
 
 
+_HELD = msgspec.json.Decoder(_Held)
+
+
 @dataclass(frozen=True)
 class SeenLock:
     """A lock as it was seen.
@@ -58,7 +61,7 @@ def _read(store: Store, key: str, place: LockPlace) -> SeenLock | None:
     except KeyMissingError:
         return None  # given up while we looked
     try:
-        held = msgspec.json.decode(data, type=_Held)
+        held = _HELD.decode(data)
     except UNREADABLE:
         held = _Held()
     return SeenLock(key, place, held.writer or held.reader, held.acquired, held.refreshed)

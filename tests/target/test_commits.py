@@ -390,3 +390,23 @@ def test_the_catalogue_names_all_streams_of_a_run(tmp_path: Path) -> None:
     assert [s.stream for s in catalogue.streams] == sorted([*streams, "zz"])
     [changed] = [s for s in catalogue.streams if s.stream == "s3"]
     assert changed.schema["properties"] == OTHER
+
+
+def test_the_commits_of_a_run_share_their_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[threading.Thread] = set()
+    work = run_module.Run._commit_stream
+
+    def watched(self: run_module.Run, stream: Any) -> Any:
+        threads.add(threading.current_thread())
+        return work(self, stream)
+
+    monkeypatch.setattr(run_module.Run, "_commit_stream", watched)
+    streams = [f"s{n}" for n in range(run_module.COMMITTING)]
+    lines = [schema(stream) for stream in streams]
+    for n in range(3):
+        lines += [record(stream, {"id": n}) for stream in streams] + [state(n)]
+    assert run(tmp_path / "lake", lines, commit_minutes=0) == [0, 1, 2]
+    assert 1 <= len(threads) <= run_module.COMMITTING
+    assert not any(thread.is_alive() for thread in threads), "they end with the run"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -104,6 +105,32 @@ def test_a_signal_while_waiting_for_a_lock(tmp_path: Path) -> None:
     assert b"Traceback" not in err
     assert lock.read_text() == held
     assert tables(lake) == {"a": 1}
+
+
+def test_a_signal_while_something_hangs(tmp_path: Path) -> None:
+    """Another process, itself stopped, may hold the lock of replacements for ever."""
+    lake = tmp_path / "lake"
+    run(lake, PLAIN)
+    args, env = command(lake)
+    hurried = "from target_singerlake import interrupts, target; interrupts.GRACE_SECONDS = 1; "
+    args[1:3] = ["-c", f"{hurried} target.main()"]
+    with (lake / ".staging" / "replace.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        hanging = subprocess.Popen(
+            args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+        )
+        assert hanging.stdin is not None
+        hanging.stdin.write(text([schema("b"), *PLAIN]))
+        hanging.stdin.close()
+        hanging.stdin = None
+        wait_for(lambda: tables(lake).get("b") == 1 and tables(lake)["a"] == 2)
+        time.sleep(0.5)
+        hanging.send_signal(signal.SIGTERM)
+        out, err = hanging.communicate(timeout=60)
+    assert (out, hanging.returncode) == (b"", 128 + signal.SIGTERM)
+    assert b"something hung" in err
+    assert b"Traceback" not in err
+    assert run(lake, PLAIN) == [{"n": 1}]
 
 
 def wait_for(condition: Any) -> None:
