@@ -14,6 +14,7 @@
     │   └── NewerFormatError                  written by a newer Singerlake: upgrade
     ├── StoreError                   exit 1   the disk or the bucket refused
     │   └── OutcomeUnknownError               a write may or may not have happened
+    │       └── NotDurableError               it happened, and may be gone after a power cut
     └── RuntimeMissingError          exit 1   install Java, or another runtime
 
 A message says what happened, where, and the next step, and never holds a secret.
@@ -78,6 +79,13 @@ class StoreError(SingerlakeError):
 
 class OutcomeUnknownError(StoreError):
     """A write was sent and no answer came: it may have happened."""
+
+
+class NotDurableError(OutcomeUnknownError):
+    """What was written can be seen, but the disk failed to make it outlast a power cut.
+
+    Reading it back settles nothing: what answers is memory, not the disk.
+    """
 
 
 class RuntimeMissingError(SingerlakeError):

@@ -3,7 +3,8 @@
 Creation is a temporary file, fsync, ``link``, fsync of the folder: ``link`` fails where the
 name is taken, so two writers can never both succeed, and no reader sees half a file.
 Replacement is a rename under an advisory lock, so that compare and swap are one step.
-What need not be durable goes the same way without the fsyncs: each takes as long as all the rest.
+How files are reached, and why no link is followed, is in ``local_files.py``. What need not be
+durable goes the same way without the fsyncs: each takes as long as all the rest.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import io
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,8 +20,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from singerlake.errors import InvalidNameError, OutcomeUnknownError, StoreError
+from singerlake.errors import DamagedError, InvalidNameError, NotDurableError, StoreError
 from singerlake.format.names import STAGING
+from singerlake.storage import local_files
 from singerlake.storage.base import (
     KeyExistsError,
     KeyMissingError,
@@ -34,6 +37,7 @@ from singerlake.storage.base import (
 from singerlake.storage.local_copy import copy_range
 from singerlake.storage.local_session import Session, left_by_the_dead
 
+STAGING_FOLDER = STAGING.rstrip("/")
 _REPLACE_LOCK = "replace.lock"
 """In the staging folder; held while an object is compared and replaced."""
 
@@ -63,24 +67,28 @@ def _plain_words(action: str, path: Path) -> Iterator[None]:
         raise StoreError(f"cannot {action} {path}: {words}") from error
 
 
-def _etag(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+def _file(root: Path, parts: Sequence[str], flags: int) -> io.FileIO:
+    handle = local_files.open_file(root, parts, flags)
+    return io.FileIO(handle, "r" if flags == os.O_RDONLY else "r+")
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _parts(prefix: str) -> list[str]:
+    return prefix.rstrip("/").split("/")
 
 
-def _sync_entry(path: Path) -> None:
+def _sync_name(folder: int, path: Path) -> None:
     """Make a name durable that was given just now."""
     try:
-        _sync_folder(path.parent)
+        local_files.sync(folder)
     except OSError as error:
-        raise OutcomeUnknownError(f"{path} may not be durable: {error.strerror}") from error
+        raise NotDurableError(
+            f"{path} was written, but the disk failed to make its name durable "
+            f"({error.strerror}): it may be gone after a power cut; see to the disk first"
+        ) from error
+
+
+def _etag(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _write_all(handle: int, data: bytes) -> None:
@@ -90,49 +98,34 @@ def _write_all(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
-def _make_folder(folder: Path) -> None:
-    """Create a folder and its parents, each durable in its own parent."""
-    missing: list[Path] = []
-    while not folder.is_dir():
-        missing.append(folder)
-        folder = folder.parent
-    for path in reversed(missing):
-        path.mkdir(exist_ok=True)
-        _sync_folder(path.parent)
-
-
-def _raise_unless_gone(error: OSError) -> None:
-    # os.walk leaves out what it may not read: files would seem to be gone.
-    if not isinstance(error, FileNotFoundError):
-        raise error
-
-
 class LocalStaged(Staged):
     """A temporary file in the lake's staging folder, on the file system it will stay on."""
 
     def __init__(self, store: LocalStore) -> None:
         self._store = store
-        self._path = store.temporary()
+        self._name = store.temporary()
+        self._path = store.staging / self._name
         self._durable = -1
+        self._spoilt = False
 
     def write(self, data: bytes) -> None:
         # Opened anew for each block: a run with thousands of streams holds no descriptors.
-        with _plain_words("write", self._path), self._path.open("r+b", buffering=0) as file:
+        with _plain_words("write", self._path), self._opened(os.O_RDWR) as file:
             # Not to the file's end: a write that failed half-way may be repeated.
             file.seek(self.size)
             _write_all(file.fileno(), data)
         self.size += len(data)
 
-    def take(self, parts: Iterable[tuple[Path, int, int]]) -> list[int]:
-        """Append parts of other files: path, first byte, length; how many bytes of each there were.
+    def take(self, ranges: Iterable[Range]) -> list[int]:
+        """Append parts of objects; how many bytes of each there were.
 
         Raises:
-            KeyMissingError: A file is not there.
+            KeyMissingError: One is not there.
         """
         counts: list[int] = []
-        with _plain_words("write", self._path), self._path.open("r+b", buffering=0) as own:
-            for path, offset, length in parts:
-                with _plain_words("read", path), path.open("rb", buffering=0) as file:
+        with _plain_words("write", self._path), self._opened(os.O_RDWR) as own:
+            for key, offset, length in ranges:
+                with self._store.reading(key) as file:
                     at = own.fileno(), self.size
                     counts.append(copy_range(file.fileno(), offset, *at, length))
                 self.size += counts[-1]
@@ -140,17 +133,34 @@ class LocalStaged(Staged):
 
     def reader(self) -> BinaryIO:
         with _plain_words("read", self._path):
-            return self._path.open("rb")
+            return io.BufferedReader(self._opened(os.O_RDONLY))
 
     def publish(self, key: str) -> None:
         if self._durable != self.size:  # not again for each name that is taken
-            with _plain_words("write", self._path), self._path.open("rb", buffering=0) as file:
-                os.fsync(file.fileno())
+            with _plain_words("write", self._path), self._opened(os.O_RDONLY) as file:
+                self._sync(file.fileno())
             self._durable = self.size
-        self._store.link(self._path, key)
+        self._store.link(self._name, key)
 
     def discard(self) -> None:
-        self._store.remove(self._path)
+        self._store.remove(self._name)
+
+    def _opened(self, flags: int) -> io.FileIO:
+        return _file(self._store.root, [STAGING_FOLDER, self._name], flags)
+
+    def _sync(self, handle: int) -> None:
+        """Make the bytes durable, or never try again.
+
+        What could not be written the system forgets, and says nothing of it the next time: a
+        second try that succeeds proves nothing.
+        """
+        if self._spoilt:
+            raise OSError(errno.EIO, "the disk failed to take it before")
+        try:
+            os.fsync(handle)
+        except OSError:
+            self._spoilt = True
+            raise
 
 
 class LocalStore(Store):
@@ -172,37 +182,46 @@ class LocalStore(Store):
             raise InvalidNameError(f"{key!r} is not a key of a lake")
         return self.root.joinpath(*parts)
 
-    def temporary(self) -> Path:
-        """A fresh, empty file in the staging folder."""
-        with _plain_words("write to the lake at", self.root):
-            path, handle = self._begin()
-            os.close(handle)
-        return path
+    @property
+    def staging(self) -> Path:
+        """Where staged files lie, as a person may name it."""
+        return self.root / STAGING_FOLDER
 
-    def _begin(self) -> tuple[Path, int]:
+    def temporary(self) -> str:
+        """The name of a fresh, empty file in the staging folder."""
+        with _plain_words("write to the lake at", self.root):
+            name, handle = self._begin()
+            os.close(handle)
+        return name
+
+    def _begin(self) -> tuple[str, int]:
         """A fresh file in the staging folder, and a descriptor to write it by."""
         try:
-            path = self._session().begin()
+            name = self._session().begin()
         except FileNotFoundError:
-            _make_folder(self.root / STAGING)
-            path = self._session().begin()
+            with local_files.folder(self.root, [STAGING_FOLDER], make=True):
+                name = self._session().begin()
         try:
-            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            return name, local_files.open_file(self.root, [STAGING_FOLDER, name], flags)
         except BaseException:
-            self.remove(path)
+            self.remove(name)
             raise
 
-    def remove(self, temporary: Path) -> None:
+    def remove(self, temporary: str) -> None:
         """Remove a temporary file. Never raises."""
         # A leftover in staging harms nobody; what was made of it must not look failed.
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        with (
+            suppress(OSError, DamagedError),
+            local_files.folder(self.root, [STAGING_FOLDER]) as staging,
+        ):
+            os.unlink(temporary, dir_fd=staging)
         self._session().end(temporary)
 
     def _session(self) -> Session:
         with self._mutex:
             if self._own is None or self._own.process != os.getpid():
-                self._own = Session(self.root / STAGING)
+                self._own = Session(self.root, STAGING_FOLDER)
             return self._own
 
     def __getstate__(self) -> dict[str, Any]:
@@ -212,27 +231,27 @@ class LocalStore(Store):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _own=None, _mutex=threading.Lock())
 
-    def link(self, source: Path, key: str, *, durable: bool = True) -> None:
+    def link(self, source: str, key: str, *, durable: bool = True) -> None:
         """Give a temporary file its name, unless the name is taken."""
-        path = self._path(key)
-        with _plain_words("create", path):
+        path, (*folders, name) = self._path(key), key.split("/")
+        with (
+            _plain_words("create", path),
+            # Folders are durable whatever for: something else may soon lie in them.
+            local_files.folder(self.root, folders, make=True) as target,
+            local_files.folder(self.root, [STAGING_FOLDER]) as staging,
+        ):
             try:
-                try:
-                    os.link(source, path)
-                except FileNotFoundError:
-                    # Folders are durable whatever for: something else may soon lie in them.
-                    _make_folder(path.parent)
-                    os.link(source, path)
+                os.link(source, name, src_dir_fd=staging, dst_dir_fd=target, follow_symlinks=False)
             except FileExistsError as error:
                 raise KeyExistsError(f"{path} is taken") from error
-        if durable:
-            _sync_entry(path)
+            if durable:
+                _sync_name(target, path)
 
-    def _write_temporary(self, data: bytes, *, durable: bool) -> Path:
+    def _write_temporary(self, data: bytes, *, durable: bool) -> str:
         with _plain_words("write to the lake at", self.root):
-            path, handle = self._begin()
+            name, handle = self._begin()
         try:
-            with _plain_words("write", path):
+            with _plain_words("write", self.staging / name):
                 try:
                     _write_all(handle, data)
                     if durable:
@@ -240,20 +259,25 @@ class LocalStore(Store):
                 finally:
                     os.close(handle)
         except BaseException:
-            self.remove(path)
+            self.remove(name)
             raise
-        return path
+        return name
+
+    @contextmanager
+    def reading(self, key: str) -> Iterator[io.FileIO]:
+        """An object's file, open to be read."""
+        path = self._path(key)
+        with _plain_words("read", path), _file(self.root, key.split("/"), os.O_RDONLY) as file:
+            yield file
 
     def get(self, key: str) -> StoredObject:
-        path = self._path(key)
-        with _plain_words("read", path), path.open("rb", buffering=0) as file:
-            check_size(os.fstat(file.fileno()).st_size, path)
+        with self.reading(key) as file:
+            check_size(os.fstat(file.fileno()).st_size, self._path(key))
             data = file.readall()
         return StoredObject(data, _etag(data))
 
     def get_range(self, key: str, offset: int, length: int) -> bytes:
-        path = self._path(key)
-        with _plain_words("read", path), path.open("rb", buffering=0) as file:
+        with self.reading(key) as file:
             # As much memory is taken as is asked for, whatever the file has.
             length = min(length, os.fstat(file.fileno()).st_size - offset)
             # One call gives at most 2 GiB, and may give less.
@@ -264,6 +288,7 @@ class LocalStore(Store):
             return b"".join(pieces)
 
     def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
+        self._path(key)  # raises before anything is written
         temporary = self._write_temporary(data, durable=durable)
         try:
             self.link(temporary, key, durable=durable)
@@ -272,56 +297,69 @@ class LocalStore(Store):
         return _etag(data)
 
     def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
-        path = self._path(key)
+        path, (*folders, name) = self._path(key), key.split("/")
         temporary = self._write_temporary(data, durable=durable)
         try:
-            with _plain_words("replace", path), self._exclusive():
-                _make_folder(path.parent)
-                if etag is not None:
-                    present = path.read_bytes() if path.is_file() else None
-                    if present is None or _etag(present) != etag:
-                        raise KeyExistsError(f"{path} was changed by another")
-                temporary.replace(path)
+            with (
+                _plain_words("replace", path),
+                self._exclusive(),
+                local_files.folder(self.root, folders, make=True) as target,
+                local_files.folder(self.root, [STAGING_FOLDER]) as staging,
+            ):
+                if etag is not None and self._etag_of(key) != etag:
+                    raise KeyExistsError(f"{path} was changed by another")
+                os.replace(temporary, name, src_dir_fd=staging, dst_dir_fd=target)
                 if durable:
-                    _sync_entry(path)
+                    _sync_name(target, path)
         finally:
             self.remove(temporary)
         return _etag(data)
 
+    def _etag_of(self, key: str) -> str | None:
+        try:
+            return self.get(key).etag
+        except KeyMissingError:
+            return None
+
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        with (self.root / STAGING / _REPLACE_LOCK).open("ab") as file:
+        lock = [STAGING_FOLDER, _REPLACE_LOCK]
+        with _file(self.root, lock, os.O_RDWR | os.O_CREAT) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def delete(self, key: str) -> None:
-        path = self._path(key)
-        with _plain_words("delete", path):
-            path.unlink(missing_ok=True)
+        path, (*folders, name) = self._path(key), key.split("/")
+        with (
+            _plain_words("delete", path),
+            suppress(FileNotFoundError),
+            local_files.folder(self.root, folders) as inner,
+        ):
+            os.unlink(name, dir_fd=inner)
 
     def list(self, prefix: str) -> Iterator[Listed]:
-        found: list[Listed] = []
         base = self._path(prefix.rstrip("/"))
         with _plain_words("list", base):
-            for folder, _, names in os.walk(base, onerror=_raise_unless_gone):
-                for name in names:
-                    path = Path(folder, name)
-                    try:
-                        stat = path.stat()
-                    except FileNotFoundError:
-                        continue  # deleted while we looked
-                    key = path.relative_to(self.root).as_posix()
-                    found.append(Listed(key, stat.st_size, stat.st_mtime))
-        return iter(sorted(found))
+            return iter(
+                sorted(
+                    Listed(path.relative_to(self.root).as_posix(), about.st_size, about.st_mtime)
+                    for path, about in local_files.walk(self.root, _parts(prefix))
+                )
+            )
 
     def folders(self, prefix: str) -> Sequence[str]:
         base = self._path(prefix.rstrip("/"))
         with _plain_words("list", base):
             try:
-                entries = [*os.scandir(base)]
+                with (
+                    local_files.folder(self.root, _parts(prefix)) as handle,
+                    local_files.readable(handle) as names,
+                    os.scandir(names) as entries,
+                ):
+                    # Links to folders too: who goes on to read there is told what stands there.
+                    return sorted(entry.name for entry in entries if entry.is_dir())
             except FileNotFoundError:
                 return []
-            return sorted(entry.name for entry in entries if entry.is_dir())
 
     def stage(self) -> Staged:
         return LocalStaged(self)
@@ -329,11 +367,11 @@ class LocalStore(Store):
     def copy(self, ranges: Sequence[Range], staged: Staged) -> Sequence[int]:
         if not isinstance(staged, LocalStaged):
             return super().copy(ranges, staged)
-        return staged.take((self._path(key), offset, length) for key, offset, length in ranges)
+        return staged.take(ranges)
 
     def leftovers(self) -> Iterator[Leftover]:
-        with _plain_words("list", self.root / STAGING):
-            yield from left_by_the_dead(self.root / STAGING, _REPLACE_LOCK)
+        with _plain_words("list", self.staging):
+            yield from left_by_the_dead(self.root, STAGING_FOLDER, _REPLACE_LOCK)
 
     def remove_leftover(self, leftover: Leftover) -> None:
         self.delete(leftover.name)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from singerlake.errors import DamagedError
 from singerlake.storage.base import Leftover
+from singerlake.storage.local_files import folder, open_file, readable
 
 ALIVE = ".alive"
 
@@ -24,48 +27,56 @@ class Session:
     """Names staged files for one store in one process.
 
     Args:
-        folder: The staging folder; there already.
+        root: The lake's own folder.
+        staging: The name of the staging folder in it; there already.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, root: Path, staging: str) -> None:
         self.process = os.getpid()
-        self._folder = folder
+        self._root = root
+        self._staging = staging
         self._id = uuid.uuid4().hex
         self._mutex = threading.Lock()
-        self._staged: set[Path] = set()
+        self._staged: set[str] = set()
         self._handle = -1
 
-    def begin(self) -> Path:
-        """The path of a new staged file, once the sign of life is there."""
+    def begin(self) -> str:
+        """The name of a new staged file, once the sign of life is there."""
         with self._mutex:
             if not self._staged:
                 self._show_life()
-            path = self._folder / f"{self._id}-{uuid.uuid4().hex}"
-            self._staged.add(path)
-        return path
+            name = f"{self._id}-{uuid.uuid4().hex}"
+            self._staged.add(name)
+        return name
 
-    def end(self, path: Path) -> None:
+    def end(self, name: str) -> None:
         """A staged file is gone; with the last of them goes the sign of life."""
         with self._mutex:
-            if path not in self._staged:
+            if name not in self._staged:
                 return
-            self._staged.remove(path)
+            self._staged.remove(name)
             if not self._staged:
-                with suppress(OSError):
-                    self._alive.unlink(missing_ok=True)
+                with (
+                    suppress(OSError, DamagedError),
+                    folder(self._root, [self._staging]) as staging,
+                ):
+                    os.unlink(self._alive, dir_fd=staging)
                 os.close(self._handle)
 
     @property
-    def _alive(self) -> Path:
-        return self._folder / f"{self._id}{ALIVE}"
+    def _alive(self) -> str:
+        return f"{self._id}{ALIVE}"
 
     def _show_life(self) -> None:
+        place = [self._staging, self._alive]
         while True:
-            handle = os.open(self._alive, os.O_RDWR | os.O_CREAT, 0o666)
+            handle = open_file(self._root, place, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX)
                 # A vacuum that came between the two calls has taken it for a dead one's.
-                if os.fstat(handle).st_ino == self._alive.stat().st_ino:
+                with folder(self._root, place[:-1]) as staging:
+                    there = os.stat(self._alive, dir_fd=staging, follow_symlinks=False)
+                if os.fstat(handle).st_ino == there.st_ino:
                     self._handle = handle
                     return
             except FileNotFoundError:
@@ -76,32 +87,43 @@ class Session:
             os.close(handle)
 
 
-def left_by_the_dead(folder: Path, keep: str) -> Iterator[Leftover]:
+def left_by_the_dead(root: Path, staging: str, keep: str) -> Iterator[Leftover]:
     """What lies in a staging folder and belongs to no process that lives.
 
     Args:
-        folder: The staging folder.
+        root: The lake's own folder.
+        staging: The name of the staging folder.
         keep: The name of a file that belongs to nobody.
+
+    Raises:
+        DamagedError: The staging folder is a symbolic link: what it points to is not the lake's.
     """
-    sessions: dict[str, list[Path]] = {}
-    with suppress(FileNotFoundError):
-        for path in sorted(folder.iterdir()):
-            session = path.name.partition("-")[0].removesuffix(ALIVE)
-            if path.name != keep:
-                sessions.setdefault(session, []).append(path)
-    for session, paths in sessions.items():
-        if _lives(folder / f"{session}{ALIVE}"):
-            continue
-        for path in paths:
-            with suppress(FileNotFoundError):
-                stat = path.stat()
-                yield Leftover(f"{folder.name}/{path.name}", stat.st_size, stat.st_mtime)
-
-
-def _lives(path: Path) -> bool:
+    sessions: dict[str, list[str]] = {}
     try:
-        handle = os.open(path, os.O_RDWR)
+        with folder(root, [staging]) as handle, readable(handle) as names:
+            with os.scandir(names) as entries:
+                present = sorted(entry.name for entry in entries)
+            for name in present:
+                if name != keep:
+                    session = name.partition("-")[0].removesuffix(ALIVE)
+                    sessions.setdefault(session, []).append(name)
+            for session, found in sessions.items():
+                if _lives(root, [staging, f"{session}{ALIVE}"]):
+                    continue
+                for name in found:
+                    with suppress(FileNotFoundError):
+                        about = os.stat(name, dir_fd=names, follow_symlinks=False)
+                        if not stat.S_ISDIR(about.st_mode):  # never one of ours
+                            leftover = f"{staging}/{name}"
+                            yield Leftover(leftover, about.st_size, about.st_mtime)
     except FileNotFoundError:
+        return
+
+
+def _lives(root: Path, place: list[str]) -> bool:
+    try:
+        handle = open_file(root, place, os.O_RDWR)
+    except (FileNotFoundError, DamagedError):
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

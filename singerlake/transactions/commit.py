@@ -17,7 +17,13 @@ from typing import Any
 import msgspec
 
 from singerlake import FORMAT, __version__
-from singerlake.errors import ConflictError, DamagedError, OutcomeUnknownError, SingerlakeError
+from singerlake.errors import (
+    ConflictError,
+    DamagedError,
+    NotDurableError,
+    OutcomeUnknownError,
+    SingerlakeError,
+)
 from singerlake.format import times
 from singerlake.format.log import Entry, seal_entry
 from singerlake.format.names import TableName
@@ -109,6 +115,7 @@ def commit(
         ConflictError: ``build`` or ``check`` said so, or too many others got in first.
         DamagedError: The log cannot be gone on with.
         OutcomeUnknownError: The entry may have been written; delete nothing it names.
+        NotDurableError: It was, and may be gone after a power cut; the same.
         StoreError: The store refused; nothing was committed.
     """
     commit_id = uuid.uuid4().hex
@@ -182,6 +189,8 @@ def _create(store: Store, table: TableName, entry: Entry) -> Entry | None:
     entry, data = seal_entry(entry)
     try:
         store.put_if_absent(table.transaction(entry.number), data)
+    except NotDurableError:
+        raise  # it would be read back from memory, whatever becomes of it on the disk
     except (KeyExistsError, OutcomeUnknownError) as error:
         present = _read_back(store, table, entry)
         if present is None and isinstance(error, OutcomeUnknownError):

@@ -62,18 +62,13 @@ def write_checkpoint(store: Store, snapshot: Snapshot) -> None:
             if not known:
                 present = store.get(key)
                 etag = present.etag
-                manifest = metadata.decode(present.data, metadata.Manifest, key)
-                if manifest.transaction >= snapshot.head:
+                if _transaction(present.data, key) >= snapshot.head:
                     break
         except KeyMissingError:
             etag = None
-        except NewerFormatError:
-            raise
         except OversizedError:
             etag = store.replace(key, data, None, durable=False)  # whatever it was, no manifest
             break
-        except DamagedError:
-            pass  # and so to be replaced
         try:
             if etag is None:
                 etag = store.put_if_absent(key, data, durable=False)
@@ -83,6 +78,16 @@ def write_checkpoint(store: Store, snapshot: Snapshot) -> None:
         except KeyExistsError:
             known = False
     snapshot.checkpoint, snapshot.checkpoint_etag = snapshot.head, etag
+
+
+def _transaction(data: bytes, key: str) -> int:
+    """The one that a manifest is folded up to; 0 for one that cannot be read."""
+    try:
+        return metadata.decode(data, metadata.Manifest, key).transaction
+    except NewerFormatError:
+        raise
+    except DamagedError:
+        return 0  # and so to be replaced
 
 
 def update_catalogue(store: Store, table: TableName, schema: SchemaEntry) -> None:
@@ -239,16 +244,16 @@ def _read(store: Store, key: str, kind: type[T]) -> tuple[T, str | None]:
 
     Raises:
         OversizedError: It is far too large for one.
+        DamagedError: Something stands there that is no file, and cannot be replaced as one.
     """
-    etag = None
     try:
         present = store.get(key)
-        etag = present.etag
-        return metadata.decode(present.data, kind, key), etag
     except KeyMissingError:
-        pass
-    except (NewerFormatError, OversizedError):
+        return kind(), None
+    try:
+        return metadata.decode(present.data, kind, key), present.etag
+    except NewerFormatError:
         raise
     except DamagedError as error:
         logger.warning("%s; making it anew", error)
-    return kind(), etag
+    return kind(), present.etag

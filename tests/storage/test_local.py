@@ -38,10 +38,10 @@ def failing_to_create(code: int) -> Callable[..., int]:
     """``os.open``, but no staged file can be made; the sign of life beside it can."""
     real = os.open
 
-    def opened(path: Path, flags: int, *more: int) -> int:
+    def opened(path: Path, flags: int, *more: int, dir_fd: int | None = None) -> int:
         if flags & os.O_EXCL:
             raise OSError(code, os.strerror(code))
-        return real(path, flags, *more)
+        return real(path, flags, *more, dir_fd=dir_fd)
 
     return opened
 
@@ -125,7 +125,7 @@ def test_a_folder_that_may_not_be_written(
         with pytest.raises(StoreError, match=words):
             store.stage()
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", failing(code))
+        patch.setattr(os, "unlink", failing(code))
         with pytest.raises(StoreError, match=words):
             store.delete("raw/one")
     assert store.get("raw/one").data == b"1"
@@ -155,7 +155,7 @@ def test_a_name_whose_folder_cannot_be_synced_may_be_there(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     etag = store.put_if_absent("raw/one", b"1")
-    monkeypatch.setattr("singerlake.storage.local._sync_folder", failing(errno.EIO))
+    monkeypatch.setattr("singerlake.storage.local_files.sync", failing(errno.EIO))
     with pytest.raises(OutcomeUnknownError, match="raw/two"):
         store.put_if_absent("raw/two", b"2")
     with pytest.raises(OutcomeUnknownError, match="raw/one"):
@@ -198,7 +198,7 @@ def test_a_leftover_does_not_make_a_success_look_failed(
     store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", failing(errno.EIO))
+        patch.setattr(os, "unlink", failing(errno.EIO))
         store.put_if_absent("raw/one", b"1")
         store.stage().discard()
     assert store.get("raw/one").data == b"1"

@@ -1,0 +1,206 @@
+"""Files and folders of a lake on a disk, reached step by step from the lake's own folder.
+
+Each step is taken by the descriptor of the folder before it and follows no symbolic link, so
+that no key leads out of the lake, whatever was planted in it and whoever swaps folders
+meanwhile. Only the lake's own folder may be a link: that is the user's choice of a place. What
+is opened is a regular file; a pipe in the place of one would hold its reader up for ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from singerlake.errors import DamagedError
+
+# With O_PATH (Linux) a folder that may be entered need not be readable as well.
+_ENTER = os.O_DIRECTORY | getattr(os, "O_PATH", 0)
+_STEP = _ENTER | os.O_NOFOLLOW
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@contextmanager
+def folder(root: Path, parts: Sequence[str], *, make: bool = False) -> Iterator[int]:
+    """A descriptor of a folder below a lake's own, by which to name what lies in it.
+
+    Args:
+        root: The lake's own folder.
+        parts: The names of the folders on the way.
+        make: Whether to make the ones that are missing, each durable in its own parent.
+
+    Raises:
+        DamagedError: One is a symbolic link.
+        OSError: One is missing, or cannot be entered.
+    """
+    try:
+        handle = os.open(root, _ENTER)
+    except FileNotFoundError:
+        if not make:
+            raise
+        _make_root(root)
+        handle = os.open(root, _ENTER)
+    try:
+        for number, part in enumerate(parts):
+            try:
+                inner = _step(handle, part, root, parts[:number])
+            except FileNotFoundError:
+                if not make:
+                    raise
+                _make_folder(handle, part)
+                inner = _step(handle, part, root, parts[:number])
+            os.close(handle)
+            handle = inner
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def open_file(root: Path, parts: Sequence[str], flags: int = os.O_RDONLY) -> int:
+    """Open a regular file of a lake.
+
+    Args:
+        root: The lake's own folder.
+        parts: The names of the folders on the way, and its own.
+        flags: As for ``os.open``.
+
+    Raises:
+        DamagedError: It, or a folder on the way, is a symbolic link; or it is a pipe, a socket
+            or a device.
+        OSError: It is missing, a folder, or cannot be opened.
+    """
+    path = root.joinpath(*parts)
+    with folder(root, parts[:-1]) as inner:
+        try:
+            # Not to wait: a pipe that nobody writes to would never be open.
+            opened = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=inner)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO):
+                refuse_odd(os.stat(parts[-1], dir_fd=inner, follow_symlinks=False), path)
+            raise
+    try:
+        about = os.fstat(opened)
+        refuse_odd(about, path)
+        if stat.S_ISDIR(about.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def refuse_odd(about: os.stat_result, path: Path) -> None:
+    """Refuse what is neither a regular file nor a folder.
+
+    Raises:
+        DamagedError: It is something else.
+    """
+    if stat.S_ISLNK(about.st_mode):
+        raise DamagedError(
+            f"{path} is a symbolic link, and within a lake none is followed: put in its place "
+            "what it points to, or remove it"
+        )
+    if is_odd(about):
+        kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
+        raise DamagedError(f"{path} is {kind} where a file should be: remove it")
+
+
+def is_odd(about: os.stat_result) -> bool:
+    """Whether it is neither a regular file nor a folder."""
+    return not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode))
+
+
+def sync(handle: int) -> None:
+    """Make the names in a folder durable."""
+    with readable(handle) as opened:
+        os.fsync(opened)
+
+
+@contextmanager
+def readable(handle: int) -> Iterator[int]:
+    """A descriptor that lists a folder too, of one that only leads into it."""
+    opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=handle)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def walk(root: Path, parts: Sequence[str]) -> Iterator[tuple[Path, os.stat_result]]:
+    """Every regular file below a folder; nothing where there is no such folder.
+
+    Pipes and the like are passed over: they hold nothing, and who asks for one is told.
+
+    Raises:
+        DamagedError: There is a symbolic link: what it points to may be missed.
+        OSError: A folder cannot be read.
+    """
+    base = root.joinpath(*parts)
+    try:
+        with folder(root, parts) as handle:
+            for inner, folders, names, found in os.fwalk(
+                ".", dir_fd=handle, onerror=_raise_unless_gone
+            ):
+                for name in (*folders, *names):
+                    try:
+                        about = os.stat(name, dir_fd=found, follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue  # deleted while we looked
+                    path = base / inner / name
+                    if stat.S_ISLNK(about.st_mode):
+                        refuse_odd(about, path)
+                    if stat.S_ISREG(about.st_mode):
+                        yield path, about
+    except FileNotFoundError:
+        return
+
+
+def _step(handle: int, part: str, root: Path, before: Sequence[str]) -> int:
+    try:
+        return os.open(part, _STEP, dir_fd=handle)
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            about = os.stat(part, dir_fd=handle, follow_symlinks=False)
+            refuse_odd(about, root.joinpath(*before, part))
+        raise
+
+
+def _make_folder(parent: int, name: str) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=parent)
+        try:
+            sync(parent)
+        except BaseException:
+            # Left there it would look like one that is durable to who comes next.
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=parent)
+            raise
+
+
+def _make_root(root: Path) -> None:
+    """Make the lake's own folder, and those above it; what links there are, are the user's."""
+    missing: list[Path] = []
+    while not root.is_dir():
+        missing.append(root)
+        root = root.parent
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        parent = os.open(path.parent, _ENTER)
+        try:
+            sync(parent)
+        finally:
+            os.close(parent)
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    # os.fwalk leaves out what it may not read: files would seem to be gone.
+    if not isinstance(error, FileNotFoundError):
+        raise error
