@@ -14,7 +14,7 @@ import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from singerlake.errors import DamagedError, InvalidNameError
 from singerlake.format import metadata, names, times
@@ -49,7 +49,8 @@ class Item:
 class Garbage:
     """What a table holds that nothing needs.
 
-    ``dead`` are leases of readers that died: so old that no clock is in doubt about it.
+    ``dead`` are leases whose readers seem to have died: they are a day old, as far as clocks go.
+    Only one that stands still while the vacuum watches goes; see :func:`lease.wait_out`.
 
     Attributes:
         files: Data files to delete.
@@ -70,6 +71,12 @@ class Garbage:
     def everything(self) -> list[Item]:
         """All that is to go."""
         return [*self.files, *self.markers, *self.index_files, *self.dead]
+
+    def without_dead(self) -> Garbage:
+        """The same for a vacuum that does not wait for long enough to know who is dead."""
+        reason = "the lease of a reader that seems dead: wait for longer (--wait) to be sure"
+        spared = [replace(item, reason=reason) for item in self.dead]
+        return replace(self, dead=[], kept=[*self.kept, *spared])
 
 
 def find(
@@ -130,7 +137,10 @@ def _find_leftovers(
 
 
 def _find_dead(table: TableName, listed: Sequence[Listed], cutoff: float, found: Garbage) -> None:
-    """Leases that stood still for a day; one that lives is refreshed every quarter minute."""
+    """Leases that are a day old; one that lives is refreshed every quarter minute.
+
+    By clocks that may disagree, so that nothing goes for that alone.
+    """
     oldest = min(cutoff, time.time() - DAY)
     for item in listed:
         if names.is_lease(table, item.key) and item.modified <= oldest:

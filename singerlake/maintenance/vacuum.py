@@ -162,13 +162,17 @@ def plan_vacuum(
     cutoff = (time.time() if now is None else now) - options.retain_seconds
     listed = list(store.list(table.folder)) if options.full else None
     groups = _plan_groups(snapshot, options, listed)
-    deleting = DELETE in options.parts
+    found = Garbage()
+    if DELETE in options.parts:
+        found = garbage.find(store, snapshot, cutoff, listed=listed)
+        if options.lease_wait_seconds < options.stale_seconds:
+            found = found.without_dead()
     return VacuumPlan(
         snapshot=snapshot,
         cutoff=cutoff,
         combine=groups if COMBINE in options.parts else [],
         history=plan_history(snapshot, cutoff) if DROP_HISTORY in options.parts else None,
-        garbage=garbage.find(store, snapshot, cutoff, listed=listed) if deleting else Garbage(),
+        garbage=found,
         leases=lease.leases(store, table, listed),
     )
 
@@ -326,7 +330,7 @@ def delete_garbage(
     if not found.everything:
         return [], []
     check()
-    garbage.delete(store, [item.key for item in (*found.markers, *found.dead)], tick)
+    garbage.delete(store, [item.key for item in found.markers], tick)
     # Listed after the references are gone: who takes a lease from now on cannot know them.
     present = lease.leases(store, table)
     needed = {
@@ -337,7 +341,7 @@ def delete_garbage(
     live = lease.wait_out(
         store,
         table,
-        needed,
+        needed | {item.key for item in found.dead},
         wait_seconds=options.lease_wait_seconds,
         stale_seconds=options.stale_seconds,
         tick=tick,
@@ -358,7 +362,9 @@ def delete_garbage(
     for start in range(0, len(going), BATCH):
         check()
         garbage.delete(store, [item.key for item in going[start : start + BATCH]], tick)
-    return [*found.markers, *found.dead, *going], kept
+    alive = {one.key for one in live}
+    dead = [item for item in found.dead if item.key not in alive]
+    return [*found.markers, *dead, *going], kept
 
 
 def finish(

@@ -22,11 +22,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
-from singerlake.errors import DamagedError, SingerlakeError, StoreError
+from singerlake.errors import (
+    ConflictError,
+    DamagedError,
+    OutcomeUnknownError,
+    SingerlakeError,
+    StoreError,
+)
 from singerlake.format import metadata, names, times
 from singerlake.format.metadata import Lease
 from singerlake.format.names import TableName
-from singerlake.storage.base import KeyMissingError, Listed, Store
+from singerlake.storage.base import KeyExistsError, KeyMissingError, Listed, Store
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.heartbeat import Heartbeat
 from singerlake.transactions.log import refresh
@@ -82,11 +88,12 @@ class ReaderLease:
 
         Raises:
             DamagedError: The log cannot be read.
+            ConflictError: Another reader's lease has this one's name.
         """
         if not self.snapshot.from_log:
             return self  # no vacuum touches a table without its log
         try:
-            self._store.put_if_absent(self._key, metadata.encode(self._lease), durable=False)
+            self._put()
         except StoreError as error:
             logger.info("reading %s without a lease: %s", self.snapshot.table, error)
         else:
@@ -98,6 +105,28 @@ class ReaderLease:
             self.release()
             raise
         return self
+
+    def _put(self) -> None:
+        """Create the lease; a reply that was lost is settled by reading back.
+
+        Raises:
+            ConflictError: Another reader's stands in its place.
+            StoreError: The store refused.
+        """
+        content = metadata.encode(self._lease)
+        try:
+            self._store.put_if_absent(self._key, content, durable=False)
+            return
+        except (KeyExistsError, OutcomeUnknownError):
+            pass
+        try:
+            data = self._store.get(self._key).data
+        except KeyMissingError:
+            # The request was lost, or comes late. Nobody else writes under this name.
+            self._store.replace(self._key, content, None, durable=False)
+            return
+        if metadata.decode(data, Lease, self._key).reader_id != self._lease.reader_id:
+            raise ConflictError(f"the lease {self._key} is another reader's: run it again")
 
     def release(self) -> None:
         """Give the lease up. Never raises, and may be called again."""

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from singerlake.errors import ConflictError, DamagedError, LockTimeoutError, StoreError
+from singerlake.errors import ConflictError, DamagedError, LockTimeoutError, SingerlakeError
 from singerlake.format import metadata, times
 from singerlake.format.metadata import Lock
 from singerlake.storage.base import Store, StoredObject
@@ -186,7 +186,7 @@ class WriterLock:
         try:
             if self._was_just_checked() or self._is_own():
                 self._store.delete(self._key)
-        except StoreError:
+        except SingerlakeError:
             pass  # others take it over once it is stale
 
     def _was_just_checked(self) -> bool:
@@ -249,7 +249,7 @@ class WriterLock:
         with self._mutex:
             try:
                 return self._refresh()  # once it is lost, check() says so before a commit
-            except StoreError:
+            except SingerlakeError:
                 return True  # tried again well before the lock is stale
 
     def _refresh(self) -> bool:

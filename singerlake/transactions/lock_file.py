@@ -24,6 +24,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from singerlake.errors import OutcomeUnknownError
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store, StoredObject
 
 
@@ -49,6 +50,10 @@ class LockFile(ABC):
         except KeyMissingError:
             return None
 
+    def _is(self, etag: str) -> bool:
+        present = self.read()
+        return present is not None and present.etag == etag
+
     @abstractmethod
     def create(self, content: bytes) -> str | None:
         """Write the file where there is none; its etag, or None where it was not ours to take."""
@@ -69,17 +74,30 @@ class _ByCondition(LockFile):
         try:
             return self._store.put_if_absent(self._key, content, durable=False)
         except KeyExistsError:
-            present = self.read()
-        # Our own, if the store had it and the reply to the first try was lost.
-        return present.etag if present is not None and present.data == content else None
+            return self._own(content)
+        except OutcomeUnknownError:
+            etag = self._own(content)
+            if etag is None and self.read() is None:
+                raise  # a slow write may still arrive
+            return etag
 
     def swap(self, content: bytes, etag: str) -> str | None:
         try:
             return self._store.replace(self._key, content, etag, durable=False)
         except KeyExistsError:
-            return None
+            return self._own(content)
+        except OutcomeUnknownError:
+            own = self._own(content)
+            if own is None and self._is(etag):
+                raise  # a slow write may still arrive
+            return own
 
     refresh = swap
+
+    def _own(self, content: bytes) -> str | None:
+        """The etag of what is there, if it is what was written and the reply was lost."""
+        present = self.read()
+        return present.etag if present is not None and present.data == content else None
 
 
 class _ByReadingBack(LockFile):
@@ -102,10 +120,6 @@ class _ByReadingBack(LockFile):
         if not self._is(etag):
             return None
         return self._store.replace(self._key, content, None, durable=False)
-
-    def _is(self, etag: str) -> bool:
-        present = self.read()
-        return present is not None and present.etag == etag
 
     def _settled(self, content: bytes, began: float) -> str | None:
         self._store.replace(self._key, content, None, durable=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -371,7 +372,34 @@ def test_the_lease_of_a_reader_that_died_goes_after_a_day(lake: Lake) -> None:
     path = table.store.root / table.name.lease(dead._lease.reader_id)
     a_day_ago = path.stat().st_mtime - 86_500
     os.utime(path, (a_day_ago, a_day_ago))
-    assert run(table) == [f"leases/{path.name}"]
+    plan = plan_vacuum(table.store, table.snapshot(), NOTHING)
+    assert plan.empty, "who does not wait cannot know"
+    assert ["seems dead" in item.reason for item in plan.garbage.kept] == [True]
+    dead._heartbeat.stop()
+    assert run(table, lease_wait_seconds=60) == [f"leases/{path.name}"]
     assert [one.reader_id for one in leases(table.store, NAME)] == [alive._lease.reader_id]
     alive.release()
     dead.release()
+
+
+def test_a_clock_that_is_days_ahead_takes_no_live_reader_s_lease_nor_its_files(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(lake, 1)
+    write(lake, 2)
+    table = lake.table(NAME)
+    old = sorted(b.file for b in table.snapshot().blocks)
+    stale = 2.0
+    with ReaderLease(lake.store, table.snapshot(), stale_seconds=stale) as lease:
+        combine(table)
+        ahead = time.time() + 8 * 86_400
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: ahead)
+            plan = plan_vacuum(lake.store, table.snapshot(), VacuumOptions())
+            assert len(plan.garbage.dead) == 1, "by that clock it is dead"
+            assert len(plan.garbage.files) == 2, "and its files are older than the retention"
+            assert run(table, lease_wait_seconds=2 * stale, stale_seconds=stale) == []
+        assert [one.reader_id for one in leases(lake.store, NAME)] == [lease._lease.reader_id]
+        for file in old:
+            assert lake.store.exists(NAME.data(file))
+    assert run(table) == old

@@ -8,15 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from singerlake.errors import DamagedError, StoreError
+from singerlake.errors import ConflictError, DamagedError, StoreError
 from singerlake.format import metadata
 from singerlake.format.metadata import Lease
 from singerlake.lake import Lake, Table
+from singerlake.storage.base import KeyExistsError
 from singerlake.transactions import derived
 from singerlake.transactions import lease as leases_module
 from singerlake.transactions.lease import ReaderLease, leases, wait_out
 from tests.build import commit_rows
-from tests.transactions.broken import PROPERTIES, TABLE, BrokenStore
+from tests.transactions.broken import NO_ANSWER, PROPERTIES, TABLE, BrokenStore, raising
 
 DEADLINE = 60.0
 
@@ -207,6 +208,34 @@ def test_a_wait_below_the_stale_time_removes_nothing(filled: Lake) -> None:
     assert [one.key for one in left] == [key]
     assert filled.store.exists(key)
     assert wait_out(filled.store, TABLE, set(), wait_seconds=10**9) == []
+
+
+@pytest.mark.parametrize("error", [KeyExistsError("it is taken"), NO_ANSWER])
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_lost_reply_to_its_creation_is_settled_by_reading_back(
+    filled: Lake, error: Exception, arrives: bool
+) -> None:
+    """A store that repeats a request whose reply was lost finds the name taken: by the first."""
+    store = BrokenStore(filled.store)
+    hook = raising(TABLE.leases, error, times=1)
+    if arrives:
+        store.after = hook
+    else:
+        store.before = hook
+    with ReaderLease(store, filled.table(TABLE).snapshot()) as lease:
+        (found,) = leases(filled.store, TABLE)
+        assert found.reader_id == lease._lease.reader_id
+    assert leases(filled.store, TABLE) == []
+
+
+def test_another_reader_s_lease_is_not_taken_for_one_s_own(filled: Lake) -> None:
+    lease = ReaderLease(filled.store, filled.table(TABLE).snapshot())
+    theirs = metadata.encode(Lease(reader_id="other", transaction=1, acquired="", refreshed=""))
+    filled.store.put_if_absent(lease._key, theirs)
+    with pytest.raises(ConflictError, match="another reader's"):
+        lease.acquire()
+    lease.release()
+    assert filled.store.get(lease._key).data == theirs
 
 
 def test_many_readers_have_a_lease_each(filled: Lake) -> None:

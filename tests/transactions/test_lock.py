@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import ConflictError, LockTimeoutError
+from singerlake.errors import ConflictError, LockTimeoutError, OutcomeUnknownError
 from singerlake.format import times
 from singerlake.lake import Lake
 from singerlake.storage.base import KeyExistsError, KeyMissingError
@@ -249,3 +249,25 @@ def test_where_it_is_the_last_word_it_is_always_read(lake: Lake) -> None:
         found = reads(store)
     assert found == [KEY]
     assert not there(lake)
+
+
+@pytest.mark.parametrize("error", [KeyExistsError("it is taken"), NO_ANSWER])
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_lost_reply_is_settled_by_reading_back(lake: Lake, error: Exception, stale: bool) -> None:
+    """Its creation, or the replacement that takes a dead writer's over."""
+    if stale:
+        lake.store.put_if_absent(KEY, foreign())
+    store = BrokenStore(lake.store)
+    store.after = raising(KEY, error, times=1)
+    with WriterLock(store, KEY, "w1", stale_seconds=0.05, wait_seconds=10) as lock:
+        lock.check()
+        writes = [method for method, _ in store.writes]
+        assert writes[0] == ("replace" if stale else "put")
+    assert not there(lake)
+
+
+def test_a_write_that_may_still_arrive_is_not_waited_for(lake: Lake) -> None:
+    store = BrokenStore(lake.store)
+    store.before = raising(KEY, NO_ANSWER, times=1)
+    with pytest.raises(OutcomeUnknownError), WriterLock(store, KEY, "w1"):
+        pass
