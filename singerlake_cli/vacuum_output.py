@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from typing import Any
 
+from singerlake.format import times
 from singerlake.maintenance.garbage import Item, protected
 from singerlake.maintenance.vacuum import Vacuumed, VacuumPlan
 from singerlake_cli import output
@@ -114,4 +114,4 @@ def _print_items(verb: str, items: Sequence[Item], plan: VacuumPlan) -> None:
 
 
 def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, tz=timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{times.iso(times.from_micros(int(seconds) * 1_000_000))[:19]}Z"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)"
     r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?"
@@ -53,8 +55,8 @@ def parse(text: str) -> datetime | None:
 
 
 def now() -> datetime:
-    """The present instant in UTC."""
-    return datetime.now(tz=timezone.utc)
+    """The present instant in UTC; the last that there is, where the clock is beyond it."""
+    return from_micros(time.time_ns() // 1000)
 
 
 def iso(instant: datetime) -> str:
@@ -76,10 +78,16 @@ def compact(instant: datetime) -> str:
 
 
 def from_micros(micros: int) -> datetime:
-    """The instant that lies so many microseconds after the beginning of 1970."""
-    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
+    """The instant that lies so many microseconds after the beginning of 1970.
+
+    The first or last of the calendar where it lies beyond, so that a clock gone wild stops nobody.
+    """
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return (datetime.max if micros > 0 else datetime.min).replace(tzinfo=timezone.utc)
 
 
 def micros(instant: datetime) -> int:
     """Microseconds between the beginning of 1970 and an instant."""
-    return (instant - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
+    return (instant - _EPOCH) // timedelta(microseconds=1)

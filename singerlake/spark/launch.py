@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from singerlake.errors import RuntimeMissingError
-from singerlake.spark import java
+from singerlake.spark import java, scratch
 from singerlake.spark.settings import default_master, settings_for
 
 LOG_NAME = "spark.log"
@@ -96,8 +94,7 @@ def take(master: str | None, conf: Mapping[str, str] | None) -> Launch:
 
 
 def _prepared(master: str | None, conf: Mapping[str, str] | None) -> Launch:
-    folder = Path(tempfile.mkdtemp(prefix="singerlake-spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = scratch.folder()
     settings = settings_for(master or default_master(), folder) | dict(conf or {})
     return Launch((master, dict(conf or {})), folder, settings)
 

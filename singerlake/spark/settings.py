@@ -55,6 +55,10 @@ def settings_for(master: str, folder: Path) -> dict[str, str]:
             "spark.local.dir": str(folder),
             "spark.sql.shuffle.partitions": str(max(2, count * 2)),
         }
+        if not master.startswith("local-cluster"):
+            # Spark listens on 127.0.0.1, where other users of the machine are too; it draws
+            # the secret itself here, and there only.
+            settings["spark.authenticate"] = "true"
     settings["spark.driver.extraJavaOptions"] = " ".join(options)
     return settings
 

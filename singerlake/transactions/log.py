@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError, SingerlakeError
 from singerlake.format import log as format_log
@@ -14,7 +15,7 @@ from singerlake.format.names import TableName
 from singerlake.storage.base import READERS, KeyMissingError, Listed, Store
 from singerlake.transactions import files
 from singerlake.transactions.checkpoint import from_manifest
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.snapshot import ForeignEntryError, Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +118,18 @@ def refresh(store: Store, snapshot: Snapshot) -> Snapshot:
     """The table's head, by what was committed since a snapshot was read.
 
     Raises:
-        DamagedError: An entry cannot be read, or the log's end is lost.
+        DamagedError: An entry cannot be read, does not continue this log, or the log's end is
+            lost.
     """
-    after = snapshot.applied(entries(store, snapshot.table, snapshot.head))
+    try:
+        after = snapshot.applied(entries(store, snapshot.table, snapshot.head))
+    except ForeignEntryError as error:
+        if not _ignores_case(store, snapshot.table):
+            raise
+        raise DamagedError(
+            f"{error}; this file system ignores case, so that two streams whose names differ "
+            "only in case share a folder: rename one with a stream map"
+        ) from error
     if after.head and not after.anchored:
         _check_end(store, after)
         after.anchored = True
@@ -190,3 +200,10 @@ def unnamed_files(table: TableName, present: Iterable[Listed], snapshot: Snapsho
         if item.key[start:] not in known
         and names.is_own_data_file(table, item.key[start:].partition("/")[2])
     ]
+
+
+def _ignores_case(store: Store, table: TableName) -> bool:
+    """Whether the store finds a table's log by another spelling of its name too."""
+    with suppress(SingerlakeError):
+        return store.exists(table.transaction(1).upper())
+    return False

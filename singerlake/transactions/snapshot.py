@@ -15,6 +15,10 @@ from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 
 
+class ForeignEntryError(DamagedError):
+    """A log holds an entry of another stream's."""
+
+
 @dataclass
 class Snapshot:
     """The state of a table's log after one transaction.
@@ -283,10 +287,9 @@ class Snapshot:
         if entry.number != self.head + 1:
             raise DamagedError(f"the log of {self.table} goes from {self.head} to {entry.number}")
         if entry.stream != self.table.stream:
-            raise DamagedError(
-                f"the log of {self.table} holds a transaction of the stream {entry.stream!r}: "
-                "on a file system that ignores case, two streams whose names differ only in "
-                "case share a folder; rename one with a stream map"
+            raise ForeignEntryError(
+                f"the log of {self.table} holds transaction {entry.number} of the stream "
+                f"{entry.stream!r}: put the table's own log there"
             )
         if entry.hash:  # one that was only put together, of what is left of a log, has none
             check_link(self.table, self.format, self.chain, entry)

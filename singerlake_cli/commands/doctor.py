@@ -19,6 +19,7 @@ from singerlake.format import names
 from singerlake.format.metadata import LakeFile, decode
 from singerlake.lake import Lake
 from singerlake.safe_text import redacted
+from singerlake.storage import local_facts
 from singerlake.storage.base import KeyMissingError
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
@@ -58,7 +59,7 @@ def command(shared: Shared, master: str) -> None:
     """Say what was found on this machine and at the lake, and what to do about it.
 
     Looks at Python, Java and its class data, Spark, the lake, credentials, conditional writes
-    and clocks. Changes nothing, starts no Java, prints no secret. Exits with 0 where commands
+    and clocks. Leaves all as it was, starts no Java, prints no secret. Exits with 0 where commands
     will work, else with the code that they would end with.
 
     \b
@@ -161,7 +162,7 @@ def _lake(uri: str) -> Iterator[Finding]:
     if uri.startswith("s3://"):
         yield from _bucket(uri)
     else:
-        yield _folder(uri if lake is None else lake.store.uri)
+        yield from _folder(uri if lake is None else lake.store.uri)
     if lake is not None:
         yield _conditions(lake)
     if not uri.startswith("s3://"):
@@ -190,15 +191,21 @@ def _format(lake: Lake) -> Finding:
     return Finding("lake", OK, found)
 
 
-def _folder(uri: str) -> Finding:
-    """Whether a folder can be written to: what credentials are for a bucket."""
+def _folder(uri: str) -> Iterator[Finding]:
+    """Whether a folder can be written to: what credentials are for a bucket; and hard links."""
     folder = Path(uri.removeprefix("file://")).expanduser().absolute()
     while not folder.exists():
         folder = folder.parent
     if os.access(folder, os.W_OK | os.X_OK):
-        return Finding("credentials", OK, "none needed; the folder can be written to")
+        yield Finding("credentials", OK, "none needed; the folder can be written to")
+        if trouble := local_facts.hard_links(folder):
+            advice = "put the lake on a file system that has them (ext4, XFS, APFS, NFS), or on S3"
+            yield Finding("hard links", PROBLEM, f"{folder}: {trouble}", advice, 1)
+        else:
+            yield Finding("hard links", OK, "work, and take no name twice")
+        return
     advice = "enough to read; to write, ask for the right, or run as its owner"
-    return Finding("credentials", NOTE, f"{folder} cannot be written to", advice)
+    yield Finding("credentials", NOTE, f"{folder} cannot be written to", advice)
 
 
 def _bucket(uri: str) -> Iterator[Finding]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from tests.storage.conftest import (
     s3_port,
     s3_store,
 )
+from tests.storage.test_local import failing
 
 __all__ = ["careless_s3", "no_aws_settings", "s3_port", "s3_store"]
 CHECKS = [
@@ -37,6 +40,7 @@ CHECKS = [
     "Spark",
     "lake",
     "credentials",
+    "hard links",
     "conditional writes",
     "clock",
 ]
@@ -46,6 +50,11 @@ CHECKS = [
 def filled(lake: Lake) -> Lake:
     commit_rows(lake, "t.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
     return lake
+
+
+def twice_linked(one: Path, other: Path, link: Any = os.link) -> None:
+    other.unlink(missing_ok=True)
+    link(one, other)
 
 
 def run(uri: str, *args: str) -> Result:
@@ -73,6 +82,26 @@ def test_all_is_well(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     text = run(filled.store.uri)
     assert text.exit_code == 0
     assert [line.split()[0] for line in text.stdout.splitlines()] == ["ok"] * len(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        (failing(errno.EPERM), "hard links do not work there (Operation not permitted)"),
+        (lambda one, other: other.write_bytes(one.read_bytes()), "becomes a copy"),
+        (twice_linked, "replaces the file of its name"),
+    ],
+)
+def test_a_file_system_without_hard_links(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch, link: Any, words: str
+) -> None:
+    before = sorted(Path(filled.store.uri).rglob("*"))
+    monkeypatch.setattr(os, "link", link)
+    code, found = look(filled.store.uri)
+    assert (code, found["hard links"]["state"]) == (1, "problem")
+    assert words in found["hard links"]["found"]
+    assert "S3" in found["hard links"]["advice"]
+    assert sorted(Path(filled.store.uri).rglob("*")) == before
 
 
 def test_class_data(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +197,7 @@ def test_a_lake_on_s3(s3_store: S3Store, s3_port: int, monkeypatch: pytest.Monke
     credentials(monkeypatch, s3_port)
     code, found = look(s3_store.uri)
     assert code == 0
-    assert set(found) == set(CHECKS)
+    assert set(found) == {*CHECKS} - {"hard links"}
     assert "from the environment" in found["credentials"]["found"]
     assert f"http://127.0.0.1:{s3_port}" in found["credentials"]["found"]
     assert found["conditional writes"]["found"] == "kept by this store"

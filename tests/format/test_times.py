@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -45,6 +46,24 @@ def test_spelled_times_sort_as_the_instants_do(one: datetime, other: datetime) -
     a, b = (t.replace(tzinfo=timezone.utc) for t in (one, other))
     assert (times.iso(a) < times.iso(b)) is (a < b)
     assert (times.compact(a) < times.compact(b)) is (a < b)
+
+
+@pytest.mark.parametrize(
+    ("micros", "expected"),
+    [
+        (253_402_300_800 * 10**6, "9999-12-31T23:59:59.999999Z"),
+        (253_402_300_800 * 10**6 - 1, "9999-12-31T23:59:59.999999Z"),
+        (2**63, "9999-12-31T23:59:59.999999Z"),
+        (10**40, "9999-12-31T23:59:59.999999Z"),
+        (-(2**63), "0001-01-01T00:00:00.000000Z"),
+    ],
+)
+def test_what_lies_beyond_the_calendar_is_its_end(
+    monkeypatch: pytest.MonkeyPatch, micros: int, expected: str
+) -> None:
+    assert times.iso(times.from_micros(micros)) == expected
+    monkeypatch.setattr(time, "time_ns", lambda: micros * 1000)
+    assert times.iso(times.now()) == expected
 
 
 @given(st.text(max_size=20) | st.text("0123456789-:T.Z+ ", max_size=30))

@@ -27,6 +27,7 @@ spark = session("local[1]")
 assert session() is not None
 freeze(spark, lake.find("tap.s")[0])
 print(list(query(spark, lake, "select id from tap.s.1").rows()))
+print(spark.sparkContext.getConf().get("spark.authenticate"))
 for wrong in ("select nope from tap.s", "selct", "select id / 0 from tap.s"):
     try:
         list(query(spark, lake, wrong).rows())
@@ -52,7 +53,7 @@ def test_nothing_but_the_answer_reaches_the_terminal(tmp_path: Path) -> None:
     )
     assert done.stderr == ""
     assert done.returncode == 0
-    assert done.stdout.splitlines() == ["[(1,)]", *["InvalidQueryError"] * 3]
+    assert done.stdout.splitlines() == ["[(1,)]", "true", *["InvalidQueryError"] * 3]
     assert [path.name for path in work.iterdir()] == ["lake"]
     assert list(temporary.glob("singerlake-spark-*")) == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -410,3 +411,15 @@ def test_the_commits_of_a_run_share_their_threads(
     assert run(tmp_path / "lake", lines, commit_minutes=0) == [0, 1, 2]
     assert 1 <= len(threads) <= run_module.COMMITTING
     assert not any(thread.is_alive() for thread in threads), "they end with the run"
+
+
+def test_a_clock_at_the_end_of_the_calendar_stops_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of one run have times of their own, later ones where the clock stands still."""
+    last = (253_402_300_800 * 10**6 - 1) * 1000
+    monkeypatch.setattr(time, "time_ns", lambda: last)
+    lake = tmp_path / "lake"
+    lines = [schema("a"), *(record("a", {"id": n}, time_extracted="x") for n in range(3)), state(1)]
+    assert run(lake, lines, batch_size=1, block_rows=1) == [1]
+    assert records_of(lake, "a") == [{"id": n} for n in range(3)]

@@ -330,16 +330,28 @@ def test_the_tail_after_a_checkpoint_is_bounded() -> None:
         assert derived.checkpoint_due(snapshot) is due
 
 
-def test_a_table_of_another_stream_is_not_mixed_in(tmp_path: Path) -> None:
+class CaselessStore(LocalStore):
     """As on a file system that ignores case."""
-    lake = Lake.open(str(tmp_path / "lake"), create=True)
+
+    def _path(self, key: str) -> Path:
+        return super()._path(key.lower())
+
+    def get_range(self, key: str, offset: int, length: int) -> bytes:
+        return super().get_range(key.lower(), offset, length)
+
+
+@pytest.mark.parametrize("kind", [LocalStore, CaselessStore])
+def test_a_table_of_another_stream_is_not_mixed_in(tmp_path: Path, kind: type[LocalStore]) -> None:
+    """Whether it is for the file system's ignoring case is said only where that is so."""
+    lake = Lake(kind(tmp_path / "lake"))
     commit(lake.store, 1)
     entry = json.loads(lake.store.get(TABLE.transaction(1)).data)
     entry["stream"] = "A"
     lake.store.replace(TABLE.transaction(1), resealed(entry), None)
     lake.store.delete(TABLE.manifest)
-    with pytest.raises(DamagedError, match="only in case"):
+    with pytest.raises(DamagedError, match="transaction 1 of the stream 'A'") as caught:
         commit(lake.store, 2)
+    assert ("ignores case" in str(caught.value)) is (kind is CaselessStore)
 
 
 def test_a_table_made_while_its_folder_was_looked_at(store: BrokenStore) -> None:
