@@ -11,6 +11,7 @@
     │   └── LockTimeoutError                  another writer held the lock too long
     ├── DamagedError                 exit 5   repair the data, or leave it out
     │   ├── InputError                        a message on standard input
+    │   ├── MisfitsError                      values that their columns cannot hold
     │   └── NewerFormatError                  written by a newer Singerlake: upgrade
     ├── StoreError                   exit 1   the disk or the bucket refused
     │   └── OutcomeUnknownError               a write may or may not have happened
@@ -67,6 +68,10 @@ class DamagedError(SingerlakeError):
 
 class InputError(DamagedError):
     """A Singer message that cannot be accepted. Names line, stream and field."""
+
+
+class MisfitsError(DamagedError):
+    """Values of a table that their columns cannot hold. Its text is of several lines."""
 
 
 class NewerFormatError(DamagedError):

@@ -158,7 +158,12 @@ def write_json(answer: Answer, to: Path | None) -> None:
 
 def _write_json(answer: Answer, out: IO[str]) -> None:
     read = [
-        {"table": str(r.table), "version": r.version, "transaction": r.transaction}
+        {
+            "table": str(r.table),
+            "version": r.version,
+            "transaction": r.transaction,
+            "misfits": dict(r.misfits),
+        }
         for r in answer.sources
     ]
     out.write(f'{{"read": {_json(read)},\n "columns": {_json(answer.columns)},\n')

@@ -131,6 +131,8 @@ class Intake:
         decoders = self._prover.decoders()
         if not decoders:
             return False
+        if self._prover.may_leave_the_calendar(chunk.data):
+            return False
         timed, any_time = decoders
         records = chunk.decode(timed)
         if not records:
@@ -228,8 +230,10 @@ class Intake:
         if stream in self._mapped:
             return
         validator = self._validators.get(stream)
-        if validator is not None and validator.accept(list(map(_RECORD, records))):
-            return
+        if validator is not None:
+            raws = list(map(_RECORD, records))
+            if validator.accept(raws) and validator.values.fit(raws):
+                return
         for number, record in enumerate(around, start=first):
             if record.stream in self._mapped:
                 continue
@@ -238,7 +242,7 @@ class Intake:
                 raise RecordBeforeSchemaError(
                     f"line {number}: a RECORD of stream {record.stream!r} comes before its SCHEMA"
                 )
-            known.check(record.record, number)
+            known.check(record.record, number, note=record.stream == stream)
 
     def _other(self, line: bytes, message: Message) -> None:
         match message:
@@ -279,14 +283,14 @@ class Intake:
         try:
             if self._sdk_way.takes(message.stream, schema, keys):
                 self._mapped.add(message.stream)
-                self._prover.learn(message.stream, None)
+                self._prover.learn(message.stream, None, None)
                 self._sdk_way.schema(message.stream)
             else:
                 self._mapped.discard(message.stream)
                 validator = self._validate(message.stream, schema, keys)
                 self._validators[message.stream] = validator
                 self._run.set_schema(message.stream, line, SchemaEntry(schema, keys))
-                self._prover.learn(message.stream, validator.proof)
+                self._prover.learn(message.stream, validator.proof, validator.values)
         except (InvalidSchemaError, InvalidNameError, RecursionError) as error:
             raise InvalidSchemaError(f"{where} cannot be used: {error}") from error
         self._schema_lines[message.stream] = line

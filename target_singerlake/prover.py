@@ -7,6 +7,7 @@ from typing import Any, Union
 import msgspec
 
 from target_singerlake import messages
+from target_singerlake.values import ValueCheck
 
 MAX_STREAMS = 500
 """With more streams the types would take longer to build than they save."""
@@ -20,25 +21,35 @@ class Prover:
     """
 
     def __init__(self) -> None:
+        self._values: dict[str, ValueCheck] = {}
         self._kinds: dict[str, tuple[type[msgspec.Struct], ...]] = {}
         self.streams: dict[type[msgspec.Struct], str] = {}
         self._decoders: tuple[msgspec.json.Decoder[Any], ...] = ()
         self._changed = False
 
-    def learn(self, stream: str, proof: Any) -> None:
+    def learn(self, stream: str, proof: Any, values: ValueCheck | None = None) -> None:
         """Take up a stream's type.
 
         Args:
             stream: The stream.
             proof: The type that only its valid records decode to; None where there is none.
+            values: Knows what the type does not see of their values.
         """
         self._changed = True
+        self._values.pop(stream, None)
         for old in self._kinds.pop(stream, ()):
             del self.streams[old]
         if proof is not None and len(self._kinds) < MAX_STREAMS:
             kinds = tuple(messages.record_type(stream, proof, timed=t) for t in (True, False))
             self._kinds[stream] = kinds
+            if values is not None:
+                self._values[stream] = values
             self.streams.update(dict.fromkeys(kinds, stream))
+
+    def may_leave_the_calendar(self, data: bytes) -> bool:
+        """Whether lines may hold a time that is beyond the calendar, which no type tells."""
+        timed = next((v for v in self._values.values() if v.has_times), None)
+        return timed is not None and timed.may_leave_the_calendar(data)
 
     def decoders(self) -> tuple[msgspec.json.Decoder[Any], ...]:
         """Decode the RECORDs of the streams known: with their times, and with or without.

@@ -97,6 +97,16 @@ _TARGET = [
         ),
     ),
     th.Property(
+        "check_values",
+        th.BooleanType,
+        default=False,
+        title="Check values",
+        description=(
+            "Whether a record is refused when a column cannot hold one of its values, so that "
+            "no query could read it; by default the summary of the run warns of such values."
+        ),
+    ),
+    th.Property(
         "block_rows",
         th.IntegerType(minimum=1, maximum=MAX_BLOCK_ROWS),
         default=block.MAX_ROWS,

@@ -29,6 +29,7 @@ from target_singerlake.reader import ChunkReader
 from target_singerlake.run import Run
 from target_singerlake.sdk_way import MetadataSink, SdkWay
 from target_singerlake.validation import Validator
+from target_singerlake.values import Warnings
 
 logger = logging.getLogger("target-singerlake")
 
@@ -54,6 +55,7 @@ class TargetSingerlake(Target):
         kwargs["message_reader"] = ChunkReader(self._interrupts.interruptible)
         super().__init__(**kwargs)
         self._progress = Progress(logger)
+        self._warnings = Warnings()
         self._run: Run | None = None
         self._passed_over: set[tuple[str, str]] = set()
         self._incremental: set[str] = set()
@@ -113,6 +115,8 @@ class TargetSingerlake(Target):
             self._end()
         self._progress.summary(len(run.committed))
         self._say_repeats(run)
+        for said in self._warnings.words():
+            logger.warning("%s", said)
         if self.config["new_version"] and run.committed:
             freezing.freeze_tables(run.lake, run.committed, logger)
 
@@ -166,6 +170,8 @@ class TargetSingerlake(Target):
             records=self.config.get("validate_records", True),
             formats=self.config["validate_formats"],
             passed_over=functools.partial(self._say_passed_over, stream),
+            check_values=self.config["check_values"],
+            noted=self._warnings.noted,
         )
 
     def _say_passed_over(self, stream: str, keyword: str, said: str) -> None:

@@ -6,11 +6,15 @@ not known here, goes to the full validator. So this may be incomplete, but never
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
 from msgspec import Raw
 
+from singerlake.format.types import Columns, Kind, Type
+
+_TIMES = {Kind.DATE: dt.date, Kind.TIMESTAMP: dt.datetime}
 _PLAIN = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None}
 # The keywords of draft 2020-12 that can refuse a value, or change how another one does.
 # Whatever is in none of the lists is an annotation, as the draft has it.
@@ -33,7 +37,7 @@ class _UnsupportedError(Exception):
 
 
 def record_decoder(
-    schema: dict[str, Any], keys: list[str], *, formats: bool
+    schema: dict[str, Any], keys: list[str], *, formats: bool, columns: Columns | None = None
 ) -> msgspec.json.Decoder[Any] | None:
     """A decoder that accepts only records that are valid and have all their keys.
 
@@ -41,12 +45,15 @@ def record_decoder(
         schema: The stream's JSON Schema.
         keys: Its key properties.
         formats: Whether ``format`` must hold, which types cannot say.
+        columns: Columns that must be able to hold the values too; times at either end of the
+            calendar are for ``ValueCheck.may_leave_the_calendar`` to find.
 
     Returns:
         None where the schema is beyond types.
     """
     try:
-        kind = _Builder(formats=formats).record(schema, keys)
+        column = None if columns is None else Type(Kind.STRUCT, fields=columns)
+        kind = _Builder(formats=formats).record(schema, keys, column)
         return msgspec.json.Decoder(kind)
     except (_UnsupportedError, TypeError, ValueError, RecursionError):
         return None
@@ -65,14 +72,14 @@ class _Builder:
     def __init__(self, *, formats: bool) -> None:
         self._formats = formats
 
-    def record(self, schema: dict[str, Any], keys: list[str]) -> Any:
+    def record(self, schema: dict[str, Any], keys: list[str], column: Type | None) -> Any:
         self._check_keywords(schema)
         if "anyOf" in schema or "enum" in schema:
             raise _UnsupportedError
         kinds = _as_list(schema.get("type", "object"))
         if "object" not in kinds:
             raise _UnsupportedError
-        return self._object(schema, {*schema.get("required", []), *keys})
+        return self._object(schema, {*schema.get("required", []), *keys}, column)
 
     def _check_keywords(self, schema: dict[str, Any]) -> None:
         if not isinstance(schema, dict) or not _REFUSED.isdisjoint(schema):
@@ -80,38 +87,51 @@ class _Builder:
         if self._formats and "format" in schema:
             raise _UnsupportedError
 
-    def _kind(self, schema: Any) -> Any:
+    def _kind(self, schema: Any, column: Type | None) -> Any:
+        """The type of a value.
+
+        Args:
+            schema: Its schema.
+            column: The column that must be able to hold it; None where any can.
+        """
+        if column is not None and column.kind is Kind.TEXT:
+            column = None
         if schema is True or schema == {}:
             return Raw
         self._check_keywords(schema)
         if "enum" in schema:
-            return self._enum(schema)
+            return self._enum(schema, column)
         if "anyOf" in schema:
-            return self._any_of(schema)
+            return self._any_of(schema, column)
         kinds = set(_as_list(schema["type"])) if "type" in schema else set(_EVERY_TYPE)
         limits = {*_HANDLED, *_BOUNDS, *_LENGTHS, *_ITEMS} - {"type"}
         if kinds >= _EVERY_TYPE and limits.isdisjoint(schema):
             return Raw
         if "type" not in schema:
             raise _UnsupportedError
-        return Union[tuple(self._one(kind, schema) for kind in sorted(kinds))]  # noqa: UP007
+        ones = (self._one(kind, schema, column) for kind in sorted(kinds))
+        return Union[tuple(ones)]  # noqa: UP007
 
-    def _one(self, kind: str, schema: dict[str, Any]) -> Any:
+    def _one(self, kind: str, schema: dict[str, Any], column: Type | None) -> Any:
         if kind == "object":
-            return self._object(schema, set(schema.get("required", [])))
+            return self._object(schema, set(schema.get("required", [])), column)
         if kind == "array":
-            return _limited(list[self._kind(schema.get("items", True))], schema, _ITEMS)  # type: ignore[misc]
+            item = None if column is None else _inner(column, Kind.LIST).item
+            return _limited(list[self._kind(schema.get("items", True), item)], schema, _ITEMS)  # type: ignore[misc]
         if kind not in _PLAIN:
             raise _UnsupportedError
+        if column is not None and kind != "null":
+            return _fitting(kind, schema, column)
         limits = {"string": _LENGTHS, "integer": _BOUNDS, "number": _BOUNDS}.get(kind, {})
         return _limited(_PLAIN[kind], schema, limits)
 
-    def _any_of(self, schema: dict[str, Any]) -> Any:
+    def _any_of(self, schema: dict[str, Any], column: Type | None) -> Any:
         if not {*_HANDLED, *_BOUNDS, *_LENGTHS, *_ITEMS}.isdisjoint(set(schema) - {"anyOf"}):
             raise _UnsupportedError  # both must hold, which a union does not say
-        return Union[tuple(self._kind(branch) for branch in schema["anyOf"])]  # noqa: UP007
+        branches = (self._kind(branch, column) for branch in schema["anyOf"])
+        return Union[tuple(branches)]  # noqa: UP007
 
-    def _enum(self, schema: dict[str, Any]) -> Any:
+    def _enum(self, schema: dict[str, Any], column: Type | None) -> Any:
         values = schema["enum"]
         # A number equals its other spellings (1 and 1.0) in JSON Schema, not in a Literal.
         if not values or not all(value is None or isinstance(value, str) for value in values):
@@ -120,15 +140,17 @@ class _Builder:
             raise _UnsupportedError
         kinds = set(_as_list(schema.get("type", ["string", "null"])))
         allowed = [v for v in values if ("null" if v is None else "string") in kinds]
-        if not allowed:
+        if not allowed or (column is not None and column.kind is not Kind.STRING):
             raise _UnsupportedError
         return Literal[tuple(allowed)]
 
-    def _object(self, schema: dict[str, Any], required: set[str]) -> Any:
+    def _object(self, schema: dict[str, Any], required: set[str], column: Type | None) -> Any:
         extra = schema.get("additionalProperties", True)
         if not isinstance(extra, bool) and extra != {}:
             raise _UnsupportedError
-        fields = {name: self._kind(sub) for name, sub in schema.get("properties", {}).items()}
+        inner = {} if column is None else dict(_inner(column, Kind.STRUCT).fields)
+        properties = schema.get("properties", {}).items()
+        fields = {name: self._kind(sub, inner.get(name)) for name, sub in properties}
         if extra is not False:
             fields.update((name, Raw) for name in required - set(fields))
         elif not required <= set(fields):
@@ -146,6 +168,34 @@ def _struct(name: str, fields: dict[str, Any], required: set[str], *, closed: bo
     return msgspec.defstruct(
         name, [*must, *may], rename=neutral, gc=False, forbid_unknown_fields=closed
     )
+
+
+def _inner(column: Type, kind: Kind) -> Type:
+    if column.kind is not kind:
+        raise _UnsupportedError
+    return column
+
+
+def _fitting(kind: str, schema: dict[str, Any], column: Type) -> Any:
+    """The type of a plain value that a column can hold."""
+    if kind == "integer" and column.kind in (Kind.INTEGER, Kind.NUMBER, Kind.DECIMAL):
+        inside = {word: bound for word, bound in schema.items() if word in _BOUNDS}
+        if not {"minimum", "exclusiveMinimum"} & inside.keys():
+            inside["minimum"] = -(1 << 63)
+        if not {"maximum", "exclusiveMaximum"} & inside.keys():
+            inside["maximum"] = (1 << 63) - 1
+        if column.scale:
+            raise _UnsupportedError
+        return _limited(int, inside, _BOUNDS)
+    if kind == "string" and column.kind in _TIMES:
+        if not _LENGTHS.keys().isdisjoint(schema):
+            raise _UnsupportedError
+        return _TIMES[column.kind]
+    plain = {"number": Kind.NUMBER, "string": Kind.STRING, "boolean": Kind.BOOLEAN}
+    if plain.get(kind) is not column.kind:
+        raise _UnsupportedError
+    limits = {"string": _LENGTHS, "number": _BOUNDS}.get(kind, {})
+    return _limited(_PLAIN[kind], schema, limits)
 
 
 def _limited(kind: Any, schema: dict[str, Any], limits: dict[str, str]) -> Any:

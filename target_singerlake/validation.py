@@ -15,8 +15,11 @@ import msgspec
 import orjson
 from msgspec import Raw
 
+from singerlake.format.log import SchemaEntry
+from singerlake.format.types import Columns
 from target_singerlake import drafts, typed
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
+from target_singerlake.values import Noted, ValueCheck, proof_type
 
 # orjson reads integers past 64 bits as doubles and refuses numbers past a double's range;
 # where one may be, the standard library reads the record instead.
@@ -31,10 +34,11 @@ _SETTINGS = {
 
 @lru_cache(maxsize=512)
 def _shared_decoder(
-    schema: str, keys: tuple[str, ...], formats: bool
+    schema: str, keys: tuple[str, ...], formats: bool, columns: Columns | None
 ) -> msgspec.json.Decoder[Any] | None:
     """One set of types for all streams of one schema: what is shared stays in the caches."""
-    return typed.record_decoder(json.loads(schema), list(keys), formats=formats)
+    spec = json.loads(schema)
+    return typed.record_decoder(spec, list(keys), formats=formats, columns=columns)
 
 
 class _UnreadableError(Exception):
@@ -44,6 +48,11 @@ class _UnreadableError(Exception):
 class Validator:
     """Checks the records of one stream under one schema.
 
+    Attributes:
+        proof: The type that only records decode to which are valid and whose values fit, but
+            for times at either end of the calendar; None where there is no such type.
+        values: Knows what the columns can hold.
+
     Args:
         stream: The stream's name, for errors.
         schema: Its JSON Schema, in any draft since 4: see :mod:`drafts`.
@@ -51,6 +60,8 @@ class Validator:
         records: Whether records are validated at all; the keys always are.
         formats: Whether ``format`` must hold.
         passed_over: Told of each keyword that cannot be checked, and what it says.
+        check_values: Whether values that no column can hold are refused.
+        noted: Where to note them if not.
 
     Raises:
         InvalidSchemaError: The schema is none.
@@ -65,11 +76,14 @@ class Validator:
         records: bool = True,
         formats: bool = False,
         passed_over: Callable[[str, str], None] = lambda _keyword, _said: None,
+        check_values: bool = False,
+        noted: Noted | None = None,
     ) -> None:
         self._stream = stream
         self._keys = keys
         self._full: _FullValidator | None = None
         self._fast = typed.key_decoder(keys)
+        entry = SchemaEntry(schema, keys)
         if records:
             # Types know the words of one draft only; what they take, each draft takes.
             newest = drafts.put_in_words_of(drafts.DRAFT_2020, schema, lambda *_: None)
@@ -83,12 +97,15 @@ class Validator:
                 # Older drafts are strict where it does not matter: a value twice in an enum.
                 draft = drafts.DRAFT_2020
                 self._full = _FullValidator(stream, newest, draft, formats=formats)
-            self._fast = _shared_decoder(json.dumps(newest), tuple(keys), formats)
-
-    @property
-    def proof(self) -> Any:
-        """The type that only valid records decode to; None where there is no such type."""
-        return None if self._fast is None else self._fast.type
+            words = json.dumps(newest), tuple(keys), formats
+            self._fast = _shared_decoder(*words, None)
+        noted = {} if noted is None else noted
+        self.values = ValueCheck(stream, entry, noted, refuses=check_values)
+        if records:
+            fitting = _shared_decoder(*words, self.values.columns)
+            self.proof = None if fitting is None else fitting.type
+        else:
+            self.proof = proof_type(self.values, keys)
 
     def accept(self, records: Sequence[Raw]) -> bool:
         """Whether all of these are valid; for the reason, ask :meth:`check` one by one."""
@@ -103,18 +120,22 @@ class Validator:
         except _UnreadableError:
             return False
 
-    def check(self, raw: Raw, line: int) -> None:
+    def check(self, raw: Raw, line: int, *, note: bool = True) -> None:
         """Check one record.
 
         Args:
             raw: Its bytes.
             line: Its line number, for the error.
+            note: Whether to note what no column can hold, where that is not refused.
 
         Raises:
             MissingKeyError: A key property is not there.
-            InvalidRecordError: The schema does not allow it.
+            InvalidRecordError: The schema does not allow it, or no column can hold a value and
+                such are to be refused.
         """
         if self.accept([raw]):
+            if note or self.values.refuses:
+                self.values.look(raw, line)
             return
         try:
             record, extreme = _read(raw)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -98,6 +98,7 @@ class FrozenVersion(
         comment: Free text.
         time: When it was frozen, ISO 8601 in UTC.
         by: Who froze it.
+        types: The number of the rules by which its columns are read.
     """
 
     number: int
@@ -110,6 +111,19 @@ class FrozenVersion(
     comment: str | None = None
     time: str = ""
     by: str = ""
+    types: int = 1
+
+
+class ColumnOverlay(msgspec.Struct, frozen=True):
+    """What a person said of a column: it is text, whatever the tap says."""
+
+    type: Literal["text"]
+
+
+class Overlay(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a person said of a table. It lies over every schema that the table has or gets."""
+
+    columns: dict[str, ColumnOverlay] = {}
 
     @property
     def only_against_accident(self) -> bool:

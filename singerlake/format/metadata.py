@@ -215,6 +215,7 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         rows: Rows of the state; None in a layer, whose files do not tell.
         files: Its files.
         base: The transaction of the index that this one is a layer on; 0 for a whole state.
+        misfits: How many values of a column do not fit it, for the columns that have such.
         hash: As a manifest's: only there where the marker is a file.
     """
 
@@ -225,6 +226,7 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     rows: int | None
     files: list[IndexFile]
     base: int = 0
+    misfits: dict[str, Count] = {}
     hash: str = ""
 
 

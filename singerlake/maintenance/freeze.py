@@ -95,7 +95,7 @@ def commit_version(
         StoreError: The store refused.
     """
     # Read now: the head's snapshot grows with the commit, and ``wanted.at`` may be the same.
-    transaction, schema_hash = wanted.at.head, wanted.at.schema_hash
+    transaction, schema_hash, rules = wanted.at.head, wanted.at.schema_hash, wanted.at.rules
 
     def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
         _check_label(present, wanted.label, ConflictError)
@@ -111,6 +111,7 @@ def commit_version(
             comment=wanted.comment,
             time=time,
             by=current_user(),
+            types=rules,
         )
         return new_entry(
             present.table,

@@ -18,6 +18,7 @@ from singerlake.format.log import Block, Entry, FrozenVersion, joined
 from singerlake.format.metadata import INDEX_FORMAT, IndexMarker, Manifest
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
+from singerlake.maintenance.misfits import ColumnMisfits
 from singerlake.maintenance.rebuild import entries_of, is_move
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.transactions import files, log
@@ -36,7 +37,8 @@ class Problem:
     """One thing that is not as it should be.
 
     Attributes:
-        what: ``log``, ``manifest``, ``file``, ``block``, ``version`` or ``index``.
+        what: ``log``, ``manifest``, ``file``, ``block``, ``version``, ``head``, ``value`` or
+            ``index``.
         where: The key on the store, and the place in it.
         expected: What should be there.
         found: What is.
@@ -68,6 +70,7 @@ class Report:
         problems: What is wrong, at most ``MAX_PROBLEMS``.
         more: How many more problems there are.
         notes: What is worth knowing and no damage.
+        misfits: Values of the head that their columns cannot hold; each column is a problem.
     """
 
     table: TableName
@@ -79,6 +82,7 @@ class Report:
     problems: list[Problem] = field(default_factory=list)
     more: int = 0
     notes: list[str] = field(default_factory=list)
+    misfits: list[ColumnMisfits] = field(default_factory=list)
 
     def add(self, problems: Sequence[Problem], more: int = 0) -> None:
         """Tell of problems, as far as there is room."""

@@ -23,6 +23,7 @@ def read_table(
     version: int | str | None = None,
     spark: SparkSession | None = None,
     provenance: bool = False,
+    misfits: str = "fail",
 ) -> DataFrame:
     """A table's rows as a Spark frame.
 
@@ -39,6 +40,9 @@ def read_table(
             head by default.
         spark: The session to read with; the running one by default, or a new one.
         provenance: Give the table two more columns, ``_row_id`` and ``_row_version``.
+        misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
+            error to read one, ``null`` reads it as null, and ``text`` makes text of its
+            column. How many there are is logged as a warning.
 
     Returns:
         A frame whose columns are named exactly as the schema's properties.
@@ -51,15 +55,18 @@ def read_table(
     # Late: whoever only asks which Java there is (singerlake.spark.java) needs no pyspark.
     from singerlake.spark import reading
 
-    return reading.read_table(name, lake=lake, version=version, spark=spark, provenance=provenance)
+    return reading.read_table(
+        name, lake=lake, version=version, spark=spark, provenance=provenance, misfits=misfits
+    )
 
 
 def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("singerlake")`` known to a session.
 
     It reads what is folded already: every frozen version, and every state that was queried
-    once. Options are ``lake`` (else the environment's SINGERLAKE_LAKE) and ``version``: a
-    number, a label or ``@17``. Executors must have Singerlake installed.
+    once. Options are ``lake`` (else the environment's SINGERLAKE_LAKE), ``version`` (a number,
+    a label or ``@17``) and ``misfits`` (``fail`` or ``null``, as for :func:`read_table`).
+    Executors must have Singerlake installed.
 
     ::
 

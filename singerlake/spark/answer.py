@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timezone
 from types import TracebackType
@@ -32,11 +32,13 @@ class Source:
         table: The table.
         version: Its version's number; None where the query did not ask for one.
         transaction: The transaction whose state it is: the answer's etag.
+        misfits: How many values of a column were replaced because they do not fit it.
     """
 
     table: TableName
     version: int | None
     transaction: int
+    misfits: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         suffix = "" if self.version is None else f".{self.version}"

@@ -38,6 +38,7 @@ class Candidate(msgspec.Struct):
         rows: Rows in it: those of the keys that are not deleted.
         bytes: Its size.
         hash: That of its bytes.
+        misfits: How many values do not fit, as the writer says it.
     """
 
     run: int
@@ -46,6 +47,7 @@ class Candidate(msgspec.Struct):
     rows: int = 0
     bytes: int = 0
     hash: str = ""
+    misfits: str = "{}"
 
 
 _CANDIDATE = msgspec.json.Decoder(Candidate)
@@ -95,23 +97,21 @@ class CandidateStep:
                 yield from self._run(number)
 
     def _run(self, number: int) -> Batches:
-        said: list[str] = []
         some: list[pa.Table] = []
-        files = list(self.writer(self._rows(number, some, said)))
+        files = list(self.writer(self._rows(number, some)))
         found = keys.newest(some)
         shared = state.shared_out(found, self.parts)
         nothing = pa.nulls(len(shared), pa.binary())
         yield shared.append_column("candidate", nothing)
         candidate = Candidate(number, len(found))
-        # A file with rows that another of the same run replaces, or that do not fit and may be
-        # replaced by one of another run, cannot stand.
-        wrong = said or len(found) != sum(map(len, some))
+        # A file with rows that another of the same run replaces cannot stand.
+        wrong = len(found) != sum(map(len, some))
         for file in files:
-            ((path, *about),) = zip(*(c.to_pylist() for c in file.columns), strict=True)
+            (written,) = file.to_pylist()
             if wrong:
-                self.writer.remove(path)
+                self.writer.remove(written["path"])
             else:
-                candidate = Candidate(number, len(found), path, *about)
+                candidate = Candidate(number, len(found), **written)
         if not wrong:
             data = msgspec.json.encode(candidate)
             yield pa.RecordBatch.from_arrays(
@@ -119,14 +119,11 @@ class CandidateStep:
                 ["part", "keys", "candidate"],
             )
 
-    def _rows(self, number: int, some: list[pa.Table], said: list[str]) -> Batches:
-        """Rows of a run to be written at once; their keys, and what does not fit, are noted."""
+    def _rows(self, number: int, some: list[pa.Table]) -> Batches:
+        """Rows of a run to be written at once; their keys are noted."""
         for batch in self.reader.rows(self.reader.run(number)):
             some.append(self._keys(batch))
-            rows, misfit = state.judged(batch, self.survival)
-            if misfit:
-                said.append(misfit)
-            yield rows
+            yield state.judged(batch, self.survival)
 
     def _keys(self, batch: pa.RecordBatch) -> pa.Table:
         arrays = [batch.column(place) for place in self.places]
@@ -192,6 +189,7 @@ class LastStep:
                         "rows": [candidate.rows],
                         "bytes": [candidate.bytes],
                         "hash": [candidate.hash],
+                        "misfits": [candidate.misfits],
                     }
                 )
             return

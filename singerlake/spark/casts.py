@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.errors import DamagedError
+from singerlake.format.values import converter, shown
 from singerlake.spark import canonical
 from singerlake.spark.columns import NUMBER, TEXT, TIMESTAMP, Columns, Kind, Type, arrow_type
-from singerlake.spark.exact import Gathered, converter, shown
+from singerlake.spark.exact import Gathered
 
 _TEXTS = (Kind.STRING, Kind.TEXT)
 _QUOTED = (Kind.STRING, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP)
@@ -54,7 +55,8 @@ def cast_columns(
         }
         if said and name in keys:
             raise DamagedError(said[min(said)])
-        gathered.misfits.update({row: said[row] for row in said.keys() - gathered.misfits})
+        for row, text in said.items():
+            gathered.misfits.setdefault(row, {})[name] = text
     return result
 
 

@@ -79,7 +79,7 @@ def translated(error: Exception) -> SingerlakeError:
             "a cache: delete the folder index/ of the lake and run it again"
         )
     if misfit := _MISFIT.search(text):
-        return misfit_error(_cut(misfit.group(1)))
+        return DamagedError(_cut(misfit.group(1)))
     if (exhausted := _exhausted(error, text)) is not None:
         return exhausted
     if refused := _REFUSED_VALUE.search(text):
@@ -116,9 +116,18 @@ def _exhausted(error: Exception, text: str) -> SingerlakeError | None:
     return None
 
 
-def misfit_error(said: str) -> DamagedError:
-    """The error that a row of the state does not fit its columns."""
-    return DamagedError(f"{said}; mend the schema in the tap, and sync that row again")
+def ways_out(*, keyed: bool) -> str:
+    """What can be done about a value that its column cannot hold.
+
+    Args:
+        keyed: Whether the table has a key, by which a row that comes again replaces the old.
+    """
+    again = "sync that row again with a value that fits, or under a schema that allows it, or"
+    return (
+        "other columns can be read; --misfits null and --misfits text read this one too; for "
+        f"good: {again if keyed else 'the table has no key, so no later row replaces this one:'} "
+        "retype the column with: singerlake alter TABLE retype COLUMN text"
+    )
 
 
 def first_line(error: Exception) -> str:

@@ -19,16 +19,15 @@ from pyspark.sql import types as T  # noqa: N812
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.lake import Table
-from singerlake.spark import fold, rows
+from singerlake.spark import failures, fold, rows
 from singerlake.spark.columns import Columns, Kind, Type, arrow_type, columns_of, key_positions
-from singerlake.spark.failures import MISFIT_MARK
 from singerlake.spark.fold import Survival
 from singerlake.spark.session import cores
 from singerlake.storage.base import Store
 from singerlake.transactions import blocks as stored
 from singerlake.transactions.snapshot import Snapshot
 
-BLOCK, ORDINAL, VERSION, DIGEST, GONE, MISFIT = "p0", "p1", "p2", "p3", "p4", "p5"
+BLOCK, ORDINAL, VERSION, DIGEST, MISFIT, GONE = "p0", "p1", "p2", "p3", "p4", "p5"
 PROVENANCE = (BLOCK, ORDINAL, VERSION, DIGEST)
 """Where a row lies, under which Singer version it came, and its record's digest, null where
 nobody asked for it; every frame inside carries them."""
@@ -37,9 +36,11 @@ _PROVENANCE_TYPES = {
     ORDINAL: T.IntegerType(),
     VERSION: T.LongType(),
     DIGEST: T.BinaryType(),
+    MISFIT: T.MapType(T.IntegerType(), T.StringType()),
     GONE: T.BooleanType(),
-    MISFIT: T.StringType(),
 }
+FAIL, NULL, AS_TEXT = "fail", "null", "text"
+"""What may become of a value that its column cannot hold, where it is read."""
 TASK_BYTES = 128 << 20
 SHUFFLE_BYTES = 128 << 20
 BATCH_ROWS = 16_384
@@ -86,7 +87,7 @@ def shape_of(snapshot: Snapshot) -> Shape:
     Raises:
         DamagedError: The schema in effect is not in the log, or lacks a key column.
     """
-    columns = columns_of(snapshot.schema)
+    columns = columns_of(snapshot.schema, snapshot.rules, snapshot.retyped)
     keys = key_positions(snapshot.schema, columns, snapshot.table)
     return Shape(columns, keys, fold.survival(snapshot.blocks))
 
@@ -113,7 +114,10 @@ def with_provenance(frame: DataFrame, shape: Shape) -> DataFrame:
 
 
 def renamed(frame: DataFrame, shape: Shape) -> DataFrame:
-    """Give the columns their own names, and drop where the rows came from."""
+    """Give the columns their own names, and drop where the rows came from.
+
+    As :func:`with_provenance`, it takes rows that :func:`guarded` gave.
+    """
     return frame.select(*shape.places).toDF(*shape.names)
 
 
@@ -167,11 +171,12 @@ def block_reader(
         digests: Whether the records' digests are wanted.
     """
     hashes = {block.schema_hash for run in tasks for block in run}
+    rules, retyped = snapshot.rules, snapshot.retyped
     return BlockReader(
         store=table.store,
         table=table.name,
         tasks=[fold.encoded(run) for run in tasks],
-        sources={name: columns_of(snapshot.schema_of(name)) for name in hashes},
+        sources={name: columns_of(snapshot.schema_of(name), rules, retyped) for name in hashes},
         target=target,
         keys=keys,
         digests=digests,
@@ -179,7 +184,7 @@ def block_reader(
 
 
 def fold_rows(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
-    """Leave the rows of the state.
+    """Leave the rows of the state, with what in them does not fit.
 
     Args:
         frame: Rows with where they lie and whether they are deletions.
@@ -189,7 +194,7 @@ def fold_rows(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
     stays = ~F.col(GONE)
     if (rule := _survives(shape.survival)) is not None:
         stays &= rule
-    return fitting(newest(frame, shape, size), stays).select(*shape.places, *PROVENANCE)
+    return newest(frame, shape, size).where(stays).select(*shape.places, *PROVENANCE, MISFIT)
 
 
 def newest(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
@@ -212,30 +217,35 @@ def newest(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
 
 
 def unjudged(frame: DataFrame) -> DataFrame:
-    """Rows of a state beside rows that are still to be judged: none is gone, all fit."""
-    return all_fit(frame.withColumn(GONE, F.lit(False)))
+    """Rows of a state beside rows that are still to be judged: none is gone."""
+    return frame.withColumn(GONE, F.lit(False))
 
 
-def all_fit(frame: DataFrame) -> DataFrame:
-    """Rows out of an index, where all fit, beside rows that are still to be judged."""
-    return frame.withColumn(MISFIT, F.lit(None).cast(T.StringType()))
+def guarded(
+    frame: DataFrame, shape: Shape, places: Iterable[int], misfits: str = FAIL
+) -> DataFrame:
+    """Rows without what is said of misfits: to read a value that does not fit is an error.
 
-
-def fitting(frame: DataFrame, stays: Column, *, others: bool = False) -> DataFrame:
-    """The rows that stay. One of them that does not fit is an error when it is computed.
-
-    In one expression, so that no optimizer asks the second question before the first, or
-    leaves it out because nobody looks at the column.
+    Only that: who reads other columns, or only counts, is not disturbed.
 
     Args:
         frame: Rows with what in them does not fit.
-        stays: Which of them must fit.
-        others: Whether the others are kept too, whatever is in them.
+        shape: The table's shape.
+        places: The columns that may have misfits.
+        misfits: ``null`` to read a misfit as null all the same.
     """
-    said = F.raise_error(F.concat(F.lit(MISFIT_MARK), F.col(MISFIT)))
-    return frame.where(
-        F.when(~stays, F.lit(others)).when(F.col(MISFIT).isNull(), True).otherwise(said)
-    )
+    poisoned = {f"c{place}": place for place in places} if misfits == FAIL else {}
+    kept = [name for name in frame.columns if name != MISFIT]
+    ways_out = F.lit(f"; {failures.ways_out(keyed=bool(shape.keys))}")
+    columns = []
+    for name in kept:
+        column = F.col(name)
+        if name in poisoned:
+            said = F.try_element_at(MISFIT, F.lit(poisoned[name]))
+            error = F.raise_error(F.concat(F.lit(failures.MISFIT_MARK), said, ways_out))
+            column = F.when(said.isNull(), column).otherwise(error).alias(name)
+        columns.append(column)
+    return frame.select(*columns)
 
 
 def _survives(rule: Survival) -> Column | None:
@@ -259,13 +269,13 @@ def frame_schema(shape: Shape, *, judged: bool = True) -> T.StructType:
     Args:
         shape: The table's.
         judged: Whether only rows of the state are in it; else it says of each whether it is
-            a deletion, and what in it does not fit.
+            a deletion.
     """
     fields = [
         T.StructField(place, spark_type(type_))
         for place, (_, type_) in zip(shape.places, shape.columns, strict=True)
     ]
-    extra = PROVENANCE if judged else [*PROVENANCE, GONE, MISFIT]
+    extra = [*PROVENANCE, MISFIT] if judged else [*PROVENANCE, MISFIT, GONE]
     return T.StructType([*fields, *(T.StructField(n, _PROVENANCE_TYPES[n]) for n in extra)])
 
 
@@ -342,7 +352,7 @@ class BlockReader:
 
     def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         places = [f"c{place}" for place in range(len(self.target))]
-        return batch.rename_columns([*places, *PROVENANCE, GONE, MISFIT])
+        return batch.rename_columns([*places, *PROVENANCE, MISFIT, GONE])
 
 
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

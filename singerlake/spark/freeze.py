@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from singerlake.errors import MisfitsError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.maintenance import freeze as plans
+from singerlake.maintenance import misfits
 from singerlake.spark import index
 from singerlake.spark.failures import IndexDamagedError, plain_errors
 from singerlake.spark.fingerprint import (
@@ -57,6 +59,7 @@ def freeze(
         UsageError: The label cannot be one or is taken, or the log is lost.
         ConflictError: The label was taken meanwhile, or a vacuum came in between.
         DamagedError: A row cannot be read under the table's schema.
+        MisfitsError: A value does not fit its column.
     """
     with table.lease() as lease:
         head = lease.snapshot
@@ -111,11 +114,22 @@ class PartSummer:
         return self.summer(self.reader(numbers))
 
 
+def _check_exact(spark: SparkSession, built: index.Index, snapshot: Snapshot) -> None:
+    """A version is what its rows say, or none: nothing is made null or text on the way."""
+    if found := index.misfits(spark, built):
+        raise MisfitsError(
+            f"{snapshot.table} at transaction {snapshot.head} has values that do not fit their "
+            f"columns, and nothing was frozen:\n{misfits.told(found)}\n"
+            f"{misfits.ways_out(snapshot, found)}"
+        )
+
+
 def _content(spark: SparkSession, table: Table, snapshot: Snapshot) -> Content:
     """Through the index; where it is not what it says, through a new one from the blocks."""
     try:
         with plain_errors():
             built = index.ensure(spark, table, snapshot)
+            _check_exact(spark, built, snapshot)
             found = index_content(spark, built)
         if built.marker.rows in (found.rows, None):
             return found
@@ -125,4 +139,5 @@ def _content(spark: SparkSession, table: Table, snapshot: Snapshot) -> Content:
     with plain_errors():
         index.drop(table, snapshot)
         built = index.ensure(spark, table, snapshot, fresh=True)
+        _check_exact(spark, built, snapshot)
         return index_content(spark, built)

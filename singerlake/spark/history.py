@@ -64,7 +64,7 @@ def row_history(
             name, type_ = shape.columns[place]
             wanted = F.lit(key[name]).try_cast(frames.spark_type(type_))
             found = found.where(F.col(f"c{place}").eqNullSafe(wanted))
-        found = frames.fitting(found, F.lit(True)).drop(frames.MISFIT)
+        found = frames.guarded(found, shape, range(len(shape.columns)))
         rows = list(Answer(found.orderBy(BLOCK, ORDINAL), []).rows())
     if not rows:
         words = ", ".join(f"{name}={value}" for name, value in key.items())

@@ -12,8 +12,11 @@ else a whole state again. Transactions that changed no row share the index of th
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +29,11 @@ from singerlake.errors import DamagedError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
 from singerlake.lake import Table
+from singerlake.maintenance.misfits import ColumnMisfits
 from singerlake.spark import candidates, frames, layers, rows, state
 from singerlake.spark.columns import arrow_type
 from singerlake.spark.frames import Shape, shape_of
+from singerlake.spark.misfits import found_in
 from singerlake.spark.parts import WRITTEN, Part, PartReader, PartWriter
 from singerlake.spark.sound import is_sound
 from singerlake.storage.base import KeyExistsError, KeyMissingError
@@ -72,6 +77,13 @@ class Index:
         return [part.key for part in self.parts]
 
     @property
+    def misfits(self) -> set[int]:
+        """Places of the columns that may have values which do not fit."""
+        counted = self.marker.misfits
+        own = {place for place, name in enumerate(self.shape.names) if name in counted}
+        return own if self.below is None else own | self.below.misfits
+
+    @property
     def bytes(self) -> int:
         """Size of its files, and of those below."""
         below = self.below.bytes if self.below is not None else 0
@@ -100,12 +112,34 @@ def read(spark: SparkSession, index: Index) -> DataFrame:
     return frames.renamed(read_inside(spark, index), index.shape)
 
 
-def read_inside(spark: SparkSession, index: Index, *, digests: bool = False) -> DataFrame:
-    """An index's rows by place, with where they lie in the blocks, and digests if asked for."""
+def read_inside(
+    spark: SparkSession, index: Index, misfits: str = frames.FAIL, *, digests: bool = False
+) -> DataFrame:
+    """An index's rows by place, with where they lie in the blocks.
+
+    Args:
+        spark: The session.
+        index: The index.
+        misfits: What becomes of a value that does not fit, where it is read.
+        digests: Whether the records' digests are wanted.
+    """
+    rows = rows_inside(spark, index, digests=digests)
+    return frames.guarded(rows, index.shape, index.misfits, misfits)
+
+
+def rows_inside(spark: SparkSession, index: Index, *, digests: bool = False) -> DataFrame:
+    """As :func:`read_inside`, with what of each row does not fit; there the value is null."""
     own = _own_rows(spark, index, digests=digests)
     if index.below is None:
         return own
-    return layers.over(read_inside(spark, index.below, digests=digests), own, index.shape)
+    return layers.over(rows_inside(spark, index.below, digests=digests), own, index.shape)
+
+
+def misfits(spark: SparkSession, index: Index) -> list[ColumnMisfits]:
+    """The values that do not fit, by column."""
+    if not index.misfits:
+        return []
+    return found_in(rows_inside(spark, index), index.shape)
 
 
 def count_rows(spark: SparkSession, index: Index) -> int:
@@ -224,14 +258,14 @@ def drop(table: Table, snapshot: Snapshot) -> None:
 def file_schema(shape: Shape, *, layer: bool = False) -> pa.Schema:
     """The schema of an index's files: the table's columns, then where each row lies.
 
-    The latter are ``_block``, ``_ordinal``, ``_singer_version`` and ``_digest``, and in a
-    layer ``_deleted``, with more underscores in front where the table has such a column itself, in
-    any case.
+    The latter are ``_block``, ``_ordinal``, ``_singer_version`` and ``_digest``, what does not
+    fit is said in ``_misfit``, and a layer has ``_deleted``; with more underscores in front where
+    the table has such a column itself, in any case.
     """
     taken = {name.casefold() for name in shape.names}
     own = [pa.field(name, arrow_type(type_)) for name, type_ in shape.columns]
     extra = []
-    for field in rows.PROVENANCE[: len(frames.PROVENANCE) + layer]:
+    for field in rows.PROVENANCE[: len(frames.PROVENANCE) + 1 + layer]:
         name = field.name
         while name in taken:
             name = f"_{name}"
@@ -244,12 +278,11 @@ def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -
     base = None if fresh else _base(table, snapshot, shape)
     below = None
     if base is None:
-        writer = PartWriter(table.store, table.name.index(snapshot.head), file_schema(shape))
-        parts = _from_blocks(spark, table, snapshot, writer)
+        parts = _from_blocks(spark, table, snapshot, _writer(table, snapshot, shape))
     else:
         parts, below = _from_index(spark, snapshot, shape, base)
     written = parts.collect()  # a few words a file come to the driver, never rows
-    files = sorted((IndexFile(*row) for row in written), key=_path)
+    files = sorted((IndexFile(w.path, w.rows, w.bytes, w.hash) for w in written), key=_path)
     marker = IndexMarker(
         format=INDEX_FORMAT,
         transaction=snapshot.head,
@@ -258,6 +291,7 @@ def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -
         rows=sum(file.rows for file in files) if below is None else None,
         files=files,
         base=0 if below is None else below.marker.transaction,
+        misfits=_summed((json.loads(w["misfits"]) for w in written), shape),
     )
     kept = _publish(table, snapshot, Index(table, snapshot, shape, marker, below))
     for file in files:
@@ -281,7 +315,6 @@ def _from_index(
 ) -> tuple[DataFrame, Index | None]:
     """A layer on an earlier index's whole state, or a new whole state; and what is below."""
     table = base.table
-    folder = table.name.index(snapshot.head)
     since = snapshot.blocks_after(base.marker.transaction)
     later = frames.read_blocks(spark, table, snapshot, since, shape, digests=True)
     # A block that a vacuum put together may hold older rows too: a layer must not hide a newer
@@ -293,14 +326,27 @@ def _from_index(
     changed = sum(b.rows for b in since) + (_file_rows(base) if layered is not None else 0)
     if layers.worthwhile(_file_rows(whole), changed) and not any(b.activations for b in since):
         if layered is not None:
-            below = frames.all_fit(_own_rows(spark, layered, digests=True))
-            later = below.unionAll(later)
-        writer = PartWriter(table.store, folder, file_schema(shape, layer=True))
+            later = _own_rows(spark, layered, digests=True).unionAll(later)
+        writer = _writer(table, snapshot, shape, layer=True)
         return layers.layer(later, shape, size).mapInArrow(writer, WRITTEN), whole
     size += 3 * base.bytes
-    frame = frames.unjudged(read_inside(spark, base, digests=True)).unionAll(later)
-    writer = PartWriter(table.store, folder, file_schema(shape))
+    frame = frames.unjudged(rows_inside(spark, base, digests=True)).unionAll(later)
+    writer = _writer(table, snapshot, shape)
     return frames.fold_rows(frame, shape, size).mapInArrow(writer, WRITTEN), None
+
+
+def _writer(table: Table, snapshot: Snapshot, shape: Shape, *, layer: bool = False) -> PartWriter:
+    schema = file_schema(shape, layer=layer)
+    misfit = len(shape.columns) + len(frames.PROVENANCE)
+    return PartWriter(table.store, table.name.index(snapshot.head), schema, misfit)
+
+
+def _summed(counts: Iterable[dict[str, int]], shape: Shape) -> dict[str, int]:
+    """Misfits by column, of what is said of each file by place."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update({shape.names[int(place)]: count for place, count in one.items()})
+    return dict(sorted(total.items()))
 
 
 def _file_rows(index: Index) -> int:
@@ -320,7 +366,7 @@ def _base(table: Table, snapshot: Snapshot, shape: Shape) -> Index | None:
         earlier = snapshot.at(number)
         if earlier.last_block < shape.survival.first_block:
             return None  # an activation has removed all of it since
-        if earlier.schema_hash != snapshot.schema_hash:
+        if not earlier.reads_like(snapshot):
             continue
         if (found := _sound(table, earlier)) is not None:
             return found

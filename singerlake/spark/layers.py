@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.spark import frames, keys
 from singerlake.spark.columns import Columns
-from singerlake.spark.frames import GONE, PROVENANCE, Shape
+from singerlake.spark.frames import GONE, MISFIT, PROVENANCE, Shape
 from singerlake.spark.keys import AT
 
 LEAST_ROWS = 200_000
@@ -37,8 +37,8 @@ def layer(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
     """What a layer holds, of all rows that came since: places, provenance, whether deleted."""
     newest = frames.newest(frame, shape, size)
     # A deletion must hide the row below; without keys it hides nothing.
-    kept = frames.fitting(newest, ~F.col(GONE), others=bool(shape.keys))
-    return kept.select(*shape.places, *PROVENANCE, GONE)
+    kept = newest if shape.keys else newest.where(~F.col(GONE))
+    return kept.select(*shape.places, *PROVENANCE, MISFIT, GONE)
 
 
 def over(below: DataFrame, layer: DataFrame, shape: Shape) -> DataFrame:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +21,7 @@ from singerlake.storage.base import Staged, Store
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-WRITTEN = "path string, rows long, bytes long, hash string"
+WRITTEN = "path string, rows long, bytes long, hash string, misfits string"
 """What a writer says of each file, as Spark names it."""
 BUFFER_BYTES = 4 << 20
 BATCH_ROWS = 16_384
@@ -52,27 +54,37 @@ class PartWriter:
         store: The lake's store.
         folder: Key prefix of the index.
         schema: The files' schema; columns come in this order.
+        misfit: The place of the column that says what does not fit.
     """
 
     store: Store
     folder: str
     schema: pa.Schema
+    misfit: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a partition; yields its file's name, rows, bytes and hash."""
+        """Write a partition; yields its file's name, rows, bytes, hash and misfits by place."""
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return
         staged = self.store.stage()
         try:
-            rows, found = self._write(staged, first, batches)
+            misfits: Counter[int] = Counter()
+            rows, found = self._write(staged, first, batches, misfits)
             name = names.index_part(uuid.uuid4().hex)
             staged.publish(self.folder + name)
             size = staged.size
         finally:
             staged.discard()
+        said = json.dumps({str(place): count for place, count in sorted(misfits.items())})
         yield pa.RecordBatch.from_pydict(
-            {"path": [name], "rows": [rows], "bytes": [size], "hash": [found]}
+            {
+                "path": [name],
+                "rows": [rows],
+                "bytes": [size],
+                "hash": [found],
+                "misfits": [said],
+            }
         )
 
     def remove(self, path: str) -> None:
@@ -80,7 +92,11 @@ class PartWriter:
         self.store.delete(self.folder + path)
 
     def _write(
-        self, staged: Staged, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
+        self,
+        staged: Staged,
+        first: pa.RecordBatch,
+        rest: Iterator[pa.RecordBatch],
+        misfits: Counter[int],
     ) -> tuple[int, str]:
         rows = 0
         raw = _Sink(staged)
@@ -93,6 +109,7 @@ class PartWriter:
             for table in _grouped(self._named(first), (self._named(batch) for batch in rest)):
                 writer.write_table(table, row_group_size=ROW_GROUP)
                 rows += table.num_rows
+                misfits.update(_misfits(table.column(self.misfit)))
         return rows, raw.hash.hexdigest()
 
     def _named(self, batch: pa.RecordBatch) -> pa.Table:
@@ -104,6 +121,13 @@ class PartWriter:
             ],
             schema=self.schema,
         )
+
+
+def _misfits(said: pa.ChunkedArray) -> Iterator[int]:
+    """The places of the columns that values do not fit, one for each value."""
+    for chunk in said.chunks:
+        if chunk.null_count < len(chunk):
+            yield from chunk.drop_null().keys.to_pylist()
 
 
 def _grouped(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:

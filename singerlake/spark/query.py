@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,34 +9,26 @@ from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from singerlake.errors import (
     ConflictError,
     InvalidQueryError,
     NotFoundError,
     SingerlakeError,
-    StoreError,
 )
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.lake import Lake, Table
-from singerlake.spark import index, sql_plan, sql_text, weight
+from singerlake.lake import Lake
+from singerlake.spark import rows_asked, sql_plan, sql_text, weight
 from singerlake.spark.answer import Answer, Source
 from singerlake.spark.failures import condition, first_line, plain_errors, translated
-from singerlake.spark.frames import (
-    Shape,
-    renamed,
-    shape_of,
-    with_provenance,
-)
+from singerlake.spark.frames import FAIL, renamed, with_provenance
 from singerlake.spark.sql_plan import Relation
-from singerlake.spark.state import state_inside
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
 
 __all__ = ["Answer", "Source", "query"]
-logger = logging.getLogger(__name__)
 SHOWN = 20
 _MISSING_COLUMN = ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "FIELD_NOT_FOUND")
 
@@ -49,6 +40,7 @@ def query(
     *,
     provenance: bool = False,
     etags: Mapping[str, int] | None = None,
+    misfits: str = FAIL,
 ) -> Answer:
     """Ask a lake.
 
@@ -66,6 +58,9 @@ def query(
         provenance: Give every table two more columns, ``_row_id`` and ``_row_version``.
         etags: For tables read at their head, by ``tap.stream``: the transaction they must
             still be at. The name ``*`` stands for every table.
+        misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
+            error to read one, ``null`` reads it as null, and ``text`` makes text of its
+            column. The answer's sources say how many there were.
 
     Raises:
         ConflictError: A table has moved on from its etag.
@@ -81,7 +76,10 @@ def query(
     own.conf.set("spark.sql.caseSensitive", "true")
     text = sql_text.quote_versions(sql)
     asked = sql_plan.relations(own, text)
-    views = _Views(spark, own, lake, provenance=provenance, etags=dict(etags or {}))
+    rows_asked.check_choice(misfits)
+    views = _Views(
+        spark, own, lake, provenance=provenance, misfits=misfits, etags=dict(etags or {})
+    )
     try:
         text = sql_text.edit(text, _changes(text, asked, views))
         frame = own.sql(text)
@@ -107,6 +105,8 @@ class _Views:
     own: SparkSession
     lake: Lake
     provenance: bool = False
+    misfits: str = FAIL
+    replaced: dict[tuple[TableName, int], Mapping[str, int]] = field(default_factory=dict)
     etags: dict[str, int] = field(default_factory=dict)
     mark: str = field(default_factory=lambda: f"singerlake_{uuid4().hex[:8]}")
     names: dict[tuple[TableName, int], str] = field(default_factory=dict)
@@ -138,11 +138,11 @@ class _Views:
         else:
             snapshot = head
             self._check_etag(head)
-        source = Source(name, number, snapshot.head)
-        self.sources[(name, snapshot.head, number)] = source
         key = (name, snapshot.head)
         if key not in self.names:
             self.names[key] = self._make(name, snapshot)
+        source = Source(name, number, snapshot.head, self.replaced[key])
+        self.sources[(name, snapshot.head, number)] = source
         return self.names[key]
 
     def _named(self, head: Snapshot, wanted: str) -> tuple[FrozenVersion | None, Snapshot]:
@@ -179,23 +179,14 @@ class _Views:
     def _make(self, name: TableName, snapshot: Snapshot) -> str:
         table = self.lake.table(name)
         with plain_errors():
-            frame, shape = self._rows(table, snapshot)
+            asked = rows_asked.rows(self.spark, self.own, table, snapshot, self.misfits)
             named = with_provenance if self.provenance else renamed
-            frame = named(frame, shape)
+            frame = named(asked.frame, asked.shape)
+        self.replaced[(name, snapshot.head)] = asked.misfits
         self.columns[name] = list(frame.columns)
         view = f"{self.mark}_{len(self.names) + 1}"
         frame.createOrReplaceTempView(view)
         return view
-
-    def _rows(self, table: Table, snapshot: Snapshot) -> tuple[DataFrame, Shape]:
-        # Files found without a log have no commit id that an index could be held to.
-        if snapshot.from_log:
-            try:
-                built = index.ensure(self.spark, table, snapshot)
-                return index.read_inside(self.own, built), built.shape
-            except StoreError as error:
-                logger.warning("asking without an index, for none can be kept: %s", error)
-        return state_inside(self.own, table, snapshot), shape_of(snapshot)
 
 
 def find(parts: tuple[str, ...], known: list[TableName]) -> tuple[TableName, str | None]:

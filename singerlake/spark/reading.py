@@ -8,14 +8,12 @@ import weakref
 
 from pyspark.sql import DataFrame, SparkSession
 
-from singerlake.errors import StoreError, UsageError
-from singerlake.lake import Lake, Table
-from singerlake.spark import index
+from singerlake.errors import UsageError
+from singerlake.lake import Lake
 from singerlake.spark.failures import plain_errors
-from singerlake.spark.frames import Shape, renamed, shape_of, with_provenance
+from singerlake.spark.frames import FAIL, renamed, with_provenance
+from singerlake.spark.rows_asked import check_choice, replaced_words, rows
 from singerlake.spark.session import session
-from singerlake.spark.state import state_inside
-from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 DEFAULT_LAKE = "./lake"
@@ -28,6 +26,7 @@ def read_table(
     version: int | str | None = None,
     spark: SparkSession | None = None,
     provenance: bool = False,
+    misfits: str = FAIL,
 ) -> DataFrame:
     """See :func:`singerlake.spark.read_table`."""
     if not isinstance(lake, Lake):
@@ -37,25 +36,17 @@ def read_table(
         raise UsageError(f"{name} names a version, and version={version!r} another: give one")
     wanted = ref.version if version is None else str(version)
     spark = spark or session()
+    check_choice(misfits)
     lease = table.lease().acquire()
     try:
         snapshot = lease.snapshot if wanted is None else lease.snapshot.named(wanted)[1]
         with plain_errors():
-            inside, shape = _rows(spark, table, snapshot)
-            frame = (with_provenance if provenance else renamed)(inside, shape)
+            asked = rows(spark, spark, table, snapshot, misfits)
+            frame = (with_provenance if provenance else renamed)(asked.frame, asked.shape)
     except BaseException:
         lease.release()
         raise
+    for said in replaced_words(snapshot.table, asked.misfits, misfits):
+        logger.warning("%s", said)
     weakref.finalize(frame, lease.release)
     return frame
-
-
-def _rows(spark: SparkSession, table: Table, snapshot: Snapshot) -> tuple[DataFrame, Shape]:
-    # Files found without a log have no commit id that an index could be held to.
-    if snapshot.from_log:
-        try:
-            built = index.ensure(spark, table, snapshot)
-            return index.read_inside(spark, built), built.shape
-        except StoreError as error:
-            logger.warning("reading without an index, for none can be kept: %s", error)
-    return state_inside(spark, table, snapshot), shape_of(snapshot)

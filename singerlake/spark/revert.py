@@ -27,7 +27,7 @@ from singerlake.spark import fold, frames, index, lines, placing
 from singerlake.spark.casts import never_fails
 from singerlake.spark.columns import columns_of
 from singerlake.spark.failures import plain_errors
-from singerlake.spark.frames import BLOCK, DIGEST, ORDINAL, PROVENANCE, Shape
+from singerlake.spark.frames import BLOCK, DIGEST, MISFIT, ORDINAL, PROVENANCE, Shape
 from singerlake.spark.index import Index
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
@@ -140,8 +140,8 @@ class _Job:
         """The old state: its keys, and what :data:`PROVENANCE` says. Values do not matter."""
         keys = self._old.shape.keys
         named = [F.col(f"c{place}").alias(f"c{n}") for n, place in enumerate(keys)]
-        old = index.read_inside(self._spark, self._old, digests=True)
-        return old.select(*named, *PROVENANCE)
+        old = index.rows_inside(self._spark, self._old, digests=True)
+        return old.select(*named, *PROVENANCE, MISFIT)
 
     def _present(self) -> DataFrame:
         """The state now, under the old keys, in the same columns."""
@@ -151,7 +151,8 @@ class _Job:
         shape = Shape(columns, tuple(range(len(columns))), fold.survival(head.blocks))
         size = sum(block.bytes for block in since) + 3 * self._old.bytes
         later = frames.read_blocks(self._spark, self._table, head, since, shape, digests=True)
-        return frames.fold_rows(frames.unjudged(self._old_rows()).unionAll(later), shape, size)
+        earlier = frames.unjudged(self._old_rows())
+        return frames.fold_rows(earlier.unionAll(later), shape, size)
 
     def _difference(self) -> DataFrame:
         """Rows to put back and rows to delete, by position."""

@@ -32,13 +32,14 @@ from singerlake.spark.exact import DELETED, Gathered
 
 BLOCK, ORDINAL, VERSION, DIGEST = "_block", "_ordinal", "_singer_version", "_digest"
 GONE, MISFIT = "_deleted", "_misfit"
+_SAID = pa.map_(pa.int32(), pa.string())
 PROVENANCE = (
     pa.field(BLOCK, pa.int64()),
     pa.field(ORDINAL, pa.int32()),
     pa.field(VERSION, pa.int64()),
     pa.field(DIGEST, pa.binary()),
+    pa.field(MISFIT, _SAID),
     pa.field(GONE, pa.bool_()),
-    pa.field(MISFIT, pa.string()),
 )
 _EXPONENT = re.compile(rb"\d[eE]-\d")
 _MAX_JSON = (1 << 31) - 2
@@ -87,9 +88,10 @@ def read(text: bytes, about: BlockRows) -> pa.RecordBatch:
 
     Returns:
         The wanted columns in order, then ``_block``, ``_ordinal``, ``_singer_version``,
-        ``_digest`` (null where none are wanted), ``_deleted`` and ``_misfit``: what is wrong
-        with a row of which a value fits not its column or not the table's. Columns are found
-        by place, not by name, for names may collide.
+        ``_digest`` (null where none are wanted), ``_misfit`` and ``_deleted``. A value that
+        fits not its column or not the table's is null, and ``_misfit`` says by the column's
+        place what is wrong with it. Columns are found by place, not by name, for names may
+        collide.
 
     Raises:
         DamagedError: A key does not fit, a line is no Singer message, or there are more or
@@ -178,16 +180,21 @@ def _batch(
         digests.of_lines(lines, about.where, count)
         if about.digests
         else pa.nulls(count, pa.binary()),
+        _misfits(gathered, about.target),
         gathered.deleted,
-        _misfits(gathered.misfits, count),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*fields, *PROVENANCE]))
 
 
-def _misfits(found: dict[int, str], count: int) -> pa.Array:
-    if not found:
-        return pa.nulls(count, pa.string())
-    return pa.array([found.get(row) for row in range(count)], pa.string())
+def _misfits(gathered: Gathered, target: Columns) -> pa.Array:
+    count = len(gathered.versions)
+    if not gathered.misfits:
+        return pa.nulls(count, _SAID)
+    places = {name: place for place, (name, _) in enumerate(target)}
+    said: list[list[tuple[int, str]] | None] = [None] * count
+    for row, found in gathered.misfits.items():
+        said[row] = sorted((places[name], text) for name, text in found.items())
+    return pa.array(said, _SAID)
 
 
 def _positions(text: bytes, block: Block) -> tuple[pa.Array, pa.Array]:

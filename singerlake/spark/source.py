@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from singerlake.errors import NotFoundError, UsageError
+from singerlake.errors import DamagedError, NotFoundError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.spark import index, layers
-from singerlake.spark.frames import GONE, shape_of, spark_type
+from singerlake.spark.failures import ways_out
+from singerlake.spark.frames import FAIL, GONE, MISFIT, NULL, shape_of, spark_type
 from singerlake.spark.index import Index
 from singerlake.spark.parts import PartReader
 from singerlake.transactions.snapshot import Snapshot
@@ -27,7 +28,7 @@ NAME = "singerlake"
 
 
 class SingerlakeSource(DataSource):
-    """A table of a lake, with the options ``lake`` and ``version``."""
+    """A table of a lake, with the options ``lake``, ``version`` and ``misfits``."""
 
     @classmethod
     def name(cls) -> str:
@@ -49,7 +50,10 @@ class SingerlakeSource(DataSource):
                 f"{table.name} has no index of transaction {snapshot.head} yet: freeze it, or "
                 "read it once with singerlake.spark.read_table"
             )
-        return IndexReader(found, schema.names)
+        misfits = self.options.get("misfits") or FAIL
+        if misfits not in (FAIL, NULL):
+            raise UsageError(f"the option misfits={misfits!r} is none of {FAIL}, {NULL}")
+        return IndexReader(found, schema.names, misfits)
 
     def _found(self) -> tuple[Table, Snapshot]:
         name = self.options.get("path")
@@ -71,9 +75,11 @@ class IndexReader(DataSourceReader):
     Args:
         found: The index.
         names: The columns' own names.
+        misfits: What becomes of a value that does not fit.
     """
 
-    def __init__(self, found: Index, names: list[str]) -> None:
+    def __init__(self, found: Index, names: list[str], misfits: str) -> None:
+        self._misfits = misfits
         self._own = index.part_reader(found)
         self._below: PartReader | None = None
         if found.below is not None:
@@ -92,7 +98,15 @@ class IndexReader(DataSourceReader):
         if partition is None or partition.value is None:
             return  # an index without rows has no files; Spark asks for one part all the same
         for batch in self._rows(partition.value):
+            if self._misfits == FAIL:
+                self._check(batch.column(MISFIT))
             yield batch.select(list(range(len(self._names)))).rename_columns(self._names)
+
+    def _check(self, misfits: pa.Array) -> None:
+        """All columns are read here, so every value must fit."""
+        if misfits.null_count < len(misfits):
+            (_, said), *_ = misfits.drop_null()[0].as_py()
+            raise DamagedError(f"{said}; {ways_out(keyed=bool(self._places))}")
 
     def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
         if number < len(self._own.parts):

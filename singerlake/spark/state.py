@@ -22,9 +22,8 @@ from pyspark.sql.types import StructType
 from singerlake.format.log import Block
 from singerlake.lake import Table
 from singerlake.spark import fold, frames, keys
-from singerlake.spark.failures import misfit_error
 from singerlake.spark.fold import Survival
-from singerlake.spark.frames import BLOCK, GONE, MISFIT, ORDINAL, VERSION, BlockReader, Shape
+from singerlake.spark.frames import BLOCK, GONE, ORDINAL, VERSION, BlockReader, Shape
 from singerlake.spark.keys import AT
 from singerlake.spark.session import cores
 from singerlake.transactions.snapshot import Snapshot
@@ -53,11 +52,25 @@ def state(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
 
 
 def state_inside(
-    spark: SparkSession, table: Table, snapshot: Snapshot, *, digests: bool = False
+    spark: SparkSession,
+    table: Table,
+    snapshot: Snapshot,
+    misfits: str = frames.FAIL,
+    *,
+    digests: bool = False,
 ) -> DataFrame:
-    """As :func:`state`, with columns by place, where each row lies, and digests if asked for."""
+    """As :func:`state`, with columns by place and where each row lies.
+
+    Args:
+        spark: The session.
+        table: The table.
+        snapshot: The table at the transaction.
+        misfits: What becomes of a value that does not fit, where it is read.
+        digests: Whether the records' digests are wanted.
+    """
     plan = planned(spark, table, snapshot, digests=digests)
-    return through(spark, plan, frames.gathered, frames.frame_schema(plan.shape))
+    rows = through(spark, plan, frames.gathered, frames.frame_schema(plan.shape))
+    return frames.guarded(rows, plan.shape, range(len(plan.shape.columns)), misfits)
 
 
 def through(
@@ -252,19 +265,11 @@ class RowStep:
             yield self._judged(self.reader.read_some(block, text, places))
 
     def _judged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        kept, misfit = judged(batch, self.survival)
-        if misfit:
-            raise misfit_error(misfit)
-        return kept
+        return judged(batch, self.survival)
 
 
-def judged(batch: pa.RecordBatch, rule: Survival) -> tuple[pa.RecordBatch, str]:
-    """Of rows that are each the newest of their key, those that are in the state.
-
-    Returns:
-        The rows, and what is said of the first that does not fit its columns; empty where
-        all do.
-    """
+def judged(batch: pa.RecordBatch, rule: Survival) -> pa.RecordBatch:
+    """Of rows that are each the newest of their key, those that are in the state."""
     stays = pc.invert(batch.column(GONE))
     if rule.last is not None:
         same = pc.fill_null(pc.equal(batch.column(VERSION), rule.last.version), False)
@@ -273,11 +278,7 @@ def judged(batch: pa.RecordBatch, rule: Survival) -> tuple[pa.RecordBatch, str]:
         stays = pc.and_(stays, pc.or_(same, _since(batch, rule.last)))
     if not pc.all(stays).as_py():
         batch = batch.filter(stays)
-    misfits = batch.column(MISFIT)
-    said = ""
-    if misfits.null_count < len(misfits):
-        said = next(text for text in misfits.to_pylist() if text)
-    return batch.drop_columns([GONE, MISFIT]), said
+    return batch.drop_columns([GONE])
 
 
 @dataclass

@@ -17,9 +17,10 @@ from singerlake.format.log import Block, FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.maintenance import verify as checks
+from singerlake.maintenance.misfits import ways_out
 from singerlake.maintenance.verify import MAX_PROBLEMS, Problem, Report
 from singerlake.maintenance.verify_block import check_block
-from singerlake.spark import fold, index
+from singerlake.spark import fold, index, misfits
 from singerlake.spark.failures import plain_errors
 from singerlake.spark.fingerprint import Content, Proof, claims
 from singerlake.spark.frames import TASK_BYTES
@@ -76,6 +77,8 @@ def _verify(spark: SparkSession, table: Table, version: str | None) -> Report:
     report.add(*_check_blocks(spark, table, readable))
     indexes, notes, parts = checks.check_indexes(table.store, head)
     report.add((checker := _Versions(spark, table, head)).check(wanted))
+    if version is None and head.head:
+        _add_misfits(spark, table, head, report)
     report.add(indexes)
     report.add(*_check_parts(spark, table, [part for part in parts if part[0] not in checker.read]))
     report.notes += notes
@@ -91,6 +94,31 @@ def _weak(table: Table, versions: list[int]) -> str:
         "proved against accident only: whoever may choose rows can make others of the same "
         f"fingerprint. A freeze of the same transaction (singerlake freeze {table.name} --at …) "
         "is proof against that too"
+    )
+
+
+def _add_misfits(spark: SparkSession, table: Table, head: Snapshot, report: Report) -> None:
+    """Tell of the values in the head that no reader can have as what their columns are."""
+    settled = head.settled()
+    if any(head.at(v.transaction).settled().head == settled.head for v in head.frozen):
+        return  # a version was made of it, so all fits, and was read above
+    try:
+        report.misfits = misfits.of_state(spark, table, settled)
+    except SingerlakeError as error:
+        where = f"transaction {settled.head}"
+        report.add([Problem("head", where, "a state that can be read", str(error))])
+        return
+    report.add(
+        [
+            Problem(
+                "value",
+                f"transaction {settled.head}",
+                f"what column {found.column!r} can hold",
+                str(found),
+                ways_out(head, [found]),
+            )
+            for found in report.misfits
+        ]
     )
 
 

@@ -43,7 +43,6 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         transactions=manifest.transactions,
         schemas=manifest.schemas,
         blocks=blocks,
-        frozen=manifest.table_versions,
         floor=manifest.floor,
         dropped={file.path: file for file in manifest.dropped},
         doomed=manifest.doomed,
@@ -71,4 +70,6 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
     )
     if not agrees:
         raise DamagedError(f"{table.manifest} does not agree with itself")
+    for version in manifest.table_versions:
+        snapshot.add_version(version)
     return snapshot

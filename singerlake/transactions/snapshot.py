@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from singerlake.errors import DamagedError, InvalidNameError, NotFoundError
 from singerlake.format import times
-from singerlake.format.log import VACUUM, Block, Entry, FrozenVersion, SchemaEntry
+from singerlake.format.log import VACUUM, Block, Entry, FrozenVersion, Overlay, SchemaEntry
 from singerlake.format.metadata import DroppedFile, TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
+from singerlake.format.types import RULES
 
 
 class ForeignEntryError(DamagedError):
@@ -44,6 +45,9 @@ class Snapshot:
         anchored: Whether an entry of the log was seen to be there since the manifest was read.
         from_log: False where the log and the manifest are lost and the blocks were found
             by looking at the files.
+        overlays: What people said of the columns, by the transaction from which it holds.
+        earlier_rules: The states that were frozen under earlier rules of types, by last block
+            and schema, with the number of the rules: they are read by these for ever.
     """
 
     table: TableName
@@ -61,6 +65,8 @@ class Snapshot:
     chain: str = ""
     anchored: bool = field(default=False, compare=False)
     from_log: bool = True
+    overlays: dict[int, Overlay] = field(default_factory=dict)
+    earlier_rules: dict[tuple[int, str], int] = field(default_factory=dict)
 
     @property
     def head(self) -> int:
@@ -95,6 +101,30 @@ class Snapshot:
             DamagedError: The log names a schema that it never spelled out.
         """
         return self.schema_of(self.schema_hash)
+
+    @property
+    def overlay(self) -> Overlay:
+        """What people said of the columns, as it is in effect."""
+        return self.overlays[max(self.overlays)] if self.overlays else Overlay()
+
+    @property
+    def retyped(self) -> frozenset[str]:
+        """Columns that are text, whatever the schemas say."""
+        return frozenset(self.overlay.columns)
+
+    @property
+    def rules(self) -> int:
+        """The number of the rules that make columns of the schemas."""
+        return self.earlier_rules.get((self.last_block, self.schema_hash), RULES)
+
+    def reads_like(self, other: Snapshot) -> bool:
+        """Whether a row is read as the same columns here and there."""
+        mine, theirs = ((one.schema_hash, one.overlay, one.rules) for one in (self, other))
+        return mine == theirs
+
+    def laid_over(self, overlay: Overlay) -> Snapshot:
+        """The same state, its columns read by another overlay."""
+        return replace(self, overlays={**self.overlays, self.head: overlay})
 
     def schema_of(self, schema_hash: str) -> SchemaEntry:
         """A schema by its hash.
@@ -173,16 +203,18 @@ class Snapshot:
             floor=min(self.floor, number),
             checkpoint=min(self.checkpoint, number),
             from_log=self.from_log,
+            overlays={n: overlay for n, overlay in self.overlays.items() if n <= number},
+            earlier_rules=self.earlier_rules,
         )
 
     def settled(self) -> Snapshot:
-        """The table at the earliest transaction with the same rows under the same schema.
+        """The table at the earliest transaction with the same rows, read in the same way.
 
         A freeze, for one, adds an entry to the log and nothing to the state.
         """
         number = self.head
         here = self.summary(number)
-        while number > 1:
+        while number > 1 and number not in self.overlays:
             before = self.summary(number - 1)
             if (before.last_block, before.schema_hash) != (here.last_block, here.schema_hash):
                 break
@@ -281,6 +313,8 @@ class Snapshot:
             chain=self.chain,
             anchored=self.anchored,
             from_log=self.from_log,
+            overlays=self.overlays.copy(),
+            earlier_rules=self.earlier_rules.copy(),
         )
 
     def _fold(self, entry: Entry) -> None:
@@ -298,7 +332,7 @@ class Snapshot:
         self.blocks.extend(entry.blocks)
         self.schemas.update(entry.schemas)
         if entry.version is not None:
-            self.frozen.append(entry.version)
+            self.add_version(entry.version)
         last = max(last, entry.last_block)
         self.transactions.append(summarize(entry, last, self.schema_hash))
         if entry.moved or entry.removed:
@@ -326,6 +360,13 @@ class Snapshot:
             self._check_path(entry, block)
             self.dropped.pop(block.file, None)  # format 1 used names again
         return last
+
+    def add_version(self, version: FrozenVersion) -> None:
+        """Take up a version, and the rules that its state is read by from now on."""
+        self.frozen.append(version)
+        if version.types != RULES and 1 <= version.transaction <= self.head:
+            state = self.summary(version.transaction)
+            self.earlier_rules[state.last_block, state.schema_hash] = version.types
 
     def _check_path(self, entry: Entry, block: Block) -> None:
         try:

@@ -42,6 +42,14 @@ if TYPE_CHECKING:
     metavar="[TABLE=]NUMBER",
     help="Fail if a table that is read at its head is at another transaction than this.",
 )
+@click.option(
+    "--misfits",
+    type=click.Choice(["fail", "null", "text"]),
+    default="fail",
+    show_default=True,
+    help="What becomes of values that do not fit their column: fail if one is read, read it as "
+    "null, or read its whole column as text.",
+)
 @spark_options
 @click.pass_obj
 def command(
@@ -52,6 +60,7 @@ def command(
     to: Path | None,
     provenance: bool,
     etags: tuple[str, ...],
+    misfits: str,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
@@ -78,9 +87,11 @@ def command(
 
     with working("asking"):
         spark = start_spark(master, conf)
-        answer = query(spark, lake, sql, provenance=provenance, etags=wanted)
+        answer = query(spark, lake, sql, provenance=provenance, etags=wanted, misfits=misfits)
         for_people = form == "table" and not shared.json and to is None
         first = results.first_rows(answer) if for_people else None
+    for said in _replaced(answer, misfits):
+        click.echo(f"warning: {said}", err=True)
     with answer:
         if first is not None:
             _print_table(answer, *first)
@@ -117,6 +128,13 @@ def _etags(given: tuple[str, ...]) -> dict[str, int]:
             raise UsageError(f"--etag {text!r} is not a transaction's number, nor TABLE=NUMBER")
         found[table or "*"] = int(number)
     return found
+
+
+def _replaced(answer: Answer, misfits: str) -> list[str]:
+    from singerlake.spark.rows_asked import replaced_words
+
+    tables = {(s.table, s.transaction): s for s in answer.sources}
+    return [said for s in tables.values() for said in replaced_words(s.table, s.misfits, misfits)]
 
 
 def _read(answer: Answer) -> list[str]:

@@ -113,4 +113,5 @@ def _as_json(report: Report) -> dict[str, Any]:
         "problems": [asdict(problem) for problem in report.problems],
         "more_problems": report.more,
         "notes": report.notes,
+        "misfits": [asdict(column) for column in report.misfits],
     }

@@ -142,7 +142,7 @@ def test_a_misfit_among_some_rows_is_called_by_its_place_in_the_block() -> None:
     )
     some = rows.read_some(text_of(lines), wanted, np.array([3, 40]))
     assert some.column("i").to_pylist() == [3, None]
-    assert "row 40 of block 7" in some.column("_misfit").to_pylist()[1]
+    assert "row 40 of block 7" in some.column("_misfit").to_pylist()[1][0][1]
 
 
 def columns_of_all() -> Any:

@@ -64,7 +64,8 @@ def misfit(spec: dict[str, Any], text: str, target: dict[str, Any] | None = None
     after = None if target is None else {"v": target}
     lines = [record_line("s", f'{{"v": {text}}}')]
     batch = read(lines, {"v": spec}, 1, after)
-    [said] = batch["_misfit"].to_pylist()
+    [[(place, said)]] = batch["_misfit"].to_pylist()
+    assert place == 0
     assert batch["v"].to_pylist() == [None]
     with pytest.raises(DamagedError) as caught:
         read(lines, {"v": spec}, 1, after, frozenset({"v"}))
@@ -259,12 +260,12 @@ def test_where_a_row_comes_from() -> None:
         record_line("s", {"i": 3, "_sdc_deleted_at": None}),
     ]
     batch = read(lines, {"i": {"type": "integer"}}, 3)
-    names = ["i", "_block", "_ordinal", "_singer_version", "_deleted", "_misfit"]
+    names = ["i", "_block", "_ordinal", "_singer_version", "_misfit", "_deleted"]
     assert batch.schema.names == names
     assert [tuple(row.values()) for row in batch.to_pylist()] == [
-        (1, 7, 0, 5, False, None),
-        (2, 7, 1, None, True, None),
-        (3, 7, 2, None, False, None),
+        (1, 7, 0, 5, None, False),
+        (2, 7, 1, None, None, True),
+        (3, 7, 2, None, None, False),
     ]
     assert read([activate_line("s", 5)], {"i": {"type": "integer"}}, 0).num_rows == 0
     assert read([], {"i": {"type": "integer"}}, 0).num_rows == 0
@@ -336,6 +337,16 @@ def test_a_value_that_does_not_fit_is_named(spec: dict[str, Any], text: str) -> 
     assert "row 0 of block 7 of tap.s" in said
     assert "'v'" in said
     assert text in said
+
+
+def test_every_value_of_a_row_that_does_not_fit_is_named() -> None:
+    properties = {"a": {"type": "integer"}, "b": {}, "c": {"type": "boolean"}}
+    later = {"c": {}, "b": {"type": "integer"}, "a": {"type": "integer"}}
+    lines = [record_line("s", {"a": "x", "b": "y", "c": 1}), record_line("s", {"a": 1})]
+    [said, nothing] = read(lines, properties, 2, later)["_misfit"].to_pylist()
+    assert nothing is None
+    assert [place for place, _ in said] == [0, 1, 2]
+    assert ["'c'" in said[0][1], "'b'" in said[1][1], "'a'" in said[2][1]] == [True] * 3
 
 
 def test_a_long_value_is_shortened() -> None:

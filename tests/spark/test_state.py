@@ -130,8 +130,9 @@ def test_a_row_that_does_not_fit_and_is_replaced_in_another_block_harms_nobody(
     rows[5]["n"] = "none"
     commit_rows(lake, "tap.t", FLAT, ["id"], rows, block_rows=10)
     table = lake.find("tap.t")[0]
-    with pytest.raises(DamagedError, match="row 5 of block 1.*mend the schema"), plain_errors():
-        index.ensure(spark, table, table.snapshot())
+    built = index.ensure(spark, table, table.snapshot())
+    with pytest.raises(DamagedError, match="row 5 of block 1.*sync that row again"), plain_errors():
+        index.read(spark, built).collect()
 
 
 def test_blocks_before_an_activation_are_not_read(spark: SparkSession, lake: Lake) -> None:
@@ -264,19 +265,22 @@ def test_what_does_not_fit_harms_nobody_once_it_is_replaced(
         row_history(spark, table, last, {"id": "1"})
 
 
-def test_a_misfit_is_an_error_though_nobody_looks_at_its_column(
+def test_a_misfit_is_an_error_for_who_reads_it_and_for_nobody_else(
     spark: SparkSession, lake: Lake
 ) -> None:
     commit_rows(
         lake, "tap.s", {"id": {"type": "integer"}, "v": {"type": "string"}}, [], [{"v": "x"}]
     )
     new = {"id": {"type": "integer"}, "v": {"type": "integer"}}
-    last = commit_rows(lake, "tap.s", new, [], [{"id": 1}])
+    last = commit_rows(lake, "tap.s", new, [], [{"id": 1, "v": 5}])
     table = lake.find("tap.s")[0]
     with pytest.raises(DamagedError, match="cannot become int64"), plain_errors():
-        state(spark, table, last).select("id").collect()
+        state(spark, table, last).select("v").collect()
     with pytest.raises(DamagedError, match="cannot become int64"), plain_errors():
-        state(spark, table, last).count()
+        state(spark, table, last).where("v > 7").collect()
+    assert [row["id"] for row in state(spark, table, last).select("id").collect()] == [None, 1]
+    assert state(spark, table, last).count() == 2
+    assert state(spark, table, last).where("id = 1").select("v").collect() == [(5,)]
 
 
 def test_duckdb_agrees(spark: SparkSession, lake: Lake) -> None:

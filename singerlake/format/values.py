@@ -1,0 +1,218 @@
+"""What a value of a lake is: the one rule by which readers read and the target checks.
+
+A value is read from its JSON text, under the type of its column, and never cut, rounded or
+guessed at: it fits, or it is a misfit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date, datetime, time
+from decimal import Context, Decimal
+from typing import Any, TypeAlias
+
+import msgspec
+
+from singerlake.format import times
+from singerlake.format.types import DIGITS, TEXT, Kind, Type
+
+SHOWN = 60
+"""Characters of a value in an error message."""
+
+_INTEGER = re.compile(rb"-?\d{1,4000}")
+_NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?")
+_TOKENS = b"-0123456789"
+_LONGEST = 4000
+_CONTEXT = Context(prec=_LONGEST + 1, Emax=9_999_999, Emin=-9_999_999)
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+
+Converter: TypeAlias = Callable[[bytes], Any]
+
+_TEXT = msgspec.json.Decoder(str)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class MisfitError(ValueError):
+    """A value that its column cannot hold. Caught where the row is known."""
+
+
+def misfit(raw: bytes, read_value: Converter, name: str) -> str | None:
+    """What is said of a value that its column cannot hold; None where it can.
+
+    Args:
+        raw: The value's JSON text.
+        read_value: The column's converter.
+        name: The column's name.
+    """
+    try:
+        read_value(raw)
+    except ValueError as error:  # MisfitError, msgspec's and Unicode's are all ValueErrors
+        return why(raw, name, error)
+    return None
+
+
+def why(raw: bytes, name: str, error: ValueError) -> str:
+    """What is said of a value that its converter refused."""
+    kind = error.args[0] if isinstance(error, MisfitError) else f"{error}"
+    return f"the value {shown(raw)} of column {name!r} is no {kind}"
+
+
+def shown(raw: bytes) -> str:
+    """A value for an error message: its beginning."""
+    text = raw.decode("utf-8", "replace")
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+
+
+def converter(type_: Type, *, loose: bool = False) -> Converter:
+    """Something that reads the JSON text of a value.
+
+    Args:
+        type_: The column's type.
+        loose: For a value of another schema: a string column takes any value's text, and
+            numbers and booleans may come as strings.
+
+    Returns:
+        A function from JSON text to what Arrow takes. It raises a ``ValueError`` where the
+        value does not fit.
+    """
+    read_value = _build(type_, loose)
+
+    def nullable(raw: bytes) -> Any:
+        return None if raw == b"null" else read_value(raw)
+
+    return nullable
+
+
+def _build(type_: Type, loose: bool) -> Converter:
+    kind = type_.kind
+    if kind is Kind.STRUCT:
+        return _struct(type_, loose)
+    if kind is Kind.LIST:
+        return _list(type_, loose)
+    if kind is Kind.DECIMAL:
+        return _bare(_decimal(type_.scale), True)
+    if kind is Kind.STRING and loose:
+        return _text
+    simple = {
+        Kind.INTEGER: _bare(_integer, loose),
+        Kind.NUMBER: _bare(_number, loose),
+        Kind.BOOLEAN: _bare(_boolean, loose),
+        Kind.STRING: _string,
+        Kind.DATE: _date,
+        Kind.TIMESTAMP: _timestamp,
+        Kind.TEXT: _text,
+    }
+    return simple[kind]
+
+
+def _bare(inner: Converter, unquote: bool) -> Converter:
+    if not unquote:
+        return inner
+
+    def read_value(raw: bytes) -> Any:
+        return inner(_TEXT.decode(raw).encode() if raw[:1] == b'"' else raw)
+
+    return read_value
+
+
+def _integer(raw: bytes) -> int:
+    if _INTEGER.fullmatch(raw):
+        number = int(raw)
+    else:
+        # 1.0 and 1e3 are integers by JSON Schema.
+        value = _parsed(raw, "integer")
+        if value.adjusted() > DIGITS or value != value.to_integral_value():
+            raise MisfitError("integer")
+        number = int(value)
+    if not _INT64[0] <= number <= _INT64[1]:
+        raise MisfitError("64-bit integer")
+    return number
+
+
+def _number(raw: bytes) -> float:
+    if raw[:1] not in _TOKENS or not _NUMBER.fullmatch(raw):
+        raise MisfitError("number")
+    value = float(raw)
+    if value in (float("inf"), float("-inf")):
+        raise MisfitError("number that a double can hold")
+    return value
+
+
+def _parsed(raw: bytes, kind: str) -> Decimal:
+    if len(raw) > _LONGEST or not _NUMBER.fullmatch(raw):
+        raise MisfitError(kind)
+    return Decimal(raw.decode())
+
+
+def _decimal(scale: int) -> Converter:
+    whole = DIGITS - scale
+    step = Decimal(1).scaleb(-scale)
+
+    def read_value(raw: bytes) -> Decimal:
+        # Zeros behind the point carry nothing: 1.500 fits two digits.
+        value = _parsed(raw, "decimal").normalize(_CONTEXT)
+        if not value:
+            return Decimal(0)
+        if value.adjusted() >= whole or value != value.quantize(step, context=_CONTEXT):
+            raise MisfitError(f"decimal({DIGITS},{scale})")
+        return value
+
+    return read_value
+
+
+def _boolean(raw: bytes) -> bool:
+    if raw not in (b"true", b"false"):
+        raise MisfitError("boolean")
+    return raw == b"true"
+
+
+def _string(raw: bytes) -> str:
+    if raw[:1] != b'"':
+        raise MisfitError("string")
+    return _TEXT.decode(raw)
+
+
+def _text(raw: bytes) -> str:
+    return _TEXT.decode(raw) if raw[:1] == b'"' else raw.decode("utf-8")
+
+
+def _timestamp(raw: bytes) -> datetime:
+    instant = times.parse(_string(raw)) if raw[:1] == b'"' else None
+    if instant is None:
+        raise MisfitError("timestamp")
+    return instant
+
+
+def _date(raw: bytes) -> date:
+    instant = times.parse(_string(raw)) if raw[:1] == b'"' else None
+    if instant is None or instant.time() != time():
+        raise MisfitError("date")
+    return instant.date()
+
+
+def _struct(type_: Type, loose: bool) -> Converter:
+    fields = [(name, converter(inner, loose=loose)) for name, inner in type_.fields]
+
+    def read_value(raw: bytes) -> dict[str, Any]:
+        if raw[:1] != b"{":
+            raise MisfitError("object")
+        members = _OBJECT.decode(raw)
+        return {
+            name: None if (member := members.get(name)) is None else inner(bytes(member))
+            for name, inner in fields
+        }
+
+    return read_value
+
+
+def _list(type_: Type, loose: bool) -> Converter:
+    item = converter(type_.item or TEXT, loose=loose)
+
+    def read_value(raw: bytes) -> list[Any]:
+        if raw[:1] != b"[":
+            raise MisfitError("array")
+        return [item(bytes(member)) for member in _ARRAY.decode(raw)]
+
+    return read_value

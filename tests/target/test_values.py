@@ -1,0 +1,165 @@
+"""What the target refuses with check_values is what no reader can read, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from singerlake.format.log import Block, SchemaEntry
+from singerlake.spark import rows
+from singerlake.spark.columns import columns_of
+from target_singerlake.chunk import Chunk
+from target_singerlake.errors import InvalidRecordError
+from target_singerlake.prover import Prover
+from target_singerlake.validation import Validator
+from tests.build import record_line, schema_line
+from tests.spark.test_rows import ANY, BY_KIND, PROPERTIES
+from tests.target.harness import records_of, run, schema, state
+
+COLUMNS: dict[str, Any] = {
+    **PROPERTIES,
+    "m": {"type": ["string", "null"], "format": "x-singer.decimal", "scale": 6},
+    "e": {"type": "string", "format": "date-time", "enum": ["2020-01-01", "never"]},
+    "u": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]},
+    "w": {"type": ["integer", "number"]},
+    "any": {},
+}
+VALUES = {
+    **BY_KIND,
+    "m": st.one_of(BY_KIND["d"], st.sampled_from(["2.00000199999999983", '"1e400"', '"1\\n"'])),
+    "e": st.sampled_from(['"2020-01-01"', '"never"']),
+    "u": BY_KIND["t"],
+    "w": BY_KIND["n"],
+    "any": ANY,
+}
+EARLY = '"0001-01-01T00:00:00+05:00"'
+LATE = '"9999-12-31T23:59:59-05:00"'
+HIDDEN = '"\\u0039999-12\\u002d31T23:59:59-05:00"'
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[str, list[str]]:
+    name = draw(st.sampled_from(sorted(COLUMNS)))
+    usual = VALUES[name]
+    values = draw(st.lists(st.one_of(usual, usual, usual, ANY), max_size=4))
+    return name, [text for text in values if "NaN" not in text]  # no JSON, so never taken
+
+
+def readable(name: str, texts: list[str]) -> list[bool]:
+    """Which of some values a reader can have."""
+    properties = {name: COLUMNS[name]}
+    columns = columns_of(SchemaEntry({"properties": properties}))
+    lines = [record_line("s", f'{{"{name}": {text}}}') for text in texts]
+    block = Block(number=1, file="", offset=0, length=0, rows=len(texts), bytes=0)
+    about = rows.BlockRows("block 1", block, columns, columns)
+    batch = rows.read(schema_line("s", properties, []) + b"".join(lines), about)
+    return [said is None for said in batch["_misfit"].to_pylist()]
+
+
+@settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(), st.booleans())
+@example(("t", [EARLY, LATE]), False)
+@example(("t", [HIDDEN]), True)
+@example(("o", [f'{{"t": {LATE}}}']), True)
+@example(("i", ["9223372036854775808", "1e3", "-0"]), True)
+@example(("n", ["1e400", "1" * 400]), False)
+@example(("s", ["[1]"]), False)
+@example(("d", ['"1.5\\n"', "1.5"]), False)
+def test_what_is_refused_is_what_cannot_be_read(case: tuple[str, list[str]], valid: bool) -> None:
+    name, texts = case
+    expected = readable(name, texts)
+    spec = {"type": "object", "properties": {name: COLUMNS[name]}}
+    validator = Validator("s", spec, [], records=valid, check_values=True)
+    raws = [Raw(f'{{"{name}": {text}}}'.encode()) for text in texts]
+    assert [not list(validator.values.misfits(raw)) for raw in raws] == expected
+    assert not validator.values.fit(raws) or all(expected)
+    lines = [record_line("s", f'{{"{name}": {text}}}') for text in texts]
+    chunk = Chunk.of(lines)
+    prover = Prover()
+    prover.learn("s", validator.proof, validator.values)
+    if (decoders := prover.decoders()) and chunk.plain:
+        proven = chunk.decode(decoders[1]) and not prover.may_leave_the_calendar(chunk.data)
+        assert not proven or all(expected)
+
+
+def test_ordinary_values_are_proven_at_once() -> None:
+    """Else every record would be tried value by value and no test would notice."""
+    record = (
+        b'{"i": 1, "n": 1.5, "d": 1.25, "big": "100", "s": "x", "day": "2020-01-02", "b": true, '
+        b'"t": "2020-01-01T10:11:12.123456789+02:00", "o": {"t": "2020-01-01T00:00:00Z"}, "m": "1.5", '
+        b'"l": ["2020-01-02"], "ll": [{"q": [1, 2.5]}], "any": [1], "w": 3}'
+    )
+    spec = {"type": "object", "properties": COLUMNS}
+    validator = Validator("s", spec, [])
+    assert validator.values.fit([Raw(record), Raw(b"{}")])
+    beyond_types = ("d", "big", "m", "e")
+    some = {k: v for k, v in COLUMNS.items() if k not in beyond_types}
+    validator = Validator("s", {"type": "object", "properties": some}, ["i"])
+    prover = Prover()
+    prover.learn("s", validator.proof, validator.values)
+    assert Chunk.of([record_line("s", record.decode())]).decode(prover.decoders()[0]) is not None
+
+
+MONEY = {"type": "number", "multipleOf": 1e-6}
+TIME = {"type": ["null", "string"], "format": "date-time"}
+LINES = [
+    schema("a", {"id": {"type": "integer"}, "at": TIME, "n": {"type": "number"}}, ["id"]),
+    b'{"type":"RECORD","stream":"a","record":{"id":1,"at":"2020-01-01T00:00+05","n":1}}',
+    b'{"type":"RECORD","stream":"a","record":{"id":2,"at":"infinity","n":1}}',
+    b'{"type":"RECORD","stream":"a","record":{"id":3,"at":"","n":1}}',
+    schema("b", {"id": {"type": "integer"}}),
+    b'{"type":"RECORD","stream":"b","record":{"id":9223372036854775808}}',
+    b'{"type":"RECORD","stream":"a","record":{"id":4,"at":"","n":1}}',
+    state(1),
+]
+
+
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_summary_warns_of_what_no_query_can_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, apart: bool, validate: bool
+) -> None:
+    lines = LINES if not apart else [line for one in LINES for line in (one, b"")]
+    with caplog.at_level(logging.WARNING):
+        assert run(tmp_path / "lake", lines, validate_records=validate) == [1]
+    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(said) == 2
+    assert said[0].startswith("a: 3 values taken that column 'at' (timestamp) cannot hold")
+    assert f'line {5 if apart else 3}: the value "infinity"' in said[0]
+    assert said[1].startswith("b: 1 value taken that column 'id' (int64) cannot hold")
+    assert len(records_of(tmp_path / "lake", "a")) == 4
+
+
+def test_check_values_refuses_them_with_their_line(tmp_path: Path) -> None:
+    said = "line 3: the record of stream 'a': the value \"infinity\" of column 'at' is no timestamp"
+    with pytest.raises(InvalidRecordError, match=said):
+        run(tmp_path / "lake", LINES, check_values=True)
+    with pytest.raises(InvalidRecordError, match="line 2.*'id'"):
+        run(tmp_path / "lake", LINES[4:6], check_values=True)
+
+
+def test_check_values_takes_offsets_and_times_that_format_validation_refuses(
+    tmp_path: Path,
+) -> None:
+    assert run(tmp_path / "lake", [*LINES[:2], state(5)], check_values=True) == [5]
+    with pytest.raises(InvalidRecordError, match="at"):
+        run(tmp_path / "other", LINES[:2], validate_formats=True)
+
+
+def test_values_of_a_mapped_stream_are_looked_at_as_mapped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    maps = {"a": {"when": "at", "id": "id", "__else__": None}}
+    with caplog.at_level(logging.WARNING):
+        run(tmp_path / "lake", LINES, stream_maps=maps)
+    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert "column 'when' (timestamp)" in said[0]
+    maps = {"a": {"n": None}}
+    with pytest.raises(InvalidRecordError, match="line 3.*infinity"):
+        run(tmp_path / "lake", LINES, stream_maps=maps, check_values=True)
