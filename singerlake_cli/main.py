@@ -29,6 +29,7 @@ COMMANDS = {
     "rows": "rows",
     "create-table": "create_table",
     "revert": "revert",
+    "alter": "alter",
     "vacuum": "vacuum",
     "verify": "verify",
     "rebuild": "rebuild",

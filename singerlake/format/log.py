@@ -114,13 +114,13 @@ class FrozenVersion(
     types: int = 1
 
 
-class ColumnOverlay(msgspec.Struct, frozen=True):
+class ColumnOverlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a person said of a column: it is text, whatever the tap says."""
 
     type: Literal["text"]
 
 
-class Overlay(msgspec.Struct, frozen=True, omit_defaults=True):
+class Overlay(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a person said of a table. It lies over every schema that the table has or gets."""
 
     columns: dict[str, ColumnOverlay] = {}
@@ -160,6 +160,7 @@ class Entry(
         deleted: Files that it did delete since the vacuum before.
         last_block: The table's last block after it, where a rebuild wrote an entry whose
             blocks no longer tell.
+        overlay: With ``alter``: what people said of the columns, all of it, from now on.
         previous: The chain id of the entry before; empty in the first, and in format 1.
         stands_for: The chain id of a lost entry that a rebuild wrote this one in place of,
             where the entry after it, or the manifest, still tells.
@@ -188,6 +189,7 @@ class Entry(
     deletes: list[str] = []
     deleted: list[str] = []
     last_block: int = 0
+    overlay: Overlay | None = None
     previous: str = ""
     stands_for: str = ""
     hash: str = ""

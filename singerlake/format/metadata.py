@@ -9,7 +9,15 @@ import msgspec
 from singerlake import FORMAT
 from singerlake.errors import DamagedError
 from singerlake.format import sealed
-from singerlake.format.log import Block, BlockBytes, Count, Crc32, FrozenVersion, SchemaEntry
+from singerlake.format.log import (
+    Block,
+    BlockBytes,
+    Count,
+    Crc32,
+    FrozenVersion,
+    Overlay,
+    SchemaEntry,
+)
 from singerlake.format.sealed import PLAIN, UNREADABLE, check_format
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -91,6 +99,7 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_
         floor: The history floor; 0 where no history was ever dropped.
         dropped: Files that wait to be deleted.
         doomed: Files that a vacuum is about to delete, with the transaction that said so.
+        overlays: What people said of the columns, by the transaction that said it.
         chain: The chain id of the entry it is folded up to; not in format 1.
         hash: SHA-256 of the file before the line with this; not in format 1, and set only
             in what was read.
@@ -108,6 +117,7 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_
     floor: int = 0
     dropped: list[DroppedFile] = []
     doomed: dict[str, Count] = {}
+    overlays: dict[int, Overlay] = {}
     chain: str = ""
     hash: str = ""
 

@@ -273,6 +273,7 @@ def entries_of(checkpoint: Snapshot, moves: Sequence[Entry] = ()) -> list[Entry]
                 moved=moved,
                 removed=_gaps(moved, summary.last_block) if moving else [],
                 floor=checkpoint.floor if moving else 0,
+                overlay=checkpoint.overlays.get(summary.number),
             )
         )
     return found

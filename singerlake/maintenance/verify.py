@@ -273,6 +273,7 @@ def _check_manifest(ours: Snapshot, manifest: Snapshot) -> Iterator[Problem]:
         "versions": ([*ours.frozen], [*manifest.frozen]),
         "dropped files": ([*ours.dropped.values()], [*manifest.dropped.values()]),
         "history floor": ([ours.floor], [manifest.floor]),
+        "overlays": ([*ours.overlays.items()], [*manifest.overlays.items()]),
     }
     if ours.chain and manifest.chain:
         pairs["chain id"] = ([ours.chain], [manifest.chain])

@@ -128,11 +128,12 @@ class _Job:
         """Whether rows written since can be told apart by the old keys, whatever came."""
         shape = self._old.shape
         target = dict(shape.columns[place] for place in shape.keys)
-        since = self._wanted.head.blocks_after(self._wanted.to.head)
+        head = self._wanted.head
+        since = head.blocks_after(self._wanted.to.head)
         return all(
             never_fails(type_, target[name])
             for schema_hash in {block.schema_hash for block in since}
-            for name, type_ in columns_of(self._wanted.head.schema_of(schema_hash))
+            for name, type_ in columns_of(head.schema_of(schema_hash), head.rules, head.retyped)
             if name in target
         )
 

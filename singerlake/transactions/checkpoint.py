@@ -27,6 +27,7 @@ def to_manifest(snapshot: Snapshot) -> Manifest:
         floor=snapshot.floor,
         dropped=list(snapshot.dropped.values()),
         doomed={file: by for file, by in snapshot.doomed.items() if by > snapshot.vacuumed},
+        overlays=snapshot.overlays,
         chain=snapshot.chain if snapshot.format > PLAIN else "",
     )
 
@@ -47,6 +48,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         dropped={file.path: file for file in manifest.dropped},
         doomed=manifest.doomed,
         checkpoint=manifest.transaction,
+        overlays=manifest.overlays,
         format=manifest.format,
         chain=manifest.chain,
     )
@@ -63,6 +65,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         and count == manifest.transaction
         and [t.number for t in snapshot.transactions] == [*range(1, count + 1)]
         and 0 <= manifest.floor <= manifest.transaction
+        and all(1 <= number <= count for number in manifest.overlays)
         and all(a < b for a, b in pairwise([0, *numbers]))
         and whole == numbers
         and (manifest.floor > 0 or len(numbers) == snapshot.last_block)

@@ -338,6 +338,8 @@ class Snapshot:
         if entry.moved or entry.removed:
             self._move(entry)
         self.floor = max(self.floor, entry.floor)
+        if entry.overlay is not None:
+            self.overlays[entry.number] = entry.overlay
         for file in entry.deletes:
             self.doomed[file] = entry.number
         if entry.operation == VACUUM:

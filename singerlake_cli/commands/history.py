@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from singerlake.lake import Table
 from singerlake.maintenance.revert import last_readable
@@ -91,6 +91,8 @@ def _in_full(table: Table, snapshot: Snapshot, number: int) -> dict[str, Any]:
     known: dict[str, Any] = structs.asdict(snapshot.summary(number))
     if entry is not None:
         known |= {"metadata": entry.metadata, "metrics": entry.metrics}
+        if entry.overlay is not None:
+            known["overlay"] = to_builtins(entry.overlay)
         if entry.version is not None:
             known["version"] = structs.asdict(entry.version)
     return known

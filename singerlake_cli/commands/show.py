@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from singerlake.format.log import FrozenVersion, SchemaEntry
@@ -37,6 +38,7 @@ def command(shared: Shared, table: str) -> None:
             {
                 **facts,
                 "schema": snapshot.schema.schema,
+                "overlay": to_builtins(snapshot.overlay),
                 "table_versions": [asdict(v) for v in snapshot.frozen],
             }
         )
@@ -46,7 +48,10 @@ def command(shared: Shared, table: str) -> None:
     output.print_table(
         None,
         ("column", "type", "key"),
-        [(name, kind, "key" if key else "") for name, kind, key in columns(snapshot.schema)],
+        [
+            (name, _retyped(kind) if name in snapshot.retyped else kind, "key" if key else "")
+            for name, kind, key in columns(snapshot.schema)
+        ],
     )
     if snapshot.frozen:
         _print_versions(snapshot.frozen[-VERSIONS:], len(snapshot.frozen))
@@ -121,6 +126,10 @@ def columns(schema: SchemaEntry) -> list[tuple[str, str, bool]]:
         (name, _type(sub), name in schema.key_properties)
         for name, sub in schema.schema.get("properties", {}).items()
     ]
+
+
+def _retyped(kind: str) -> str:
+    return f"text, by alter (the tap says {kind})"
 
 
 def _type(schema: Any) -> str:

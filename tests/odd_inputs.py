@@ -1,0 +1,151 @@
+"""Odd values, through the real target and a real query: what becomes of each.
+
+``python -m tests.odd_inputs`` writes the table into ``docs/types.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from singerlake.errors import DamagedError, InputError
+from singerlake.lake import Lake
+from singerlake_cli.results import text
+from target_singerlake.errors import InvalidLineError
+from tests.target.harness import run, schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = Path(__file__).parents[1] / "docs" / "types.md"
+PLACE = re.compile(r"(<!-- odd inputs: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
+TIME = '{"type": "string", "format": "date-time"}'
+DATE = '{"type": "string", "format": "date"}'
+CENTS = '{"type": "number", "multipleOf": 0.01}'
+INPUTS = [
+    (TIME, '""'),
+    (TIME, '"infinity"'),
+    (TIME, '"2026-01-01T24:00:00Z"'),
+    (TIME, '"2016-12-31T23:59:60Z"'),
+    (TIME, '"9999-12-31T23:59:59-05:00"'),
+    (TIME, '"9999-12-31T23:59:59Z"'),
+    (TIME, '"0001-01-01T00:00:00+05:00"'),
+    (TIME, '"0000-01-01T00:00:00Z"'),
+    (TIME, '"2026-01-01T10:00:00+05"'),
+    (TIME, '"2026-01-01T10:00"'),
+    (TIME, '"2026-01-01"'),
+    (TIME, '"2026-01-01T10:00:00.123456789Z"'),
+    (TIME, "1767225600"),
+    (DATE, '"2026-02-30"'),
+    (DATE, '"2026-01-01T00:00:00Z"'),
+    (DATE, '"2026-01-01T10:00:00Z"'),
+    ('{"type": "string", "format": "time"}', '"25:00"'),
+    ('{"type": "integer"}', "1.0"),
+    ('{"type": "integer"}', "1e3"),
+    ('{"type": "integer"}', "1.5"),
+    ('{"type": "integer"}', "9223372036854775808"),
+    ('{"type": "integer", "maximum": 18446744073709551615}', "18446744073709551615"),
+    ('{"type": "number"}', "1e400"),
+    ('{"type": "number"}', "1e-400"),
+    ('{"type": "number"}', "12345678901234.123457"),
+    (CENTS, "1.005"),
+    (CENTS, "1.500"),
+    ('{"type": "number", "multipleOf": 1e-6}', "2.00000199999999983"),
+    ('{"type": "string", "format": "singer.decimal", "scale": 2}', '"1.005"'),
+    ('{"type": "string", "format": "singer.decimal"}', '"1e21"'),
+    ('{"type": "string", "format": "x-singer.decimal", "scale": 2}', '"1.50"'),
+    ('{"type": "string", "format": "x-singer.decimal"}', '"NaN"'),
+    ('{"type": "array", "items": {"type": "integer"}}', "[[1, 2], [3]]"),
+    ('{"type": "array", "items": {"type": ["integer", "array"]}}', "[[1, 2], [3]]"),
+    ('{"type": "array", "items": {"type": "integer"}}', "[1, null]"),
+    ('{"type": "object", "properties": {"a": {"type": "integer"}}}', '{"a": 1, "a": 2}'),
+    ('{"type": "boolean"}', "1"),
+    ('{"type": "string"}', '"\\u0000"'),
+    ("{}", '{"a":  1.10}'),
+]  # fmt: skip
+"""Property and value, each as JSON text."""
+
+
+def _lines(name: str, spec: str, value: str) -> list[bytes]:
+    record = f'{{"type": "RECORD", "stream": "s", "record": {{"{name}": {value}}}}}'
+    return [schema("s", {name: json.loads(spec)}), record.encode()]
+
+
+def _taken(folder: Path, spec: str, value: str, *, check_values: bool) -> str:
+    warned: list[logging.LogRecord] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = warned.append  # type: ignore[method-assign]
+    logger = logging.getLogger("target-singerlake")
+    logger.addHandler(handler)
+    try:
+        run(folder, _lines("v", spec, value), check_values=check_values)
+    except InputError as error:
+        assert not isinstance(error, InvalidLineError), "a line that no target reads"
+        assert "line 2" in str(error)
+        return "refused"
+    finally:
+        logger.removeHandler(handler)
+    return "taken, with a warning" if warned else "taken"
+
+
+def _read(spark: SparkSession, lake: Lake, name: str) -> str:
+    from singerlake.spark.query import query
+
+    try:
+        [(value,)] = query(spark, lake, f"select {name} from tap_test.s").rows()
+    except DamagedError as error:
+        assert f"of column '{name}'" in str(error)
+        return "an error that names it"
+    return f"`{text(value)}`".replace("\0", "\\u0000")
+
+
+def outcomes(spark: SparkSession, folder: Path) -> list[list[str]]:
+    """One row for each input: property, value, by default, with ``check_values``, as read."""
+    rows = []
+    for number, (spec, value) in enumerate(INPUTS):
+        by_default, strictly = (
+            _taken(folder / f"{number}-{check}", spec, value, check_values=check)
+            for check in (False, True)
+        )
+        rows.append([f"`{spec}`", f"`{value}`", by_default, strictly, "–"])
+    taken = [number for number, row in enumerate(rows) if row[2] != "refused"]
+    properties = {f"c{number}": json.loads(INPUTS[number][0]) for number in taken}
+    values = ", ".join(f'"c{number}": {INPUTS[number][1]}' for number in taken)
+    record = f'{{"type": "RECORD", "stream": "s", "record": {{{values}}}}}'
+    run(folder / "all", [schema("s", properties), record.encode()])
+    lake = Lake.open(str(folder / "all"))
+    for number in taken:
+        rows[number][4] = _read(spark, lake, f"c{number}")
+    return rows
+
+
+def table(rows: list[list[str]]) -> str:
+    """The page's table."""
+    head: list[list[str]] = [
+        ["property", "value", "target", "with `check_values`", "a query reads"],
+        ["---"] * 5,
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [*head, *rows])
+
+
+def filled(page: str, rows: list[list[str]]) -> str:
+    """The page with its table as it should be."""
+    found = table(rows)
+    return PLACE.sub(lambda match: f"{match[1]}\n{found}\n\n{match[2]}", page)
+
+
+def main() -> None:
+    """Write the table."""
+    from singerlake.spark.session import session
+
+    with TemporaryDirectory() as folder:
+        rows: list[list[Any]] = outcomes(session("local[1]", {}), Path(folder))
+    PAGE.write_text(filled(PAGE.read_text("utf-8"), rows), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
