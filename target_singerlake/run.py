@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from io import BytesIO
 
+from singerlake.errors import NotFoundError
 from singerlake.format import times
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
@@ -135,6 +136,17 @@ class Run:
         stream.schema_hash = schema_hash(schema.schema, schema.key_properties)
         stream.schema = schema
         self._staged(stream)
+
+    def retyped(self, name: str) -> frozenset[str]:
+        """The columns that a stream's table has as text by a person's word.
+
+        Raises:
+            DamagedError: The table's log cannot be read.
+        """
+        try:
+            return self.lake.table(self._streams[name].table).snapshot().retyped
+        except (KeyError, NotFoundError):  # a table that is not there yet
+            return frozenset()
 
     def add_mixed(self, names: Iterable[str], lines: list[bytes], size: int) -> None:
         """Append RECORD lines of streams whose schemas are set.

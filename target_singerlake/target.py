@@ -172,6 +172,7 @@ class TargetSingerlake(Target):
             passed_over=functools.partial(self._say_passed_over, stream),
             check_values=self.config["check_values"],
             noted=self._warnings.noted,
+            retyped=lambda: self._run.retyped(stream) if self._run is not None else (),
         )
 
     def _say_passed_over(self, stream: str, keyword: str, said: str) -> None:

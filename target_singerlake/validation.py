@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -62,6 +62,7 @@ class Validator:
         passed_over: Told of each keyword that cannot be checked, and what it says.
         check_values: Whether values that no column can hold are refused.
         noted: Where to note them if not.
+        retyped: Gives the columns that a person made text of, where somebody must ask.
 
     Raises:
         InvalidSchemaError: The schema is none.
@@ -78,6 +79,7 @@ class Validator:
         passed_over: Callable[[str, str], None] = lambda _keyword, _said: None,
         check_values: bool = False,
         noted: Noted | None = None,
+        retyped: Callable[[], Container[str]] | None = None,
     ) -> None:
         self._stream = stream
         self._keys = keys
@@ -100,7 +102,7 @@ class Validator:
             words = json.dumps(newest), tuple(keys), formats
             self._fast = _shared_decoder(*words, None)
         noted = {} if noted is None else noted
-        self.values = ValueCheck(stream, entry, noted, refuses=check_values)
+        self.values = ValueCheck(stream, entry, noted, refuses=check_values, retyped=retyped)
         if records:
             fitting = _shared_decoder(*words, self.values.columns)
             self.proof = None if fitting is None else fitting.type

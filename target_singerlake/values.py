@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias
 
@@ -72,22 +72,36 @@ class ValueCheck:
         entry: Its schema.
         noted: Where to note what does not fit.
         refuses: Whether what does not fit is refused instead.
+        retyped: Gives the columns that the table has as text by a person's word; asked when
+            the first value does not fit.
     """
 
     def __init__(
-        self, stream: str, entry: SchemaEntry, noted: Noted, *, refuses: bool = False
+        self,
+        stream: str,
+        entry: SchemaEntry,
+        noted: Noted,
+        *,
+        refuses: bool = False,
+        retyped: Callable[[], Container[str]] | None = None,
     ) -> None:
         self._stream = stream
         self._noted = noted
         self.refuses = refuses
-        self.columns = columns_of(entry)
+        self._entry = entry
+        self._retyped = retyped
+        self._record = msgspec.json.Decoder(dict[str, Raw])
+        self._learn(frozenset())
+
+    def _learn(self, retyped: Container[str]) -> None:
+        """Take up the columns."""
+        self.columns = columns_of(self._entry, retyped=retyped)
         self._readers = [
             (name, type_, values.converter(type_))
             for name, type_ in self.columns
             if type_.kind is not Kind.TEXT
         ]
         self.has_times = any(_has_times(type_) for _, type_ in self.columns)
-        self._record = msgspec.json.Decoder(dict[str, Raw])
         self._decimals: list[tuple[str, re.Pattern[bytes]]] = []
         self._proof = self._built()
 
@@ -145,19 +159,24 @@ class ValueCheck:
         Raises:
             InvalidRecordError: A value does not fit, and is to be refused.
         """
-        for name, type_, said in self.misfits(raw):
+        found = list(self.misfits(raw))
+        if found and self._retyped is not None:
+            ask, self._retyped = self._retyped, None
+            self._learn(ask())
+            found = list(self.misfits(raw))
+        for name, type_, said in found:
             if self.refuses:
                 raise InvalidRecordError(
                     f"line {line}: the record of stream {self._stream!r}: {said}, so no query "
                     "could read it; check_values: false takes it all the same",
                     {},
                 )
-            found = self._noted.get((self._stream, name))
-            if found is None:
+            noted = self._noted.get((self._stream, name))
+            if noted is None:
                 first = f"line {line}: {said}"
                 self._noted[self._stream, name] = Misfits(type_, 1, first)
             else:
-                found.values += 1
+                noted.values += 1
 
     def misfits(self, raw: Raw) -> Iterator[tuple[str, str, str]]:
         """Column, its type, and what is said of each value that does not fit."""

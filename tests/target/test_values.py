@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from singerlake.format.log import Block, SchemaEntry
+from singerlake.lake import Lake
+from singerlake.maintenance.alter import retype
 from singerlake.spark import rows
 from singerlake.spark.columns import columns_of
 from target_singerlake.chunk import Chunk
@@ -20,7 +22,7 @@ from target_singerlake.prover import Prover
 from target_singerlake.validation import Validator
 from tests.build import record_line, schema_line
 from tests.spark.test_rows import ANY, BY_KIND, PROPERTIES
-from tests.target.harness import records_of, run, schema, state
+from tests.target.harness import TAP, records_of, run, schema, state
 
 COLUMNS: dict[str, Any] = {
     **PROPERTIES,
@@ -163,3 +165,15 @@ def test_values_of_a_mapped_stream_are_looked_at_as_mapped(
     maps = {"a": {"n": None}}
     with pytest.raises(InvalidRecordError, match="line 3.*infinity"):
         run(tmp_path / "lake", LINES, stream_maps=maps, check_values=True)
+
+
+def test_what_a_person_made_text_of_takes_anything(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(tmp_path / "lake", LINES[:2])
+    table, _ = Lake.open(str(tmp_path / "lake")).find(f"{TAP}.a")
+    retype(table.store, table.snapshot(), "at")
+    with caplog.at_level(logging.WARNING):
+        assert run(tmp_path / "lake", [*LINES[:4], state(1)], check_values=True) == [1]
+        run(tmp_path / "lake", LINES[:4])
+    assert not caplog.records

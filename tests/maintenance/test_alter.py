@@ -1,0 +1,108 @@
+"""What a person says of a column lies over what the tap says, and survives what may be lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from singerlake.errors import NotFoundError, UsageError
+from singerlake.format.types import columns_of
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.alter import retype
+from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.maintenance.verify import check_log
+from singerlake.transactions.snapshot import Snapshot
+from tests.build import commit_rows
+
+PROPERTIES: dict[str, Any] = {
+    "id": {"type": "integer"},
+    "amount": {"type": "number"},
+    "note": {},
+}
+
+
+@pytest.fixture
+def table(lake: Lake) -> Table:
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 1, "amount": 1.5}])
+    return lake.find("tap.s")[0]
+
+
+def types(snapshot: Snapshot) -> dict[str, str]:
+    found = columns_of(snapshot.schema, snapshot.rules, snapshot.retyped)
+    return {name: str(type_) for name, type_ in found}
+
+
+def test_a_column_is_text_from_then_on_under_every_schema(lake: Lake, table: Table) -> None:
+    done = retype(table.store, table.snapshot(), "amount", comment="n/a comes")
+    assert (done.before, done.after, done.transaction) == ("double", "text", 2)
+    head = table.snapshot()
+    assert types(head)["amount"] == "text"
+    assert types(head.at(1))["amount"] == "double"
+    entry = json.loads((Path(lake.store.uri) / table.name.transaction(2)).read_text())
+    assert entry["overlay"] == {"columns": {"amount": {"type": "text"}}}
+    assert (entry["operation"], entry["metadata"]["comment"]) == ("alter", "n/a comes")
+    assert head.schema.schema["properties"] == PROPERTIES, "the tap's schema stays the tap's"
+    later = {**PROPERTIES, "amount": {"type": "integer"}, "more": {"type": "boolean"}}
+    commit_rows(lake, "tap.s", later, ["id"], [{"id": 2, "amount": 7}])
+    assert types(table.snapshot()) == {
+        "id": "int64", "amount": "text", "note": "text", "more": "boolean"
+    }  # fmt: skip
+    retype(table.store, table.snapshot(), "more")
+    assert table.snapshot().retyped == {"amount", "more"}
+    assert table.snapshot().at(3).retyped == {"amount"}
+
+
+def test_nothing_is_committed_where_nothing_changes(table: Table) -> None:
+    planned = retype(table.store, table.snapshot(), "amount", dry_run=True)
+    assert (planned.transaction, planned.same) == (None, False)
+    assert retype(table.store, table.snapshot(), "note").same
+    assert table.snapshot().head == 1
+    retype(table.store, table.snapshot(), "amount")
+    assert retype(table.store, table.snapshot(), "amount").transaction is None
+    assert table.snapshot().head == 2
+
+
+def test_what_cannot_be_retyped(table: Table) -> None:
+    with pytest.raises(NotFoundError, match="did you mean 'amount'"):
+        retype(table.store, table.snapshot(), "amuont")
+    with pytest.raises(NotFoundError, match="it has id, amount, note"):
+        retype(table.store, table.snapshot(), "zzz")
+    with pytest.raises(UsageError, match="of the key of tap.s"):
+        retype(table.store, table.snapshot(), "id")
+    assert table.snapshot().head == 1
+
+
+def test_two_at_once_keep_what_both_said(lake: Lake, table: Table) -> None:
+    commit_rows(lake, "tap.s", {**PROPERTIES, "b": {"type": "boolean"}}, ["id"], [{"id": 2}])
+    before = table.snapshot()
+    retype(table.store, before, "amount")
+    retype(table.store, before, "b")
+    assert table.snapshot().retyped == {"amount", "b"}
+
+
+@pytest.mark.parametrize("lost", ["manifest.json", "transactions", "entry"])
+def test_it_survives_what_is_lost_and_rebuilt(lake: Lake, table: Table, lost: str) -> None:
+    retype(table.store, table.snapshot(), "amount")
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 2, "amount": 7}])
+    folder = Path(lake.store.uri) / table.name.folder
+    if lost == "manifest.json":
+        (folder / lost).unlink()
+    elif lost == "transactions":
+        shutil.rmtree(folder / lost)
+    else:
+        (folder / "transactions" / "000000000002.json").unlink()
+    if lost == "manifest.json":
+        assert Lake.open(lake.store.uri).find("tap.s")[0].snapshot().retyped == {"amount"}
+    rebuild_table(table.store, table.name)
+    (folder / "manifest.json").unlink()  # the log alone must say it again
+    found = Lake.open(lake.store.uri).find("tap.s")[0].snapshot()
+    assert (found.retyped, found.at(1).retyped) == ({"amount"}, frozenset())
+
+
+def test_verify_holds_the_manifest_against_it(table: Table) -> None:
+    retype(table.store, table.snapshot(), "amount")
+    assert not check_log(table.store, table.name).problems

@@ -1,0 +1,73 @@
+"""A table that nobody could read, altered: it reads, freezes, verifies and goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singerlake.errors import DamagedError, MisfitsError
+from singerlake.lake import Lake
+from singerlake.maintenance.alter import retype
+from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
+from singerlake.spark.freeze import freeze
+from singerlake.spark.query import query
+from singerlake.spark.revert import revert
+from singerlake.spark.vacuum import vacuum_table
+from singerlake.spark.verify import verify
+from tests.build import commit_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "amount": {"type": "number"}}
+
+
+def ask(spark: SparkSession, lake: Lake, sql: str) -> list[Any]:
+    return list(query(spark, lake, sql).rows())
+
+
+@pytest.mark.parametrize("keys", [["id"], []])
+def test_a_retyped_column_opens_any_table(spark: SparkSession, lake: Lake, keys: list[str]) -> None:
+    commit_rows(lake, "tap.s", PROPERTIES, keys, ['{"id": 1, "amount": 1.50}'])
+    table = lake.find("tap.s")[0]
+    freeze(spark, table)
+    commit_rows(lake, "tap.s", PROPERTIES, keys, ['{"id": 2, "amount": 1e400}'])
+    whole = "select id, amount from tap.s order by id"
+    with pytest.raises(DamagedError, match="1e400"):
+        ask(spark, lake, whole)
+    with pytest.raises(MisfitsError):
+        freeze(spark, table)
+    retype(table.store, table.snapshot(), "amount")
+    assert ask(spark, lake, whole) == [(1, "1.50"), (2, "1e400")]
+    # The next sync does not undo it, whatever schema it comes with.
+    other = {**PROPERTIES, "amount": {"type": "integer"}}
+    commit_rows(lake, "tap.s", other, keys, ['{"id": 3, "amount": "n/a"}'])
+    assert ask(spark, lake, whole) == [(1, "1.50"), (2, "1e400"), (3, "n/a")]
+    assert freeze(spark, table).rows == 3
+    assert not verify(spark, table).problems
+    # A state from before reads as it did.
+    assert ask(spark, lake, "select amount from tap.s.1") == [(1.5,)]
+    with pytest.raises(DamagedError, match="1e400"):
+        ask(spark, lake, whole.replace("tap.s", "tap.s.`@3`"))
+
+
+@pytest.mark.parametrize("keys", [["id"], []])
+def test_it_survives_revert_and_vacuum(spark: SparkSession, lake: Lake, keys: list[str]) -> None:
+    commit_rows(lake, "tap.s", PROPERTIES, keys, ['{"id": 1, "amount": 1.50}'])
+    table = lake.find("tap.s")[0]
+    freeze(spark, table)
+    commit_rows(lake, "tap.s", PROPERTIES, keys, ['{"id": 1, "amount": 2}', '{"id": 2}'])
+    retype(table.store, table.snapshot(), "amount")
+    done = revert(spark, table, 1)
+    assert done.put_back >= 1
+    assert ask(spark, lake, "select id, amount from tap.s") == [(1, "1.50")]
+    assert table.snapshot().retyped == {"amount"}
+    commit_rows(lake, "tap.s", PROPERTIES, keys, ['{"id": 3, "amount": 1e400}'])
+    options = VacuumOptions(parts=(COMBINE, DROP_HISTORY), retain_seconds=0, guard=False)
+    vacuum_table(lambda: spark, table, options)
+    rows = [(1, "1.50"), (3, "1e400")]
+    assert ask(spark, lake, "select id, amount from tap.s order by id") == rows
+    assert ask(spark, lake, "select amount from tap.s.1") == [(1.5,)]
+    assert not verify(spark, table).problems
