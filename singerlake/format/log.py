@@ -113,6 +113,11 @@ class FrozenVersion(
     by: str = ""
     types: int = 1
 
+    @property
+    def only_against_accident(self) -> bool:
+        """Whether who may choose rows can make others of the same fingerprint."""
+        return ":" not in self.fingerprint
+
 
 class ColumnOverlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a person said of a column: it is text, whatever the tap says."""
@@ -124,11 +129,6 @@ class Overlay(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     """What a person said of a table. It lies over every schema that the table has or gets."""
 
     columns: dict[str, ColumnOverlay] = {}
-
-    @property
-    def only_against_accident(self) -> bool:
-        """Whether who may choose rows can make others of the same fingerprint."""
-        return ":" not in self.fingerprint
 
 
 class Entry(

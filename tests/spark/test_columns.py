@@ -90,3 +90,41 @@ def test_a_key_that_is_no_column_is_named() -> None:
     with pytest.raises(DamagedError, match="'b'"):
         key_positions(entry, columns_of(entry), "tap.stream")
     assert key_positions(SchemaEntry({}, []), (), "tap.stream") == ()
+
+
+def test_rules_1_are_those_of_the_first_release() -> None:
+    parts = [{"properties": {"a": {}}}, {"properties": {"b": {}}}]
+    entry = SchemaEntry(
+        {
+            "definitions": {"n": {"type": "integer"}},
+            "allOf": parts,
+            "properties": {
+                "o": {"type": "object", "allOf": parts},
+                "d": {"type": "string", "format": "x-singer.decimal"},
+                "n": {"$ref": "#/definitions/n"},
+            },
+        }
+    )
+    first = {name: str(type_) for name, type_ in columns_of(entry, rules=1)}
+    assert first == {"o": "struct<a: text>", "d": "string", "n": "int64"}
+    second = {name: str(type_) for name, type_ in columns_of(entry)}
+    assert second == {
+        "o": "struct<a: text, b: text>",
+        "d": "decimal(38,18)",
+        "n": "int64",
+        "a": "text",
+        "b": "text",
+    }
+
+
+def test_a_column_that_a_person_made_text_of() -> None:
+    entry = SchemaEntry({"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}})
+    assert [str(type_) for _, type_ in columns_of(entry, retyped={"b", "c"})] == ["int64", "text"]
+
+
+def test_a_schema_that_refers_to_itself_twice_ends() -> None:
+    node = {"properties": {"left": {"$ref": "#/$defs/node"}, "right": {"$ref": "#/$defs/node"}}}
+    ((_, tree),) = columns_of(
+        SchemaEntry({"$defs": {"node": node}, "properties": {"tree": {"$ref": "#/$defs/node"}}})
+    )
+    assert str(tree).count("struct") <= 5_000

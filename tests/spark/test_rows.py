@@ -260,12 +260,12 @@ def test_where_a_row_comes_from() -> None:
         record_line("s", {"i": 3, "_sdc_deleted_at": None}),
     ]
     batch = read(lines, {"i": {"type": "integer"}}, 3)
-    names = ["i", "_block", "_ordinal", "_singer_version", "_misfit", "_deleted"]
+    names = ["i", "_block", "_ordinal", "_singer_version", "_digest", "_misfit", "_deleted"]
     assert batch.schema.names == names
     assert [tuple(row.values()) for row in batch.to_pylist()] == [
-        (1, 7, 0, 5, None, False),
-        (2, 7, 1, None, None, True),
-        (3, 7, 2, None, None, False),
+        (1, 7, 0, 5, None, None, False),
+        (2, 7, 1, None, None, None, True),
+        (3, 7, 2, None, None, None, False),
     ]
     assert read([activate_line("s", 5)], {"i": {"type": "integer"}}, 0).num_rows == 0
     assert read([], {"i": {"type": "integer"}}, 0).num_rows == 0

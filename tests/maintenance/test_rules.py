@@ -1,0 +1,41 @@
+"""A state that an earlier release froze is read by the rules of its time, whatever comes later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from singerlake.format.log import Entry, FrozenVersion
+from singerlake.format.types import RULES
+from singerlake.lake import Lake
+from singerlake.transactions.commit import commit, new_entry
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import update_checkpoint
+from tests.build import commit_rows
+
+PROPERTIES: dict[str, Any] = {"d": {"type": "string", "format": "x-singer.decimal"}}
+
+
+def test_the_rules_of_a_state_are_those_of_its_version(lake: Lake) -> None:
+    commit_rows(lake, "tap.s", PROPERTIES, [], ['{"d": "1.10"}'])
+    table = lake.find("tap.s")[0]
+    assert table.snapshot().rules == RULES
+
+    def frozen(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+        version = FrozenVersion(
+            number=1,
+            transaction=1,
+            schema_hash=present.schema_hash,
+            rows=1,
+            fingerprint="0" * 32,
+        )
+        return new_entry(present.table, "freeze", number, commit_id, time, version=version)
+
+    after = commit(lake.store, table.snapshot(), frozen)
+    for snapshot in (after, after.at(1), after.settled()):
+        assert snapshot.rules == 1
+    commit_rows(lake, "tap.s", PROPERTIES, [], ['{"d": "2.20"}'])
+    head = table.snapshot()
+    update_checkpoint(lake.store, head)
+    for known in (head, lake.find("tap.s")[0].snapshot()):  # from the log, and by the manifest
+        assert (known.rules, known.at(2).rules, known.at(1).rules) == (RULES, 1, 1)
+        assert not known.reads_like(known.at(2))
