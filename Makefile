@@ -1,4 +1,5 @@
-# Everything happens in .venv, which is made at first use, and for the tests in .venv-meltano.
+# Everything happens in .venv, which is made at first use, and for the tests in .venv-meltano and
+# .venv-postgres.
 # The Spark jobs run on the machine's Java 17 or later, or on the one that pip brings along.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -42,6 +43,18 @@ demo: .venv/installed
 	.venv-meltano/bin/python -m pip install --quiet --disable-pip-version-check 'meltano>=4.4,<5'
 	@touch $@
 
+# The taps and the target for PostgreSQL, each in an environment of its own. By uv, because pip does
+# not take a release that says it is for older Pythons only, though it runs on this one.
+UV := .venv-meltano/bin/uv
+POSTGRES := .venv-postgres
+$(POSTGRES)/installed: tests/postgres/environments.txt .venv-meltano/installed
+	@while read -r name requirement; do \
+	  $(UV) venv --quiet --clear --python $(PYTHON) $(POSTGRES)/$$name && \
+	  $(UV) pip install --quiet --python $(POSTGRES)/$$name/bin/python \
+	    --override tests/postgres/overrides.txt "$$requirement" || exit 1; \
+	done < tests/postgres/environments.txt
+	@touch $@
+
 test: .venv/installed-dev .venv-meltano/installed
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
 
@@ -73,4 +86,4 @@ bench: .venv/installed-bench
 	$(BIN)/python -m bench $(ARGS)
 
 clean:
-	rm -rf .venv .venv-meltano build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-meltano .venv-postgres build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,21 @@
+"""What the tests on PostgreSQL share: one cluster, and the plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.postgres import cluster as clusters
+from tests.postgres import plugins
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[clusters.Cluster]:
+    """A PostgreSQL of the tests' own, with the plugins that read and fill it installed."""
+    if reason := clusters.missing():
+        pytest.skip(reason)
+    plugins.installed()
+    started = clusters.Cluster()
+    yield started
+    started.stop()

@@ -1,0 +1,168 @@
+"""From PostgreSQL into a lake and back, by other people's taps and target.
+
+Tables of many types and names are read by all replication methods, frozen, changed at the source,
+read again and reverted; after each step the lake is replayed into a database. Twice the same rows
+must come out: those of the tap put straight into the same target, and, but for what tap and target
+lose themselves, those of the source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from pyspark.sql import SparkSession
+
+from singerlake.format.log import FrozenVersion
+from singerlake.spark.freeze import freeze
+from singerlake.spark.revert import Reverted, revert
+from tests.postgres.cluster import Cluster
+from tests.postgres.plugins import MELTANOLABS, PIPELINEWISE, Tap
+from tests.postgres.road import METHODS, Key, Road, Row, without
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+FROZEN: list[Key] = [
+    ("whole", "every_type"),
+    ("whole", "lines"),
+    ("whole", "pennies"),
+    ("whole", "no_key"),
+    ("whole", "Order Lines"),
+    ("by_key", "lines"),
+    ("by_log", "every_type"),
+    ("by_log", "lines"),
+    ("by_log", "no_key"),
+]
+READ_ONLY: list[Key] = [
+    ("whole", "empty"),
+    ("whole", "select"),
+    ("whole", "naïve.tåble / 日本"),
+    ("whole", 'a "quoted", one'),
+    ("by_key", "every_type"),
+    ("by_key", "no_key"),
+]
+"""These cost a job of Spark each, and would show nothing that the others do not."""
+
+OF_THE_RUN = {"_sdc_received_at", "_sdc_batched_at", "_sdc_sequence", "_sdc_sync_started_at"}
+"""What target-postgres writes of its own run."""
+OF_THE_MESSAGE = {"_sdc_extracted_at", "_sdc_table_version", "_sdc_deleted_at", "_sdc_lsn"}
+
+State = dict[Key, list[Row]]
+
+
+@dataclass
+class Trip:
+    """What was found on the way, by the name of each step.
+
+    Attributes:
+        road: The databases and the lake.
+        source: The rows of the source.
+        direct: Of the database that the tap's messages went straight into.
+        replayed: Of the database that the lake was replayed into.
+        versions: The frozen versions of each table: before the changes and, of some, after them.
+        reverted: What each revert did.
+        alone: Of the database that version 1 of each table was replayed into.
+    """
+
+    road: Road
+    source: dict[str, State] = field(default_factory=dict)
+    direct: dict[str, State] = field(default_factory=dict)
+    replayed: dict[str, State] = field(default_factory=dict)
+    versions: dict[Key, list[FrozenVersion]] = field(default_factory=dict)
+    reverted: dict[Key, Reverted] = field(default_factory=dict)
+    alone: State = field(default_factory=dict)
+
+    def note(self, step: str) -> None:
+        streams = self.road.streams
+        self.source[step] = {key: self.road.source(*key) for key in streams}
+        self.direct[step] = {key: self.road.loaded("direct", *key) for key in streams}
+        self.replayed[step] = {key: self.road.loaded("replayed", *key) for key in streams}
+
+
+@pytest.fixture(scope="module", params=[MELTANOLABS, PIPELINEWISE], ids=lambda tap: tap.plugin)
+def trip(
+    request: pytest.FixtureRequest,
+    cluster: Cluster,
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Trip:
+    road = Road(cluster, request.param, tmp_path_factory.mktemp("postgres"), FROZEN + READ_ONLY)
+    trip = Trip(road)
+    road.sync()
+    road.replay()
+    trip.note("first")
+    trip.versions = {key: [freeze(spark, road.table(*key))] for key in FROZEN}
+    road.change()
+    road.sync()
+    road.replay()
+    trip.note("changed")
+    trip.versions["whole", "pennies"].append(freeze(spark, road.table("whole", "pennies")))
+    for key in FROZEN:
+        table = road.table(*key)
+        trip.reverted[key] = revert(spark, table, trip.versions[key][0].transaction)
+    road.replay()
+    trip.note("reverted")
+    road.replay_version_1(FROZEN)
+    trip.alone = {key: road.loaded("alone", *key) for key in FROZEN}
+    return trip
+
+
+def test_the_lake_on_the_way_changes_nothing(trip: Trip) -> None:
+    for step in ("first", "changed"):
+        for key in trip.road.streams:
+            straight, through = trip.direct[step][key], trip.replayed[step][key]
+            assert without(through, OF_THE_RUN) == without(straight, OF_THE_RUN), (step, key)
+
+
+def test_what_arrives_is_what_the_source_has(trip: Trip) -> None:
+    for key, rows in trip.source["first"].items():
+        left = _not_kept(trip.road.tap, key)
+        assert without(trip.replayed["first"][key], left) == without(rows, left), key
+
+
+def test_changes_arrive_by_every_method(trip: Trip) -> None:
+    """A tap does not tell all deletions, and rows without a key come again beside the old ones."""
+    tap = trip.road.tap
+    for key, rows in trip.source["changed"].items():
+        left = _not_kept(tap, key)
+        if key[0] == "by_log":
+            left |= tap.loses_from_log
+        arrived, wanted = without(trip.replayed["changed"][key], left), without(rows, left)
+        if METHODS[key[0]] in tap.tells_deletes and "no_key" not in key:
+            assert arrived == wanted, key
+        else:
+            assert all(arrived.count(row) >= wanted.count(row) for row in wanted), key
+
+
+def test_a_revert_is_replayed_to_what_was_frozen(trip: Trip) -> None:
+    for key in FROZEN:
+        left = _not_kept(trip.road.tap, key) | {"note"}  # a column that came later
+        now = without(trip.replayed["reverted"][key], left)
+        assert now == without(trip.source["first"][key], left), key
+        left = OF_THE_RUN | OF_THE_MESSAGE | {"note"}
+        now = without(trip.replayed["reverted"][key], left)
+        assert now == without(trip.direct["first"][key], left), key
+        assert trip.reverted[key].put_back, key
+    for key in READ_ONLY:
+        assert trip.replayed["reverted"][key] == trip.replayed["changed"][key], key
+
+
+def test_a_version_is_replayed_alone(trip: Trip) -> None:
+    left = OF_THE_RUN | OF_THE_MESSAGE
+    for key in FROZEN:
+        assert without(trip.alone[key], left) == without(trip.direct["first"][key], left), key
+
+
+def test_a_digit_that_a_double_has_not_makes_another_version(trip: Trip) -> None:
+    before, after = trip.versions["whole", "pennies"]
+    assert before.rows == after.rows == 2
+    assert before.fingerprint != after.fingerprint
+    reverted = trip.reverted["whole", "pennies"]
+    assert (reverted.put_back, reverted.deleted, reverted.unchanged) == (1, 0, 1)
+
+
+def _not_kept(tap: Tap, key: Key) -> set[str]:
+    """The columns in which a copy differs from the source, as tap and target make it."""
+    schema, table = key
+    untrue = tap.untrue.get(table, []) if schema == "by_log" else []
+    return {*tap.loses, *untrue, *OF_THE_RUN, *OF_THE_MESSAGE}
