@@ -26,7 +26,7 @@ from singerlake.spark.vacuum import vacuum_table
 from singerlake.storage.base import Store
 from singerlake.storage.local import LocalStore
 from tests.faults import plain
-from tests.faults.faulty_store import ALL, READS, Done, FaultyStore, Kind
+from tests.faults.faulty_store import ALL, NOT_DURABLE, READS, Done, FaultyStore, Kind
 from tests.faults.operations import Operation, read_states, snapshot_of, vacuum_options
 from tests.faults.plain import Dump
 
@@ -190,6 +190,8 @@ class Bench:
         except KeyboardInterrupt:
             assert case.kind.interrupts
             return False
+        committed = "/transactions/" in case.done.key
+        assert not (committed and case.kind == NOT_DURABLE), "what is not durable was acknowledged"
         return True
 
     def _kill(self, case: Case) -> bool:

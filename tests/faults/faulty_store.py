@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from singerlake.errors import OutcomeUnknownError, StoreError
+from singerlake.errors import NotDurableError, OutcomeUnknownError, StoreError
 from singerlake.storage.base import (
     KeyExistsError,
     KeyMissingError,
@@ -53,6 +53,7 @@ class Kind:
 
 ERROR_BEFORE = Kind("error before", ALL - {"discard"})
 LOST_REPLY = Kind("error after the effect (lost reply)", WRITES)
+NOT_DURABLE = Kind("written, but the folder's fsync fails (EIO)", CREATES)
 LOST_REQUEST = Kind("no reply and no effect", CREATES)
 LATE = Kind("no reply, the effect comes when the run is over", CREATES)
 TORN = Kind("torn write", frozenset({"write", "put_if_absent", "replace"}))
@@ -66,6 +67,7 @@ KILL_AFTER = Kind("SIGKILL after", ALL, kills=True)
 KINDS = (
     ERROR_BEFORE,
     LOST_REPLY,
+    NOT_DURABLE,
     LOST_REQUEST,
     LATE,
     TORN,
@@ -163,6 +165,8 @@ class FaultyStore(Store):
             raise KeyboardInterrupt
         if kind == TAKEN:
             raise KeyExistsError(f"{key} is taken (a test's fault)")
+        if kind == NOT_DURABLE:
+            raise NotDurableError(f"{key} may be gone after a power cut (a test's fault)")
         assert kind in (LOST_REPLY, LOST_THEN_OUTAGE), (kind, result)
         self._out = kind == LOST_THEN_OUTAGE
         # Only of what is created does it matter whether it happened; real stores say so.
