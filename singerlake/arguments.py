@@ -35,6 +35,8 @@ def read_settings(values: Iterable[str], names: Iterable[str]) -> dict[str, Any]
     for value in values:
         if value == FROM_ENVIRONMENT:
             continue
+        if not value.strip():
+            raise UsageError("nothing stands behind --config: give a path, or settings as JSON")
         if value.lstrip().startswith("{"):
             where = "the text behind --config"  # and never the text itself: it may hold secrets
             found = parse_json(value, where)

@@ -80,6 +80,7 @@ def test_settings_that_are_no_use_are_one_line_without_a_secret(tmp_path: Path) 
     for text, words in (("[1]", "holds no settings"), ("{", "read as JSON"), ("", "read as JSON")):
         path.write_text(text)
         assert words in _one_line(_tap("--config", str(path)), 2)
+    assert "nothing stands behind --config" in _one_line(_tap("--config", ""), 2)
     assert "No such file" in _one_line(_tap("--config", str(tmp_path / "none.json")), 2)
     assert "Is a directory" in _one_line(_tap("--config", str(tmp_path)), 2)
 
