@@ -14,8 +14,9 @@ from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.storage.base import READERS, KeyMissingError, Listed, Store
 from singerlake.transactions import files
+from singerlake.transactions.chain import ForeignEntryError
 from singerlake.transactions.checkpoint import from_manifest
-from singerlake.transactions.snapshot import ForeignEntryError, Snapshot
+from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

@@ -7,17 +7,13 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from singerlake.errors import DamagedError, InvalidNameError, NotFoundError
+from singerlake.errors import DamagedError, NotFoundError
 from singerlake.format import times
 from singerlake.format.log import VACUUM, Block, Entry, FrozenVersion, Overlay, SchemaEntry
 from singerlake.format.metadata import DroppedFile, TransactionSummary
 from singerlake.format.names import TableName
-from singerlake.format.sealed import PLAIN
 from singerlake.format.types import RULES
-
-
-class ForeignEntryError(DamagedError):
-    """A log holds an entry of another stream's."""
+from singerlake.transactions import chain
 
 
 @dataclass
@@ -318,15 +314,9 @@ class Snapshot:
         )
 
     def _fold(self, entry: Entry) -> None:
-        if entry.number != self.head + 1:
-            raise DamagedError(f"the log of {self.table} goes from {self.head} to {entry.number}")
-        if entry.stream != self.table.stream:
-            raise ForeignEntryError(
-                f"the log of {self.table} holds transaction {entry.number} of the stream "
-                f"{entry.stream!r}: put the table's own log there"
-            )
+        chain.check_next(self.table, self.head, entry)
         if entry.hash:  # one that was only put together, of what is left of a log, has none
-            check_link(self.table, self.format, self.chain, entry)
+            chain.check_link(self.table, self.format, self.chain, entry)
             self.format = entry.format
         last = self._check_blocks(entry)
         self.blocks.extend(entry.blocks)
@@ -334,7 +324,7 @@ class Snapshot:
         if entry.version is not None:
             self.add_version(entry.version)
         last = max(last, entry.last_block)
-        self.transactions.append(summarize(entry, last, self.schema_hash))
+        self.transactions.append(chain.summarize(entry, last, self.schema_hash))
         if entry.moved or entry.removed:
             self._move(entry)
         self.floor = max(self.floor, entry.floor)
@@ -359,7 +349,7 @@ class Snapshot:
                     f"where {last + 1} comes next"
                 )
             last = block.number
-            self._check_path(entry, block)
+            chain.check_path(self.table, entry, block)
             self.dropped.pop(block.file, None)  # format 1 used names again
         return last
 
@@ -370,19 +360,11 @@ class Snapshot:
             state = self.summary(version.transaction)
             self.earlier_rules[state.last_block, state.schema_hash] = version.types
 
-    def _check_path(self, entry: Entry, block: Block) -> None:
-        try:
-            self.table.data(block.file)
-        except InvalidNameError as error:
-            raise DamagedError(
-                f"transaction {entry.number} of {self.table} cannot be read: {error}"
-            ) from error
-
     def _move(self, entry: Entry) -> None:
         """Fold in where blocks lie now, and which are no more."""
         moved = {block.number: block for block in entry.moved}
         for block in entry.moved:
-            self._check_path(entry, block)
+            chain.check_path(self.table, entry, block)
         before: dict[str, int] = {}
         for block in self.blocks:
             before[block.file] = before.get(block.file, 0) + block.length
@@ -403,51 +385,3 @@ class Snapshot:
         after = {block.file for block in kept}
         for file in sorted(before.keys() - after):
             self.dropped[file] = DroppedFile(file, entry.number, entry.time, before[file])
-
-
-def check_link(table: TableName, form: int, chain: str, entry: Entry) -> None:
-    """Make sure that an entry of the log follows the one before it.
-
-    Args:
-        table: Whose log.
-        form: The format's number of the entry before.
-        chain: That entry's chain id; empty where it is not known.
-        entry: The entry.
-
-    Raises:
-        DamagedError: It was written after another one.
-    """
-    if entry.format == PLAIN < form:
-        raise DamagedError(
-            f"transaction {entry.number} of {table} has format {entry.format} and comes after one "
-            f"of format {form}: no release writes such a log"
-        )
-    if entry.format > PLAIN and chain and entry.previous != chain:
-        raise DamagedError(
-            f"transaction {entry.number} of {table} was written after another transaction "
-            f"{entry.number - 1} than the one that is there: one of the two was changed or put "
-            "there from elsewhere; bring the log back from a backup"
-        )
-
-
-def summarize(entry: Entry, last_block: int, schema_hash: str) -> TransactionSummary:
-    """What the manifest keeps of an entry.
-
-    Args:
-        entry: The entry.
-        last_block: The table's last block after it.
-        schema_hash: The schema before it, kept where the entry names none.
-    """
-    return TransactionSummary(
-        number=entry.number,
-        commit=entry.commit,
-        operation=entry.operation,
-        time=entry.time,
-        writer=entry.writer,
-        software=entry.software,
-        schema_hash=entry.schema_hash or schema_hash,
-        rows=entry.rows,
-        bytes=entry.bytes,
-        blocks=len(entry.blocks),
-        last_block=last_block,
-    )
