@@ -47,8 +47,8 @@ def command(
         output.print_json({"table": str(ref.table), **asdict(done), "dry_run": dry_run})
         return
     if done.same:
-        click.echo(f"{ref.table}: column {column!r} is {done.after} already: nothing was done")
+        output.say(f"{ref.table}: column {column!r} is {done.after} already: nothing was done")
         return
     did = "would become" if dry_run else "is"
     end = "" if done.transaction is None else f", from transaction {done.transaction} on"
-    click.echo(f"{ref.table}: column {column!r}, until now {done.before}, {did} {done.after}{end}")
+    output.say(f"{ref.table}: column {column!r}, until now {done.before}, {did} {done.after}{end}")

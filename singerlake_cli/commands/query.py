@@ -91,7 +91,7 @@ def command(
         for_people = form == "table" and not shared.json and to is None
         first = results.first_rows(answer) if for_people else None
     for said in _replaced(answer, misfits):
-        click.echo(f"warning: {said}", err=True)
+        output.say(f"warning: {said}", err=True)
     with answer:
         if first is not None:
             _print_table(answer, *first)

@@ -60,7 +60,7 @@ def test_freeze_then_query_head_version_label_and_transaction(shop: Lake) -> Non
         answer = run_json(shop, "query", f"select count(*) as n from {table}")
         assert answer["rows"] == [[count]], table
     read = run_json(shop, "query", "select * from tap_shop.orders.first limit 1")["read"]
-    assert read == [{"table": "tap-shop.orders", "version": 1, "transaction": 1}]
+    assert read == [{"table": "tap-shop.orders", "version": 1, "transaction": 1, "misfits": {}}]
     text = run(shop, "freeze", "tap-shop.orders", "--label", "second").stdout
     assert "version 2 (second): 4 rows" in text
     assert run(shop, "freeze", "tap-shop.orders", "--label", "first").exit_code == 2
