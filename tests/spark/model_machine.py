@@ -603,7 +603,7 @@ class World:
         marker = json.loads((folder / "_index.json").read_bytes())
         parts = [pq.read_table(folder / file["path"]) for file in marker["files"]]
         found: list[dict[str, Any]] = [row for part in parts for row in part.to_pylist()]
-        if not marker["base"]:
+        if not marker.get("base"):
             assert marker["rows"] == len(found)
             return found
         assert marker["rows"] is None
