@@ -22,6 +22,7 @@ from singerlake.format.types import DIGITS, Kind, Type, columns_of
 from target_singerlake.errors import InvalidRecordError
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_RECORD = msgspec.json.Decoder(dict[str, Raw])
 _EDGES = (b"9999-12-31", b"0001-01-01")
 """A time of these days may leave the calendar when its offset is taken away, which a type does
 not see."""
@@ -90,7 +91,6 @@ class ValueCheck:
         self.refuses = refuses
         self._entry = entry
         self._retyped = retyped
-        self._record = msgspec.json.Decoder(dict[str, Raw])
         self._learn(frozenset())
 
     def _learn(self, retyped: Container[str]) -> None:
@@ -180,7 +180,7 @@ class ValueCheck:
 
     def misfits(self, raw: Raw) -> Iterator[tuple[str, str, str]]:
         """Column, its type, and what is said of each value that does not fit."""
-        record = self._record.decode(raw)
+        record = _RECORD.decode(raw)
         for name, type_, read_value in self._readers:
             value = record.get(name)
             if value is not None and (said := values.misfit(bytes(value), read_value, name)):

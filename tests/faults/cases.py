@@ -231,7 +231,7 @@ def problems(lake: Lake, name: str) -> list[Problem]:
         return []
     found = check_log(lake.store, table.name)
     missing, readable = check_files(lake.store, found.snapshot)
-    indexes, _ = check_indexes(lake.store, found.snapshot)
+    indexes, _, _ = check_indexes(lake.store, found.snapshot)
     blocks = [p for b in readable for p in check_block(lake.store, table.name, b)]
     return [*found.problems, *missing, *indexes, *blocks]
 

@@ -23,6 +23,7 @@ OF_A_SCHEMA = {
     ("target_singerlake/typed.py", "record_decoder"),
     ("target_singerlake/typed.py", "key_decoder"),
     ("target_singerlake/prover.py", "decoders"),
+    ("target_singerlake/values.py", "_built"),
     ("singerlake/spark/keys.py", "_decoder"),
 }
 
@@ -74,7 +75,7 @@ def late_types(path: Path) -> Iterator[tuple[str, str, int]]:
 
 def _builds_types(called: str, call: ast.Call, function: str) -> bool:
     last = called.rpartition(".")[2]
-    if last in {"Decoder", "Encoder"}:
+    if last in {"Decoder", "Encoder"} or called == "sealed.Reader":
         return bool(function)
     if last == "convert" or called.endswith(("json.decode", "msgpack.decode", "yaml.decode")):
         return True
@@ -96,6 +97,7 @@ def test_no_type_is_built_once_threads_are_at_work() -> None:
         "def f():\n    decode(data, type=Block)",
         "def f():\n    return [msgspec.json.Decoder(Block) for _ in range(3)]",
         "msgspec.convert(data, Block)",
+        "def f():\n    sealed.Reader(Entry)",
     ],
 )
 def test_such_a_call_is_found(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
