@@ -328,8 +328,9 @@ def _prove(
         if same in seen:
             continue
         seen.add(same)
-        was = state_content(spark, table, old)
-        found = state_content(spark, table, after.at(number))
+        # A value that fits no column is no reason to keep history; the records' digests tell.
+        was = state_content(spark, table, old, misfits=frames.NULL)
+        found = state_content(spark, table, after.at(number), misfits=frames.NULL)
         _agree(table, f"transaction {number}", was, found)
 
 

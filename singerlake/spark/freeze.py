@@ -25,7 +25,7 @@ from singerlake.spark.fingerprint import (
     content,
     gathered,
 )
-from singerlake.spark.frames import shape_of
+from singerlake.spark.frames import FAIL, shape_of
 from singerlake.spark.index import Index
 from singerlake.spark.parts import PartReader
 from singerlake.spark.state import state_inside
@@ -77,12 +77,25 @@ def freeze(
 
 
 def state_content(
-    spark: SparkSession, table: Table, snapshot: Snapshot, proofs: tuple[Proof, ...] = FULL
+    spark: SparkSession,
+    table: Table,
+    snapshot: Snapshot,
+    proofs: tuple[Proof, ...] = FULL,
+    misfits: str = FAIL,
 ) -> Content:
-    """Count and fingerprint a state from its blocks alone, past any index."""
+    """Count and fingerprint a state from its blocks alone, past any index.
+
+    Args:
+        spark: The session.
+        table: The table.
+        snapshot: The table at the transaction.
+        proofs: Which fingerprints.
+        misfits: What becomes of a value that does not fit. Only that of the records tells one
+            misfit from another that is read as null.
+    """
     with plain_errors():
         digests = Proof.RECORDS in proofs
-        frame = state_inside(spark, table, snapshot, digests=digests)
+        frame = state_inside(spark, table, snapshot, misfits, digests=digests)
         return content(frame, shape_of(snapshot).columns, proofs)
 
 

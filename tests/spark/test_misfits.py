@@ -8,10 +8,12 @@ import pytest
 
 from singerlake.errors import DamagedError, MisfitsError, UsageError
 from singerlake.lake import Lake, Table
+from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.spark import candidates, index, layers, misfits, read_table, register
 from singerlake.spark.failures import plain_errors
 from singerlake.spark.freeze import freeze
 from singerlake.spark.query import Answer, query
+from singerlake.spark.vacuum import vacuum_table
 from singerlake.spark.verify import verify
 from singerlake.storage.local import LocalStore
 from tests.build import commit_rows
@@ -192,3 +194,18 @@ def test_candidates_carry_their_misfits(
     assert candidates.likely(table.snapshot(), state.planned(spark, table, table.snapshot()))
     built = index.ensure(spark, table, table.snapshot())
     assert (built.marker.rows, built.marker.misfits) == (4, {"amount": 1, "at": 2})
+
+
+@pytest.mark.parametrize("keys", [["id"], []])
+def test_history_can_be_dropped_all_the_same(
+    spark: SparkSession, lake: Lake, keys: list[str]
+) -> None:
+    table = fill(lake, keys)
+    commit_rows(lake, "tap.s", PROPERTIES, keys, [*ROWS[1:3], {"id": 1, "n": 9}])
+    counted = ask(spark, lake, "select count(*), sum(n) from tap.s")[0]
+    options = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
+    vacuum_table(lambda: spark, table, options)
+    assert table.snapshot().floor > 0
+    assert ask(spark, lake, "select count(*), sum(n) from tap.s")[0] == counted
+    with pytest.raises(DamagedError, match="infinity"):
+        ask(spark, lake, "select at from tap.s where id = 2")
