@@ -73,6 +73,7 @@ class Tap:
         loses: Columns in which what it puts out, or what target-postgres makes of it, is not
             what the source has.
         loses_from_log: Columns in which that is so of rows out of the write-ahead log only.
+        refused: Tables of ``odd.sql`` that the lake refuses, and a part of what it says.
         tells_deletes: The methods by which a row that is gone from the source goes downstream.
     """
 
@@ -82,6 +83,7 @@ class Tap:
     untrue: dict[str, list[str]] = field(default_factory=dict)
     loses: set[str] = field(default_factory=set)
     loses_from_log: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
     tells_deletes: frozenset[str] = frozenset()
 
     @property
@@ -127,7 +129,7 @@ MELTANOLABS = Tap(
     config=lambda port: {
         **_server(port),
         "database": "source",
-        "filter_schemas": ["whole", "by_key", "by_log"],
+        "filter_schemas": ["whole", "by_key", "by_log", "odd"],
         # All tables by one connection, their rows first: else LOG_BASED begins with the slot.
         "log_based_single_connection": True,
         "auto_bootstrap_log_based": True,
@@ -139,6 +141,12 @@ MELTANOLABS = Tap(
     loses={"at_timetz", "span"},
     # Decimals come as the nearest double, JSON as its text.
     loses_from_log={"exact", "wide", "any_exact", "amount", "doc", "docb"},
+    refused={
+        "of_domain": 'field \'v\': 5 is not of types "null", "string"',
+        "number_of_object": 'field \'v\': 4000000000 is not of types "null", "string"',
+        "grid": "field 'v.0': [1,2] is not of type \"integer\"",
+        "holes": "field 'v.1': null is not of type \"integer\"",
+    },
     tells_deletes=frozenset({"LOG_BASED"}),
 )
 PIPELINEWISE = Tap(
@@ -147,7 +155,7 @@ PIPELINEWISE = Tap(
     config=lambda port: {
         **_server(port),
         "dbname": "source",
-        "filter_schemas": "whole,by_key,by_log",
+        "filter_schemas": "whole,by_key,by_log,odd",
         "logical_poll_total_seconds": 1,
     },
     # Under LOG_BASED it puts out all digits of the nearest double, which are no multiple of the
@@ -176,6 +184,11 @@ PIPELINEWISE = Tap(
         "span",
         "varbits",
         "within",
+    },
+    refused={
+        "without_end": "non_finite",
+        "scalars": 'field \'v\': 1 is not of types "null", "array", "object"',
+        "tiny": "field 'v': 1e-50 is not a multiple of 1e-38",
     },
     tells_deletes=frozenset({"FULL_TABLE", "LOG_BASED"}),
 )

@@ -21,9 +21,17 @@ from tests.tap.run import run as replay
 from tests.target.harness import run as sync_into
 
 HERE = Path(__file__).parent
-METHODS = {"whole": "FULL_TABLE", "by_key": "INCREMENTAL", "by_log": "LOG_BASED"}
-"""The schemas of the source: each holds the tables that are read by one method."""
+SAME = ("whole", "by_key", "by_log")
+METHODS = {
+    "whole": "FULL_TABLE",
+    "by_key": "INCREMENTAL",
+    "by_log": "LOG_BASED",
+    "odd": "FULL_TABLE",
+}
+"""The schemas of the source, each read by one method; the first three hold the same tables."""
 TAP_ID = "tap-postgres"
+OF_THE_RUN = {"_sdc_received_at", "_sdc_batched_at", "_sdc_sequence", "_sdc_sync_started_at"}
+"""What target-postgres writes of its own run."""
 Row = dict[str, Any]
 Key = tuple[str, str]
 """A stream, as schema and table of the source."""
@@ -62,24 +70,33 @@ class Road:
         cluster.sql("source", (HERE / "types.sql").read_text("utf-8"))
         for schema in METHODS:
             cluster.sql("source", f"create schema {schema}")
-        self._in_every_schema("source.sql")
+            script = "source.sql" if schema in SAME else "odd.sql"
+            self._run(script, schema)
         slot = f"select pg_create_logical_replication_slot('{tap.slot}', 'wal2json')"
         cluster.sql("source", slot)
 
-    def _in_every_schema(self, script: str) -> None:
+    def _run(self, script: str, schema: str) -> None:
         text = (HERE / script).read_text("utf-8")
-        for schema in METHODS:
-            self.cluster.sql("source", f"set search_path = {schema}, public;\n{text}")
+        self.cluster.sql("source", f"set search_path = {schema}, public;\n{text}")
 
     def change(self) -> None:
         """Change the rows of the source."""
-        self._in_every_schema("changes.sql")
+        for schema in SAME:
+            self._run("changes.sql", schema)
 
-    def sync(self) -> None:
-        """From the source into the lake, and the same messages straight into ``direct``."""
+    def read(self) -> bytes:
+        """What the tap puts out, from where it was."""
         selected = {f"{schema}-{table}": METHODS[schema] for schema, table in self.streams}
-        messages = self.tap.sync(self.folder, self.cluster.port, selected, self.state)
-        settings = {"tap_id": TAP_ID, "stream_maps": self.tap.maps}
+        return self.tap.sync(self.folder, self.cluster.port, selected, self.state)
+
+    def write(self, messages: bytes, **settings: Any) -> None:
+        """Messages into the lake, and the same ones straight into ``direct``.
+
+        Args:
+            messages: What a tap put out.
+            settings: Of target-singerlake.
+        """
+        settings = {"tap_id": TAP_ID, "stream_maps": self.tap.maps, **settings}
         self.state = sync_into(self.folder / "lake", messages, **settings)[-1]
         load(self.folder, self.cluster.port, "direct", messages, self.tap.maps)
 

@@ -8,7 +8,9 @@ lose themselves, those of the source.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,9 +18,11 @@ from pyspark.sql import SparkSession
 from singerlake.format.log import FrozenVersion
 from singerlake.spark.freeze import freeze
 from singerlake.spark.revert import Reverted, revert
+from target_singerlake.errors import InvalidRecordError
 from tests.postgres.cluster import Cluster
 from tests.postgres.plugins import MELTANOLABS, PIPELINEWISE, Tap
-from tests.postgres.road import METHODS, Key, Road, Row, without
+from tests.postgres.road import METHODS, OF_THE_RUN, Key, Road, Row, without
+from tests.target.harness import run as sync_into
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -43,8 +47,6 @@ READ_ONLY: list[Key] = [
 ]
 """These cost a job of Spark each, and would show nothing that the others do not."""
 
-OF_THE_RUN = {"_sdc_received_at", "_sdc_batched_at", "_sdc_sequence", "_sdc_sync_started_at"}
-"""What target-postgres writes of its own run."""
 OF_THE_MESSAGE = {"_sdc_extracted_at", "_sdc_table_version", "_sdc_deleted_at", "_sdc_lsn"}
 
 State = dict[Key, list[Row]]
@@ -56,6 +58,7 @@ class Trip:
 
     Attributes:
         road: The databases and the lake.
+        messages: What the tap put out the second time.
         source: The rows of the source.
         direct: Of the database that the tap's messages went straight into.
         replayed: Of the database that the lake was replayed into.
@@ -65,6 +68,7 @@ class Trip:
     """
 
     road: Road
+    messages: bytes = b""
     source: dict[str, State] = field(default_factory=dict)
     direct: dict[str, State] = field(default_factory=dict)
     replayed: dict[str, State] = field(default_factory=dict)
@@ -88,12 +92,13 @@ def trip(
 ) -> Trip:
     road = Road(cluster, request.param, tmp_path_factory.mktemp("postgres"), FROZEN + READ_ONLY)
     trip = Trip(road)
-    road.sync()
+    road.write(road.read())
     road.replay()
     trip.note("first")
     trip.versions = {key: [freeze(spark, road.table(*key))] for key in FROZEN}
     road.change()
-    road.sync()
+    trip.messages = road.read()
+    road.write(trip.messages)
     road.replay()
     trip.note("changed")
     trip.versions["whole", "pennies"].append(freeze(spark, road.table("whole", "pennies")))
@@ -159,6 +164,15 @@ def test_a_digit_that_a_double_has_not_makes_another_version(trip: Trip) -> None
     assert before.fingerprint != after.fingerprint
     reverted = trip.reverted["whole", "pennies"]
     assert (reverted.put_back, reverted.deleted, reverted.unchanged) == (1, 0, 1)
+
+
+def test_what_is_not_as_its_schema_says_is_refused_in_words(trip: Trip, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRecordError) as refused:
+        sync_into(tmp_path / "lake", trip.messages)
+    assert "the setting validate_records: false takes records unchecked" in str(refused.value)
+    where = re.search(r"stream 'by_log-(\w+)', field '(\w+)'", str(refused.value))
+    assert where
+    assert where[2] in trip.road.tap.untrue[where[1]]
 
 
 def _not_kept(tap: Tap, key: Key) -> set[str]:
