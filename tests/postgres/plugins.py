@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -18,12 +19,15 @@ ENVIRONMENTS = ROOT / ".venv-postgres"
 
 def installed() -> Path:
     """The environments, one a plugin, installed from the registry by the Makefile at first use."""
-    subprocess.run(
-        ["make", "--quiet", f"PYTHON={sys.executable}", ".venv-postgres/installed"],
-        cwd=ROOT,
-        check=True,
-        timeout=600,
-    )
+    ENVIRONMENTS.mkdir(exist_ok=True)
+    with (ENVIRONMENTS / "lock").open("w") as lock:  # tests run side by side
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(
+            ["make", "--quiet", f"PYTHON={sys.executable}", ".venv-postgres/installed"],
+            cwd=ROOT,
+            check=True,
+            timeout=600,
+        )
     return ENVIRONMENTS
 
 
