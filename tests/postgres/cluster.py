@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -31,6 +32,12 @@ def programs() -> Path | None:
 
 def _release(initdb: Path) -> int:
     return int(initdb.parents[1].name)
+
+
+def _die_with_parent() -> None:
+    """Have the server told to stop at once when the tests are killed."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGQUIT)
 
 
 def missing() -> str | None:
@@ -71,7 +78,7 @@ class Cluster:
             [where / "postgres", "-D", self._data, "-p", str(self.port), "-k", self._folder,
              *settings],
             stdout=subprocess.DEVNULL, stderr=(self._folder / "log").open("wb"),
-            cwd=self._folder, **self._as,
+            cwd=self._folder, preexec_fn=_die_with_parent, **self._as,
         )  # fmt: skip
         self._wait()
 
