@@ -216,7 +216,7 @@ def test_a_state_that_would_not_read_the_same_changes_nothing(
     freeze_unread(table, 2)  # its fingerprint is not that of its rows
     commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1, "n": 5}])
     files = data_files(lake)
-    with pytest.raises(DamagedError, match="without its old history version 1 would read 1 rows"):
+    with pytest.raises(DamagedError, match="without its old history version 1 would not read"):
         vacuum(spark, table)
     assert data_files(lake) == files, "its new files are gone again"
     operations = [entry.operation for entry in table.entries()]
