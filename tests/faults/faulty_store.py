@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from singerlake.errors import NotDurableError, OutcomeUnknownError, StoreError
 from singerlake.storage.base import (
@@ -228,6 +228,9 @@ class _FaultyStaged(Staged):
                 file.seek(self._inner.size)
                 file.write(data[: len(data) // 2])
         self._store.do("write", "", lambda: self._inner.write(data))
+
+    def reader(self) -> BinaryIO:
+        return self._inner.reader()
 
     def publish(self, key: str) -> None:
         if self._store._kind == LATE and self._store.next_strikes:
