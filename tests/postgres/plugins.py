@@ -73,7 +73,7 @@ class Tap:
         slot: The name of its replication slot in the database ``source``.
         config: Its settings, given the port.
         untrue: Columns of tables read by LOG_BASED where what it puts out is not what its own
-            SCHEMA says. The targets leave them out, by ``stream_maps``.
+            SCHEMA says. Both targets leave them out, by ``stream_maps``.
         loses: Columns in which what it puts out, or what target-postgres makes of it, is not
             what the source has.
         loses_from_log: Columns in which that is so of rows out of the write-ahead log only.
@@ -162,8 +162,7 @@ PIPELINEWISE = Tap(
         "filter_schemas": "whole,by_key,by_log,odd",
         "logical_poll_total_seconds": 1,
     },
-    # Under LOG_BASED it puts out all digits of the nearest double, which are no multiple of the
-    # 1e-06 that its SCHEMA asks for.
+    # All digits of the nearest double, more than the six or eighteen that its SCHEMA allows.
     untrue={
         "every_type": ["exact", "wide", "any_exact"],
         "lines": ["amount"],
