@@ -105,6 +105,8 @@ def _add_misfits(spark: SparkSession, table: Table, head: Snapshot, report: Repo
     try:
         report.misfits = misfits.of_state(spark, table, settled)
     except SingerlakeError as error:
+        if any(problem.what in ("log", "file", "block") for problem in report.problems):
+            return  # which was told of, and is why
         where = f"transaction {settled.head}"
         report.add([Problem("head", where, "a state that can be read", str(error))])
         return
