@@ -167,14 +167,25 @@ class Lake:
         """The lake's tables, sorted.
 
         Folders are listed rather than the catalogue read, for the catalogue may be behind
-        the log.
+        the log. Where all taps are asked for, one whose folder is none (a symbolic link) is
+        passed over with a warning, so that it does not hide the others.
+
+        Raises:
+            DamagedError: The folder of the tap that is asked for is none.
         """
-        taps = self.taps() if tap is None else [tap]
-        return [
-            TableName(tap, stream)
-            for tap in taps
-            for stream in _decoded(self.store.folders(names.tap_folder(tap)), "stream")
-        ]
+        if tap is not None:
+            return self._tables_of(tap)
+        found = []
+        for one in self.taps():
+            try:
+                found += self._tables_of(one)
+            except DamagedError as error:
+                logger.warning("passed over the tap %s: %s", one, error)
+        return found
+
+    def _tables_of(self, tap: str) -> list[TableName]:
+        streams = _decoded(self.store.folders(names.tap_folder(tap)), "stream")
+        return [TableName(tap, stream) for stream in streams]
 
     def catalogue(self, tap: str) -> Catalogue | None:
         """A tap's catalogue; None where it is missing or cannot be read."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(autouse=True)
+def _logging_stays_as_it_was() -> Iterator[None]:
+    """A plugin that runs in the tests' own process sets up the logging of the whole process."""
+    root = logging.getLogger()
+    level, factory, hook = root.level, logging.getLogRecordFactory(), sys.excepthook
+    yield
+    root.setLevel(level)
+    logging.setLogRecordFactory(factory)
+    sys.excepthook = hook
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -29,8 +28,6 @@ ID = {"id": {"type": "integer"}}
 WIDE = {"id": {"type": "integer"}, "name": {"type": "string"}}
 STALE_SECONDS = 0.05
 """A rerun takes over what a killed process left after this."""
-
-logging.getLogger("singerlake").setLevel(logging.ERROR)  # warnings of what is being provoked
 
 
 class Operation(ABC):

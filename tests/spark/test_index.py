@@ -119,7 +119,7 @@ def test_rows_keep_where_they_come_from(spark: SparkSession, lake: Lake) -> None
     commit_rows(lake, "tap.s", columns, ["id"], rows, block_rows=2)
     _, built = build(spark, lake)
     table = pq.ParquetFile(files_of(built)[-1]).read()
-    own = [*columns, "__block", "__ordinal", "_singer_version", "_digest"]
+    own = [*columns, "__block", "__ordinal", "_singer_version", "_digest", "_misfit"]
     assert table.column_names == own
     assert set(table["_digest"].to_pylist()) <= {
         blake3(json.dumps(record).encode()).digest()[:20] for record, _ in rows
