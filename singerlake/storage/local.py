@@ -41,7 +41,7 @@ STAGING_FOLDER = STAGING.rstrip("/")
 _REPLACE_LOCK = "replace.lock"
 """In the staging folder; held while an object is compared and replaced."""
 
-_OF_PROCESS = ("_own", "_mutex")
+_OF_PROCESS = ("_own", "_mutex", "_names")
 
 _PLAIN_WORDS = {
     errno.ENOSPC: "the disk is full: free some space and run it again",
@@ -175,6 +175,7 @@ class LocalStore(Store):
         self.uri = str(root)
         self._own: Session | None = None
         self._mutex = threading.Lock()
+        self._names = local_files.DurableNames()
 
     def _path(self, key: str) -> Path:
         parts = key.split("/")
@@ -199,7 +200,7 @@ class LocalStore(Store):
         try:
             name = self._session().begin()
         except FileNotFoundError:
-            with local_files.folder(self.root, [STAGING_FOLDER], make=True):
+            with local_files.folder(self.root, [STAGING_FOLDER], make=self._names):
                 name = self._session().begin()
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -229,15 +230,16 @@ class LocalStore(Store):
         return {key: value for key, value in self.__dict__.items() if key not in _OF_PROCESS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _own=None, _mutex=threading.Lock())
+        names = local_files.DurableNames()
+        self.__dict__.update(state, _own=None, _mutex=threading.Lock(), _names=names)
 
     def link(self, source: str, key: str, *, durable: bool = True) -> None:
         """Give a temporary file its name, unless the name is taken."""
         path, (*folders, name) = self._path(key), key.split("/")
         with (
             _plain_words("create", path),
-            # Folders are durable whatever for: something else may soon lie in them.
-            local_files.folder(self.root, folders, make=True) as target,
+            # New ones are durable whatever for: something else may soon lie in them.
+            local_files.folder(self.root, folders, make=self._names, durable=durable) as target,
             local_files.folder(self.root, [STAGING_FOLDER]) as staging,
         ):
             try:
@@ -303,7 +305,9 @@ class LocalStore(Store):
             with (
                 _plain_words("replace", path),
                 self._exclusive(),
-                local_files.folder(self.root, folders, make=True) as target,
+                local_files.folder(
+                    self.root, folders, make=self._names, durable=durable
+                ) as target,
                 local_files.folder(self.root, [STAGING_FOLDER]) as staging,
             ):
                 if etag is not None and self._etag_of(key) != etag:

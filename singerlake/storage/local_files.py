@@ -28,37 +28,87 @@ _KINDS = {
 }
 
 
+class DurableNames:
+    """Folders of a lake whose names this process has made durable, each once.
+
+    One that is found may be without: who made it may be about to see to it, or was killed before.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], bool] = {}
+
+    def make(self, parts: Sequence[str], parent: int) -> None:
+        """Make a folder that was missing, durable in its parent."""
+        _make_folder(parent, parts[-1])
+        self._known[tuple(parts)] = True
+
+    def ensure(self, parts: Sequence[str], parent: int) -> None:
+        """See to the name of a folder that is there.
+
+        Raises:
+            OSError: The disk failed to take it, now or before: a second try proves nothing.
+        """
+        name = tuple(parts)
+        if name not in self._known:
+            try:
+                sync(parent)
+            except PermissionError:
+                pass  # who may not read it makes no folder in it that they rely on
+            except OSError:
+                self._known[name] = False
+                raise
+            self._known[name] = True
+        if not self._known[name]:
+            raise OSError(errno.EIO, "the disk failed to take it before")
+
+    def ensure_root(self, handle: int) -> None:
+        """See to the name of the lake's own folder, wherever it lies."""
+        if not self._known.get(()):
+            with _above(handle) as parent:
+                self.ensure((), parent)
+
+
 @contextmanager
-def folder(root: Path, parts: Sequence[str], *, make: bool = False) -> Iterator[int]:
+def folder(
+    root: Path, parts: Sequence[str], *, make: DurableNames | None = None, durable: bool = False
+) -> Iterator[int]:
     """A descriptor of a folder below a lake's own, by which to name what lies in it.
 
     Args:
         root: The lake's own folder.
         parts: The names of the folders on the way.
-        make: Whether to make the ones that are missing, each durable in its own parent.
+        make: Makes the ones that are missing, each durable in its own parent; None to make none.
+        durable: Whether those that are there already are to be durable as well.
 
     Raises:
         DamagedError: One is a symbolic link.
         OSError: One is missing, or cannot be entered.
     """
+    seeing_to = make if durable else None
     try:
         handle = os.open(root, _ENTER)
     except FileNotFoundError:
-        if not make:
+        if make is None:
             raise
         _make_root(root)
         handle = os.open(root, _ENTER)
     try:
+        if seeing_to is not None:
+            seeing_to.ensure_root(handle)
         for number, part in enumerate(parts):
             try:
                 inner = _step(handle, part, root, parts[:number])
             except FileNotFoundError:
-                if not make:
+                if make is None:
                     raise
-                _make_folder(handle, part)
+                make.make(parts[: number + 1], handle)
                 inner = _step(handle, part, root, parts[:number])
-            os.close(handle)
-            handle = inner
+            try:
+                if seeing_to is not None:
+                    seeing_to.ensure(parts[: number + 1], handle)
+            finally:
+                os.close(handle)
+                handle = inner
         yield handle
     finally:
         os.close(handle)
@@ -176,13 +226,13 @@ def _step(handle: int, part: str, root: Path, before: Sequence[str]) -> int:
 def _make_folder(parent: int, name: str) -> None:
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=parent)
-        try:
-            sync(parent)
-        except BaseException:
-            # Left there it would look like one that is durable to who comes next.
-            with suppress(OSError):
-                os.rmdir(name, dir_fd=parent)
-            raise
+    try:
+        sync(parent)  # another's too: they may be killed before they come to it
+    except BaseException:
+        # Left there it would look like one that is durable to who comes next.
+        with suppress(OSError):
+            os.rmdir(name, dir_fd=parent)
+        raise
 
 
 def _make_root(root: Path) -> None:
@@ -191,6 +241,13 @@ def _make_root(root: Path) -> None:
     while not root.is_dir():
         missing.append(root)
         root = root.parent
+    # The one that is there too: who made it may have been killed right after.
+    found = os.open(root, _ENTER)
+    try:
+        with suppress(PermissionError), _above(found) as parent:
+            sync(parent)
+    finally:
+        os.close(found)
     for path in reversed(missing):
         path.mkdir(exist_ok=True)
         parent = os.open(path.parent, _ENTER)
@@ -198,6 +255,17 @@ def _make_root(root: Path) -> None:
             sync(parent)
         finally:
             os.close(parent)
+
+
+@contextmanager
+def _above(handle: int) -> Iterator[int]:
+    """The folder that a folder's name is in; the folder itself where a disk begins."""
+    parent = os.open("..", _ENTER, dir_fd=handle)
+    try:
+        same_disk = os.fstat(parent).st_dev == os.fstat(handle).st_dev
+        yield parent if same_disk else handle
+    finally:
+        os.close(parent)
 
 
 def _raise_unless_gone(error: OSError) -> None:

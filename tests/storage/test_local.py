@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,7 @@ def test_only_what_must_be_durable_waits_for_the_disk(
     store.put_if_absent("raw/a/lock-2", b"1", durable=False)
     assert synced == []
     store.put_if_absent("raw/a/one", b"1")
+    assert synced.pop(1) == str(root.parent)  # once a process, though the lake's folder was there
     store.replace("raw/a/one", b"2", None)
     staged = store.stage()
     staged.write(b"x")
@@ -192,6 +194,110 @@ def test_only_what_must_be_durable_waits_for_the_disk(
     staged.discard()
     assert synced[-1] == "/raw/a"
     assert len(synced) == 6
+
+
+def test_a_folder_that_another_made_is_durable_before_anything_in_it_is_acknowledged(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "raw/a").mkdir(parents=True)  # by one who was killed before its fsync
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store.put_if_absent("raw/a/lock", b"1", durable=False)
+    assert str(root / "raw") not in synced
+    synced.clear()
+    staged = store.stage()
+    staged.publish("raw/a/one")
+    folders = [name for name in synced if ".staging" not in name]
+    assert folders == [str(path) for path in (root.parent, root, root / "raw", root / "raw/a")]
+    synced.clear()
+    store.put_if_absent("raw/a/two", b"2")
+    assert [name for name in synced if ".staging" not in name] == [str(root / "raw/a")]
+    copy = pickle.loads(pickle.dumps(store))  # elsewhere nothing is known of this one's disk
+    synced.clear()
+    copy.put_if_absent("raw/a/three", b"3")
+    assert str(root / "raw") in synced
+
+
+def test_who_is_second_to_make_a_folder_makes_it_durable_too(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / ".staging").mkdir(parents=True)
+    synced: list[str] = []
+    real_mkdir, real_fsync = os.mkdir, os.fsync
+
+    def mkdir(path: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        real_mkdir(path, mode, dir_fd=dir_fd)  # another was first, and is killed right after
+        real_mkdir(path, mode, dir_fd=dir_fd)
+
+    def fsync(handle: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        real_fsync(handle)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    monkeypatch.setattr(os, "fsync", fsync)
+    store.put_if_absent("raw/a/lock", b"1", durable=False)
+    assert synced == [str(root), str(root / "raw")]
+
+
+def test_a_folder_that_could_not_be_made_durable_is_not_tried_into_a_success(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "raw/a").mkdir(parents=True)
+    real = os.fsync
+    failed: list[str] = []
+
+    def fsync(handle: int) -> None:
+        name = str(Path(f"/proc/self/fd/{handle}").readlink())
+        if name == str(root / "raw") and not failed:
+            failed.append(name)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))  # the system tells of it once
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="raw/a/one"):
+            store.put_if_absent("raw/a/one", b"1")
+        assert not (root / "raw/a/one").exists()
+    assert failed
+
+
+def test_the_folder_that_a_new_lake_lies_in_is_durable_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one").mkdir()  # by another process, which was to make the rest
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    open_store(str(tmp_path / "one/lake")).put_if_absent("x", b"", durable=False)
+    assert synced == [str(path) for path in (tmp_path, tmp_path / "one", tmp_path / "one/lake")]
+
+
+def test_a_lake_in_a_folder_that_may_not_be_read(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root.mkdir(parents=True)
+    above = root.parent.stat().st_ino
+    real = os.open
+
+    def open_(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == "." and dir_fd is not None and os.fstat(dir_fd).st_ino == above:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", open_)
+    store.put_if_absent("raw/one", b"1")
+    assert store.get("raw/one").data == b"1"
 
 
 def test_a_leftover_does_not_make_a_success_look_failed(
