@@ -170,11 +170,19 @@ class Catalogue(msgspec.Struct, kw_only=True):
 
 
 class Lock(msgspec.Struct, kw_only=True, rename={"writer_id": "writer-id"}):
-    """``singerlake.lock``, as the layout's first publication has it."""
+    """``singerlake.lock``, as the layout's first publication has it, and a count.
+
+    Attributes:
+        writer_id: Who holds it.
+        acquired: When it was taken.
+        refreshed: When it was last said to live.
+        beat: Another number each time, for a clock may stand still.
+    """
 
     writer_id: str
     acquired: str
     refreshed: str
+    beat: Count = 0
 
 
 class Lease(msgspec.Struct, kw_only=True, rename={"reader_id": "reader-id"}):
@@ -185,12 +193,14 @@ class Lease(msgspec.Struct, kw_only=True, rename={"reader_id": "reader-id"}):
         transaction: What was referenced after this transaction, or later, may be read.
         acquired: When it was taken.
         refreshed: When it was last said to live.
+        beat: As a lock's.
     """
 
     reader_id: str
     transaction: int
     acquired: str
     refreshed: str
+    beat: Count = 0
 
 
 INDEX_FORMAT = 2

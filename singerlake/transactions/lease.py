@@ -139,6 +139,7 @@ class ReaderLease:
 
     def _refresh(self) -> bool:
         self._lease.refreshed = times.iso(times.now())
+        self._lease.beat += 1
         with suppress(SingerlakeError):  # tried again well before it is stale
             self._store.replace(self._key, metadata.encode(self._lease), None, durable=False)
         return True

@@ -97,6 +97,7 @@ class WriterLock:
         self._while_waiting = while_waiting
         self._file = lock_file(store, key, clock)
         self._acquired = ""
+        self._beats = 0
         self._etag = ""
         self._refreshed_at = 0.0
         self._checked_at: float | None = None
@@ -217,10 +218,12 @@ class WriterLock:
         self._abandoned = True
 
     def _content(self) -> bytes:
+        self._beats += 1
         lock = Lock(
             writer_id=self._writer_id,
             acquired=self._acquired,
             refreshed=times.iso(times.now()),
+            beat=self._beats,
         )
         return metadata.encode(lock)
 

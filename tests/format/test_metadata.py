@@ -86,7 +86,10 @@ def test_the_lock_is_what_the_publication_says() -> None:
         "writer-id": "w",
         "acquired": "a",
         "refreshed": "r",
+        "beat": 0,
     }
+    earlier = b'{"writer-id": "w", "acquired": "a", "refreshed": "r"}'
+    assert metadata.decode(earlier, Lock, "x") == lock
 
 
 junk_values = st.recursive(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.errors import ConflictError, DamagedError, StoreError
-from singerlake.format import metadata
+from singerlake.format import metadata, times
 from singerlake.format.metadata import Lease
 from singerlake.lake import Lake, Table
 from singerlake.storage.base import KeyExistsError
@@ -99,6 +99,15 @@ def test_a_lease_that_lives_is_refreshed_and_one_removed_comes_back(filled: Lake
         store.delete(first.key)  # by a vacuum that was sure it is dead
         until(lambda: [one.key for one in leases(store, TABLE)] == [first.key])
     assert leases(store, TABLE) == []
+
+
+def test_a_lease_lives_though_the_clock_stands_still(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(times, "now", lambda: times.from_micros(10**18))  # beyond the last
+    with ReaderLease(filled.store, filled.table(TABLE).snapshot(), stale_seconds=0.2):
+        (first,) = leases(filled.store, TABLE)
+        until(lambda: leases(filled.store, TABLE)[0].etag != first.etag)
 
 
 def test_a_lake_that_cannot_be_written_is_read_without(filled: Lake) -> None:

@@ -44,12 +44,22 @@ def until(condition: Callable[[], Any]) -> None:
 def test_the_file_holds_exactly_what_was_published(lake: Lake) -> None:
     with WriterLock(lake.store, KEY, "w1") as lock:
         content = json.loads(lake.store.get(KEY).data)
-        assert set(content) == {"writer-id", "acquired", "refreshed"}
+        assert set(content) == {"writer-id", "acquired", "refreshed", "beat"}
         assert content["writer-id"] == "w1"
         assert times.parse(content["acquired"]) is not None
         assert content["acquired"] <= content["refreshed"]
         lock.check()
     assert not there(lake)
+
+
+def test_it_lives_though_the_clock_stands_still(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(times, "now", lambda: times.from_micros(10**18))  # beyond the last
+    with WriterLock(lake.store, KEY, "w1", stale_seconds=0.04):
+        first = lake.store.get(KEY)
+        assert json.loads(first.data)["refreshed"] == "9999-12-31T23:59:59.999999Z"
+        until(lambda: lake.store.get(KEY).etag != first.etag)
 
 
 def test_it_is_refreshed_in_the_background(lake: Lake) -> None:
