@@ -47,6 +47,8 @@ from singerlake.storage.s3_door import (
 from singerlake.storage.s3_staged import S3Staged
 
 READ_TRIES = 3
+CHUNK_BYTES = 1 << 20
+"""What is read at a time of an answer that does not say how long it is."""
 
 
 def _config(options: StoreOptions) -> Config:
@@ -265,9 +267,7 @@ class S3Store(Store):
             with self._door.plain_words("read", key):
                 answer = self._client.get_object(**target, **ranged)
                 try:
-                    if not ranged:
-                        check_size(answer["ContentLength"], self._door.where(key))
-                    data = answer["Body"].read()
+                    data = answer["Body"].read() if ranged else self._whole(key, answer)
                     break
                 except OversizedError:
                     answer["Body"].close()  # not to be read to its end for another request
@@ -276,6 +276,22 @@ class S3Store(Store):
                     if not left:
                         raise
         return data, str(answer.get("ETag", "")), "ContentRange" in answer
+
+    def _whole(self, key: str, answer: Any) -> bytes:
+        """The body of an answer, no more of which is read than an object may have.
+
+        Raises:
+            OversizedError: It has more.
+        """
+        where, body = self._door.where(key), answer["Body"]
+        if (length := answer.get("ContentLength")) is not None:
+            check_size(length, where)
+            return bytes(body.read())
+        data = bytearray()  # a proxy that sends it on in chunks says no length
+        while piece := body.read(CHUNK_BYTES):
+            data += piece
+            check_size(len(data), where)
+        return bytes(data)
 
     def _pages(self, prefix: str, **more: str) -> Iterator[Any]:
         folder = f"{self._name(prefix.rstrip('/'))}/"

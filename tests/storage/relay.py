@@ -31,6 +31,7 @@ class Fault:
         forward: Whether the server gets the request all the same.
         part: Where in the path and query the fault applies.
         cut: Break the server's own answer off in the middle of its body.
+        chunked: Send the server's own answer on in chunks, with no word of its length.
         meanwhile: Called before the request goes on.
     """
 
@@ -41,6 +42,7 @@ class Fault:
     forward: bool = False
     part: str = ""
     cut: bool = False
+    chunked: bool = False
     meanwhile: Callable[[], object] | None = None
 
 
@@ -52,6 +54,7 @@ class Answer:
     headers: dict[str, str]
     data: bytes
     cut: bool = False
+    chunked: bool = False
 
 
 class Relay:
@@ -79,11 +82,24 @@ class Relay:
                 for name, value in answer.headers.items():
                     if name.lower() not in ("connection", "content-length", "transfer-encoding"):
                         self.send_header(name, value)
-                self.send_header("Content-Length", str(len(answer.data)))
+                if answer.chunked:
+                    self.send_header("Transfer-Encoding", "chunked")
+                else:
+                    self.send_header("Content-Length", str(len(answer.data)))
                 self.end_headers()
                 self.close_connection = answer.cut
+                if answer.chunked:
+                    self._send_chunks(answer)
+                    return
                 whole = 0 if self.command == "HEAD" else len(answer.data)
                 self.wfile.write(answer.data[: whole // 2 if answer.cut else whole])
+
+            def _send_chunks(self, answer: Answer) -> None:
+                for piece in (answer.data[at : at + 7] for at in range(0, len(answer.data), 7)):
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                    if answer.cut:
+                        return
+                self.wfile.write(b"0\r\n\r\n")
 
             do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
 
@@ -132,8 +148,9 @@ class Relay:
             return self._forward(method, path, body, headers)
         if fault.meanwhile:
             fault.meanwhile()
-        if fault.cut or fault.meanwhile:
-            return replace(self._forward(method, path, body, headers), cut=fault.cut)
+        if fault.cut or fault.chunked or fault.meanwhile:
+            served = self._forward(method, path, body, headers)
+            return replace(served, cut=fault.cut, chunked=fault.chunked)
         if fault.forward:
             self._forward(method, path, body, headers)
         if fault.status is None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from singerlake.errors import OutcomeUnknownError, StoreError, UsageError
-from singerlake.storage import StoreOptions, open_store, s3_door, s3_uploads
-from singerlake.storage.base import KeyExistsError, Store
+from singerlake.storage import StoreOptions, base, open_store, s3, s3_door, s3_uploads
+from singerlake.storage.base import KeyExistsError, OversizedError, Store
 from singerlake.storage.s3 import S3Store
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, options, staged_file, unfinished
 from tests.storage.contract import MANY, StoreContract
@@ -246,3 +246,21 @@ def test_no_more_is_asked_for_than_needed(wired: S3Store, relay: Relay) -> None:
     with pytest.raises(KeyExistsError):
         staged_file(wired, MANY).publish("raw/one")
     assert relay.requests("POST") == []  # no large upload to a name that is known to be taken
+
+
+def test_a_proxy_that_does_not_say_how_long_an_answer_is(
+    wired: S3Store, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"0123456789" * 5
+    wired.put_if_absent("raw/one", data)
+    relay.fail(Fault("GET", chunked=True))
+    assert wired.get("raw/one").data == data
+    relay.fail(Fault("GET", chunked=True, cut=True))
+    assert wired.get("raw/one").data == data, "a part was taken for the whole"
+    relay.fail(Fault("GET", chunked=True))
+    assert wired.get_range("raw/one", 2, 30) == data[2:32]
+    monkeypatch.setattr(base, "MAX_BYTES", 20)
+    monkeypatch.setattr(s3, "CHUNK_BYTES", 7)
+    relay.fail(Fault("GET", chunked=True))
+    with pytest.raises(OversizedError, match="has 21 bytes, more than any such file"):
+        wired.get("raw/one")
