@@ -305,9 +305,7 @@ class LocalStore(Store):
             with (
                 _plain_words("replace", path),
                 self._exclusive(),
-                local_files.folder(
-                    self.root, folders, make=self._names, durable=durable
-                ) as target,
+                local_files.folder(self.root, folders, make=self._names, durable=durable) as target,
                 local_files.folder(self.root, [STAGING_FOLDER]) as staging,
             ):
                 if etag is not None and self._etag_of(key) != etag:

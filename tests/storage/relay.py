@@ -78,28 +78,7 @@ class Relay:
                 if answer is None:
                     self.close_connection = True
                     return
-                self.send_response(answer.status)
-                for name, value in answer.headers.items():
-                    if name.lower() not in ("connection", "content-length", "transfer-encoding"):
-                        self.send_header(name, value)
-                if answer.chunked:
-                    self.send_header("Transfer-Encoding", "chunked")
-                else:
-                    self.send_header("Content-Length", str(len(answer.data)))
-                self.end_headers()
-                self.close_connection = answer.cut
-                if answer.chunked:
-                    self._send_chunks(answer)
-                    return
-                whole = 0 if self.command == "HEAD" else len(answer.data)
-                self.wfile.write(answer.data[: whole // 2 if answer.cut else whole])
-
-            def _send_chunks(self, answer: Answer) -> None:
-                for piece in (answer.data[at : at + 7] for at in range(0, len(answer.data), 7)):
-                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-                    if answer.cut:
-                        return
-                self.wfile.write(b"0\r\n\r\n")
+                _send(self, answer)
 
             do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
 
@@ -166,6 +145,23 @@ class Relay:
             return Answer(answer.status, dict(answer.getheaders()), answer.read())
         finally:
             server.close()
+
+
+def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+    data = b"" if handler.command == "HEAD" else answer.data
+    handler.send_response(answer.status)
+    for name, value in answer.headers.items():
+        if name.lower() not in ("connection", "content-length", "transfer-encoding"):
+            handler.send_header(name, value)
+    if answer.chunked:
+        handler.send_header("Transfer-Encoding", "chunked")
+        pieces = [data[at : at + 7] for at in range(0, len(data), 7)]
+        data = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in [*pieces, b""])
+    else:
+        handler.send_header("Content-Length", str(len(answer.data)))
+    handler.end_headers()
+    handler.close_connection = answer.cut
+    handler.wfile.write(data[: len(data) // 2 if answer.cut else len(data)])
 
 
 def error_body(code: str, message: str = "the server's message", more: str = "") -> str:
