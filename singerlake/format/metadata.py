@@ -236,6 +236,7 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         files: Its files.
         base: The transaction of the index that this one is a layer on; 0 for a whole state.
         misfits: How many values of a column do not fit it, for the columns that have such.
+        types: The number of the rules by which its columns are read.
         hash: As a manifest's: only there where the marker is a file.
     """
 
@@ -247,6 +248,7 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     files: list[IndexFile]
     base: int = 0
     misfits: dict[str, Count] = {}
+    types: int = 1
     hash: str = ""
 
 

@@ -91,7 +91,8 @@ def commit_version(
         The version, with the number it got.
 
     Raises:
-        ConflictError: The label was taken meanwhile, or a vacuum took blocks away.
+        ConflictError: The label was taken meanwhile, a vacuum took blocks away, or an earlier
+            release froze the same state, whose columns are read by its rules from then on.
         StoreError: The store refused.
     """
     # Read now: the head's snapshot grows with the commit, and ``wanted.at`` may be the same.
@@ -100,6 +101,7 @@ def commit_version(
     def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
         _check_label(present, wanted.label, ConflictError)
         _check_readable(present, transaction)
+        _check_rules(present, transaction, rules)
         version = FrozenVersion(
             number=max((v.number for v in present.frozen), default=0) + 1,
             transaction=transaction,
@@ -154,4 +156,13 @@ def _check_readable(present: Snapshot, transaction: int) -> None:
         raise ConflictError(
             f"the history that transaction {transaction} of {present.table} needs was dropped "
             "while it was read: nothing was frozen"
+        )
+
+
+def _check_rules(present: Snapshot, transaction: int, rules: int) -> None:
+    """A state is read by one set of rules, that of the version which froze it first."""
+    if present.at(transaction).rules != rules:
+        raise ConflictError(
+            f"an earlier release froze transaction {transaction} of {present.table} meanwhile, and "
+            "its columns are read by that release's rules now: nothing was frozen; freeze it again"
         )

@@ -18,7 +18,7 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import replace_block
 
 OPERATION = "revert"
-HARMLESS = {"freeze", "vacuum-start", "combine", "drop-history", "vacuum"}
+HARMLESS = {"freeze", "alter", "vacuum-start", "combine", "drop-history", "vacuum"}
 """Operations that change no row: a revert planned before one still holds after it."""
 
 

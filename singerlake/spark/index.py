@@ -204,6 +204,9 @@ def load(table: Table, snapshot: Snapshot) -> Index | None:
     if (marker.transaction, marker.commit, marker.schema_hash) != expected:
         logger.info("the index %s belongs to another log; making it anew", folder)
         return None
+    if marker.types != snapshot.rules:
+        logger.info("the index %s was made by other rules of types; making it anew", folder)
+        return None
     if any(not names.is_index_part(file.path) for file in marker.files):
         logger.warning("the index %s names files that are not its own; making it anew", folder)
         return None
@@ -292,6 +295,7 @@ def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -
         files=files,
         base=0 if below is None else below.marker.transaction,
         misfits=_summed((json.loads(w["misfits"]) for w in written), shape),
+        types=snapshot.rules,
     )
     kept = _publish(table, snapshot, Index(table, snapshot, shape, marker, below))
     for file in files:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from singerlake.errors import ConflictError
 from singerlake.format.log import Entry, FrozenVersion
 from singerlake.format.types import RULES
 from singerlake.lake import Lake
+from singerlake.maintenance.freeze import commit_version, plan
 from singerlake.transactions.commit import commit, new_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import update_checkpoint
@@ -15,22 +19,24 @@ from tests.build import commit_rows
 PROPERTIES: dict[str, Any] = {"d": {"type": "string", "format": "x-singer.decimal"}}
 
 
+def frozen_before(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+    """What an earlier release would append, which knew one set of rules."""
+    version = FrozenVersion(
+        number=1,
+        transaction=1,
+        schema_hash=present.schema_hash,
+        rows=1,
+        fingerprint="0" * 32,
+    )
+    return new_entry(present.table, "freeze", number, commit_id, time, version=version)
+
+
 def test_the_rules_of_a_state_are_those_of_its_version(lake: Lake) -> None:
     commit_rows(lake, "tap.s", PROPERTIES, [], ['{"d": "1.10"}'])
     table = lake.find("tap.s")[0]
     assert table.snapshot().rules == RULES
 
-    def frozen(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-        version = FrozenVersion(
-            number=1,
-            transaction=1,
-            schema_hash=present.schema_hash,
-            rows=1,
-            fingerprint="0" * 32,
-        )
-        return new_entry(present.table, "freeze", number, commit_id, time, version=version)
-
-    after = commit(lake.store, table.snapshot(), frozen)
+    after = commit(lake.store, table.snapshot(), frozen_before)
     for snapshot in (after, after.at(1), after.settled()):
         assert snapshot.rules == 1
     commit_rows(lake, "tap.s", PROPERTIES, [], ['{"d": "2.20"}'])
@@ -39,3 +45,17 @@ def test_the_rules_of_a_state_are_those_of_its_version(lake: Lake) -> None:
     for known in (head, lake.find("tap.s")[0].snapshot()):  # from the log, and by the manifest
         assert (known.rules, known.at(2).rules, known.at(1).rules) == (RULES, 1, 1)
         assert not known.reads_like(known.at(2))
+
+
+def test_a_freeze_that_an_earlier_release_overtakes_says_so(lake: Lake) -> None:
+    commit_rows(lake, "tap.s", PROPERTIES, [], ['{"d": "1.10"}'])
+    table = lake.find("tap.s")[0]
+    head = table.snapshot()
+    planned = plan(head)
+    commit(lake.store, head, frozen_before)
+    with pytest.raises(ConflictError, match="an earlier release froze transaction 1 of tap.s"):
+        commit_version(lake.store, head, planned, rows=1, fingerprint="lt1:" + "0" * 64)
+    assert [version.types for version in table.snapshot().frozen] == [1]
+    again = plan(table.snapshot(), at=1)
+    done = commit_version(lake.store, table.snapshot(), again, rows=1, fingerprint="lt1:")
+    assert done.types == 1

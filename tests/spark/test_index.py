@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,9 @@ from singerlake.spark.query import query
 from singerlake.spark.sound import is_sound
 from singerlake.spark.verify import verify
 from singerlake.storage.local import LocalStore
+from singerlake.transactions.commit import commit
 from tests.build import commit_rows, resealed
+from tests.maintenance.test_rules import frozen_before
 from tests.spark.stores import FarStore, WatchedStore
 from tests.spark.test_state import FLAT, in_order, rows_of
 
@@ -245,6 +248,19 @@ def test_the_marker_is_that_of_the_format(spark: SparkSession, lake: Lake) -> No
     assert marker == built.marker
     assert (marker.transaction, marker.rows) == (1, 5)
     assert marker.commit == table.snapshot().commit
+
+
+def test_one_made_by_other_rules_of_types_is_made_anew(spark: SparkSession, lake: Lake) -> None:
+    columns = {"d": {"type": "string", "format": "x-singer.decimal"}}
+    commit_rows(lake, "tap.s", columns, [], ['{"d": "1.10"}'])
+    table, ours = build(spark, lake)
+    assert ours.marker.types == 2
+    assert read(spark, ours) == [{"d": Decimal("1.10")}]
+    commit(lake.store, table.snapshot(), frozen_before)
+    _, theirs = build(spark, lake)
+    assert (theirs.marker.transaction, theirs.marker.types) == (1, 1)
+    assert read(spark, theirs) == [{"d": "1.10"}]
+    assert build(spark, lake)[1].marker == theirs.marker
 
 
 def test_a_flipped_byte_in_a_part_is_an_error_never_another_answer(

@@ -1,0 +1,43 @@
+"""What may be committed between the planning of a revert and its commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from singerlake.errors import ConflictError
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.alter import retype
+from singerlake.maintenance.freeze import commit_version
+from singerlake.maintenance.freeze import plan as plan_freeze
+from singerlake.maintenance.revert import commit_revert, plan
+from tests.build import commit_rows
+
+PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "amount": {"type": "number"}}
+
+
+@pytest.fixture
+def table(lake: Lake) -> Table:
+    for number in (1, 2):
+        commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": number, "amount": 1.5}])
+    return lake.find("tap.s")[0]
+
+
+def test_what_changes_no_row_does_not_stop_it(table: Table) -> None:
+    wanted = plan(table.store, table.snapshot(), 1)
+    commit_version(
+        table.store, table.snapshot(), plan_freeze(table.snapshot()), rows=2, fingerprint="lt1:"
+    )
+    retype(table.store, table.snapshot(), "amount")
+    after = commit_revert(table.store, wanted, [], {}, writer_id="w", metrics={}, metadata={})
+    assert [one.operation for one in after.transactions[2:]] == ["freeze", "alter", "revert"]
+    assert after.retyped == {"amount"}, "what a person said stays"
+
+
+def test_new_rows_stop_it(lake: Lake, table: Table) -> None:
+    wanted = plan(table.store, table.snapshot(), 1)
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 3, "amount": 1}])
+    with pytest.raises(ConflictError, match=r"transaction 3\) changed tap.s while"):
+        commit_revert(table.store, wanted, [], {}, writer_id="w", metrics={}, metadata={})
+    assert table.snapshot().head == 3
