@@ -48,8 +48,9 @@ class Prover:
 
     def may_leave_the_calendar(self, data: bytes) -> bool:
         """Whether lines may hold a time that is beyond the calendar, which no type tells."""
-        timed = next((v for v in self._values.values() if v.has_times), None)
-        return timed is not None and timed.may_leave_the_calendar(data)
+        timed = [values for values in self._values.values() if values.has_times]
+        # The strictest speaks for all.
+        return bool(timed) and max(timed, key=lambda v: v.strict).may_leave_the_calendar(data)
 
     def decoders(self) -> tuple[msgspec.json.Decoder[Any], ...]:
         """Decode the RECORDs of the streams known: with their times, and with or without.

@@ -60,7 +60,8 @@ class Validator:
         records: Whether records are validated at all; the keys always are.
         formats: Whether ``format`` must hold.
         passed_over: Told of each keyword that cannot be checked, and what it says.
-        check_values: Whether values that no column can hold are refused.
+        check_values: Whether values that no column can hold are refused; in the key they
+            always are.
         noted: Where to note them if not.
         retyped: Gives the columns that a person made text of, where somebody must ask.
 
@@ -132,12 +133,11 @@ class Validator:
 
         Raises:
             MissingKeyError: A key property is not there.
-            InvalidRecordError: The schema does not allow it, or no column can hold a value and
-                such are to be refused.
+            InvalidRecordError: The schema does not allow it, or no column can hold a value that
+                is of the key or to be refused.
         """
         if self.accept([raw]):
-            if note or self.values.refuses:
-                self.values.look(raw, line)
+            self.values.look(raw, line, note=note)
             return
         try:
             record, extreme = _read(raw)

@@ -2,7 +2,8 @@
 
 A record may be valid and yet hold what no column can: a date-time of the year 0, an integer past
 64 bits. The rule is the readers' own (``singerlake.format.values``). A batch that decodes into
-types which are no wider than the rule is proven; of any other, each value is tried.
+types which are no wider than the rule is proven; of any other, each value is tried. In a key what
+does not fit is always refused: by it rows are told apart, so nobody could read any of the table.
 """
 
 from __future__ import annotations
@@ -66,13 +67,13 @@ class ValueCheck:
     Attributes:
         columns: The columns.
         has_times: Whether one of them holds instants.
-        refuses: As given.
+        strict: Whether instants are among what is refused if it does not fit.
 
     Args:
         stream: The stream's name.
         entry: Its schema.
         noted: Where to note what does not fit.
-        refuses: Whether what does not fit is refused instead.
+        refuses: Whether what does not fit is refused instead, in the key or not.
         retyped: Gives the columns that the table has as text by a person's word; asked when
             the first value does not fit.
     """
@@ -88,7 +89,7 @@ class ValueCheck:
     ) -> None:
         self._stream = stream
         self._noted = noted
-        self.refuses = refuses
+        self._refuses = refuses
         self._entry = entry
         self._retyped = retyped
         self._learn(frozenset())
@@ -101,7 +102,9 @@ class ValueCheck:
             for name, type_ in self.columns
             if type_.kind is not Kind.TEXT
         ]
-        self.has_times = any(_has_times(type_) for _, type_ in self.columns)
+        timed = {name for name, type_ in self.columns if _has_times(type_)}
+        self.has_times = bool(timed)
+        self.strict = self._refuses or not timed.isdisjoint(self._entry.key_properties)
         self._decimals: list[tuple[str, re.Pattern[bytes]]] = []
         self._proof = self._built()
 
@@ -147,18 +150,19 @@ class ValueCheck:
         if any(data.rfind(edge) >= 0 for edge in _EDGES):
             return True
         # Only who refuses must be as strict as a reader about a spelling that nobody uses.
-        escaped = self.refuses and any(data.rfind(escape) >= 0 for escape in _ESCAPES)
+        escaped = self.strict and any(data.rfind(escape) >= 0 for escape in _ESCAPES)
         return escaped and _ESCAPED.search(data) is not None
 
-    def look(self, raw: Raw, line: int) -> None:
+    def look(self, raw: Raw, line: int, *, note: bool = True) -> None:
         """Try each value of a valid record.
 
         Args:
             raw: The record's bytes.
             line: Its line number.
+            note: Whether to note what does not fit and is not refused.
 
         Raises:
-            InvalidRecordError: A value does not fit, and is to be refused.
+            InvalidRecordError: A value does not fit, and is of the key or to be refused.
         """
         found = list(self.misfits(raw))
         if found and self._retyped is not None:
@@ -166,18 +170,28 @@ class ValueCheck:
             self._learn(ask())
             found = list(self.misfits(raw))
         for name, type_, said in found:
-            if self.refuses:
-                raise InvalidRecordError(
-                    f"line {line}: the record of stream {self._stream!r}: {said}, so no query "
-                    "could read it; check_values: false takes it all the same",
-                    {},
-                )
+            if refused := self._refusal(name):
+                where = f"line {line}: the record of stream {self._stream!r}"
+                raise InvalidRecordError(f"{where}: {said}, {refused}", {})
+            if not note:
+                continue
             noted = self._noted.get((self._stream, name))
             if noted is None:
                 first = f"line {line}: {said}"
                 self._noted[self._stream, name] = Misfits(type_, 1, first)
             else:
                 noted.values += 1
+
+    def _refusal(self, column: str) -> str:
+        """Why a value that does not fit is refused; empty where it is taken."""
+        if column in self._entry.key_properties:
+            return (
+                "and it is of the key, by which rows are told apart: no query could read the "
+                "table; mend the value or the column's type in the tap"
+            )
+        if self._refuses:
+            return "so no query could read it; check_values: false takes it all the same"
+        return ""
 
     def misfits(self, raw: Raw) -> Iterator[tuple[str, str, str]]:
         """Column, its type, and what is said of each value that does not fit."""

@@ -146,6 +146,46 @@ def test_check_values_refuses_them_with_their_line(tmp_path: Path) -> None:
         run(tmp_path / "lake", LINES[4:6], check_values=True)
 
 
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize(
+    ("spec", "value", "type_"),
+    [
+        ({"type": "integer"}, "9223372036854775808", "64-bit integer"),
+        ({"type": "string", "format": "date-time"}, '"infinity"', "timestamp"),
+        ({"type": "string", "format": "date-time"}, LATE, "timestamp"),
+        ({"type": "string", "format": "date-time"}, HIDDEN, "timestamp"),
+    ],
+)
+def test_what_does_not_fit_a_key_is_always_refused(
+    tmp_path: Path, spec: dict[str, Any], value: str, type_: str, validate: bool
+) -> None:
+    """By a key rows are told apart: nobody could read any of the table."""
+    good = b"1" if spec["type"] == "integer" else b'"2020-01-01T00:00:00Z"'
+    record = b'{"type":"RECORD","stream":"%b","record":{"id":%b,"t":null},"time_extracted":"2020-01-01T00:00:00Z"}'
+    other = schema("b", {"id": {"type": "integer"}, "t": TIME}, ["id"])
+    lines = [
+        other,
+        schema("a", {"id": spec, "t": TIME}, ["id"]),
+        record % (b"a", good),
+        record % (b"b", b"1"),
+        record % (b"a", value.encode()),
+        state(1),
+    ]
+    said = (
+        f"line 5: the record of stream 'a': .* of column 'id' is no {type_}, and it is of the key"
+    )
+    with pytest.raises(InvalidRecordError, match=said) as caught:
+        run(tmp_path / "lake", lines, validate_records=validate)
+    assert "mend the value or the column's type in the tap" in str(caught.value)
+    assert caught.value.exit_code == 5
+    # The first of several errors is told, of whatever stream: here a warning comes before it.
+    odd = record.replace(b"null", b'""') % (b"b", b"2")
+    with pytest.raises(InvalidRecordError, match="line 5"):
+        run(tmp_path / "lake", [*lines[:3], odd, lines[4]], validate_records=validate)
+    assert run(tmp_path / "lake", [*lines[:4], lines[-1]], validate_records=validate) == [1]
+    assert len(records_of(tmp_path / "lake", "a")) == 1
+
+
 def test_check_values_takes_offsets_and_times_that_format_validation_refuses(
     tmp_path: Path,
 ) -> None:
