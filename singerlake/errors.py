@@ -25,9 +25,15 @@ from __future__ import annotations
 
 
 class SingerlakeError(Exception):
-    """The root of the tree. Its text is fit for a person to read as it stands."""
+    """The root of the tree. Its text is fit for a person to read as it stands.
+
+    Attributes:
+        lines: The whole text line by line, where it has several: a name in one of them may hold
+            ends of lines too, and must not begin a line with them.
+    """
 
     exit_code = 1
+    lines: tuple[str, ...] = ()
 
 
 class UsageError(SingerlakeError):
@@ -64,6 +70,13 @@ class DamagedError(SingerlakeError):
     """Data that is cut, altered or not what its place says it is."""
 
     exit_code = 5
+
+    @classmethod
+    def of_lines(cls, *lines: str) -> DamagedError:
+        """One that lists what it is about: the first line says what happened."""
+        error = cls("\n".join(lines))
+        error.lines = lines
+        return error
 
 
 class InputError(DamagedError):

@@ -276,12 +276,12 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
     return TableRef(whole)
 
 
-def written(table: TableName, known: set[TableName]) -> str:
+def written(table: TableName, known: set[TableName] | None) -> str:
     """How a person writes a table: in backticks where it would be taken for a version.
 
     Args:
         table: The table.
-        known: The lake's tables.
+        known: The lake's tables; None where it shall hold in any lake.
     """
     if parse_ref(str(table), known) == TableRef(table):
         return str(table)

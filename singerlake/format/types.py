@@ -58,12 +58,15 @@ class Type:
         scale: Digits behind the point of a decimal.
         fields: A struct's fields in order.
         item: What a list holds.
+        own: Of a key column that a person made text of, its type by the schema: a value that
+            has it is text in one way only, so that 1 and 1.0 stay one key.
     """
 
     kind: Kind
     scale: int = 0
     fields: tuple[tuple[str, Type], ...] = ()
     item: Type | None = None
+    own: Type | None = None
 
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
@@ -100,10 +103,14 @@ def columns_of(
     properties = reader.resolved(entry.schema).get("properties")
     if not isinstance(properties, dict):
         return ()
-    return tuple(
-        (name, TEXT if name in retyped else reader.column(spec))
-        for name, spec in properties.items()
-    )
+    keys = set(entry.key_properties)
+
+    def column(name: str, spec: Any) -> Type:
+        if name not in retyped:
+            return reader.column(spec)
+        return Type(Kind.TEXT, own=reader.column(spec)) if name in keys else TEXT
+
+    return tuple((name, column(name, spec)) for name, spec in properties.items())
 
 
 def key_positions(entry: SchemaEntry, columns: Columns, table: object) -> tuple[int, ...]:

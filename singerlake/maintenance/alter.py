@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.log import ColumnOverlay, Entry, Overlay
-from singerlake.format.types import TEXT, columns_of
+from singerlake.format.types import TEXT, Kind, Type, columns_of
 from singerlake.storage.base import Store
 from singerlake.transactions.commit import commit, current_user, new_entry, new_writer_id
 from singerlake.transactions.snapshot import Snapshot
@@ -63,7 +63,8 @@ def retype(
 
     Raises:
         NotFoundError: The table has no such column.
-        UsageError: The column is of the key, or the table has lost its log.
+        UsageError: The column is of the key and has had several types, or the table has lost
+            its log.
         ConflictError: Somebody changed the table too often meanwhile.
     """
     if not snapshot.from_log:
@@ -104,8 +105,27 @@ def _plan(snapshot: Snapshot, column: str) -> Altered:
             + (f"did you mean {near[0]!r}?" if near else f"it has {listed or 'none'}")
         )
     if column in snapshot.schema.key_properties:
-        raise UsageError(
-            f"column {column!r} is of the key of {snapshot.table}, by which rows are told apart: "
-            "as text, 1 and 1.0 would be two rows; change its type in the tap's schema"
-        )
+        _check_key(snapshot, column)
     return Altered(column, str(columns[column]), str(TEXT))
+
+
+def _check_key(snapshot: Snapshot, column: str) -> None:
+    """Refuse where rows that are one by their key might come apart as texts."""
+    found = {
+        _of_key(dict(columns_of(schema, snapshot.rules)).get(column))
+        for schema in snapshot.schemas.values()
+    } - {None}
+    if len(found) > 1:
+        listed = ", ".join(sorted(map(str, found)))
+        raise UsageError(
+            f"column {column!r} is of the key of {snapshot.table}, by which rows are told apart, "
+            f"and has had several types ({listed}): as text, one row might become two; give it, "
+            "in the tap's schema, a type that all its values fit, and sync again"
+        )
+
+
+def _of_key(type_: Type | None) -> str | None:
+    """A type's name, the same for types whose values are the same texts."""
+    if type_ is None:
+        return None
+    return "int64 or decimal" if type_.kind in (Kind.INTEGER, Kind.DECIMAL) else str(type_)

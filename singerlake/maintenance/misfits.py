@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.format.names import TableName, written
 
 FIRST = 3
 """Misfits of a column that are shown; the others are counted."""
@@ -55,17 +56,45 @@ class ColumnMisfits:
         return f"column {self.column!r} ({self.type}) has {count} not fit: {shown}{more}"
 
 
-def told(found: Sequence[ColumnMisfits]) -> str:
-    """All of it, a line for each column."""
-    return "\n".join(f"  {column}" for column in found)
+def ways_out(table: TableName, columns: Sequence[str], *, keyed: bool) -> str:
+    """What can be done about misfits for good, in a sentence.
 
-
-def ways_out(snapshot: Snapshot, found: Sequence[ColumnMisfits]) -> str:
-    """What can be done about misfits, in a sentence."""
-    keyed = bool(snapshot.schema.key_properties)
+    Args:
+        table: The table.
+        columns: Those with misfits.
+        keyed: Whether the table has a key, by which a row that comes again replaces the old.
+    """
     again = "sync these rows again with values that fit, or under a schema that allows them; or "
     none = "the table has no key, so no later row replaces these: "
+    others = ", ".join(map(repr, columns[1:]))
     return (
-        f"{again if keyed else none}make text of the column: singerlake alter "
-        f"{snapshot.table} retype {found[0].column} text"
+        f"{again if keyed else none}make text of the column: {retype_command(table, columns[0])}"
+        + (f", and likewise of {others}" if others else "")
     )
+
+
+def reader_ways_out(table: TableName, column: str, *, keyed: bool) -> str:
+    """The same for somebody who reads a column, and may also go round them."""
+    for_good = ways_out(table, [column], keyed=keyed)
+    return (
+        "other columns can be read, and so can this one with misfits read as null (--misfits null "
+        f'of singerlake query, misfits="null" in Python); for good: {for_good}'
+    )
+
+
+def key_ways_out(table: TableName | None, column: str) -> str:
+    """What can be done about a key that does not fit, of which nobody can read the table."""
+    way = "make text of the column"
+    if table is not None:
+        way += f": {retype_command(table, column)}"
+    return (
+        f"and it is of the key, by which rows are told apart, so no query can read the table; {way}"
+    )
+
+
+def retype_command(table: TableName, column: str) -> str:
+    """The command that makes text of a column, as a shell takes it."""
+    words = ["singerlake", "alter", written(table, None), "retype", column, "text"]
+    if column.startswith("-"):
+        words.insert(4, "--")
+    return shlex.join(words)

@@ -64,10 +64,10 @@ def plan(store: Store, head: Snapshot, number: int) -> RevertPlan:
         )
     to = head.at(number)
     if gone := missing(store, to):
-        listed = "\n  ".join(gone)
-        raise DamagedError(
+        raise DamagedError.of_lines(
             f"the state of {head.table} at transaction {number} cannot be read any more, "
-            f"{len(gone)} of its files are gone or cut:\n  {listed}"
+            f"{len(gone)} of its files are gone or cut:",
+            *(f"  {file}" for file in gone),
         )
     return RevertPlan(head, head.head, to)
 

@@ -38,7 +38,7 @@ class Source:
     table: TableName
     version: int | None
     transaction: int
-    misfits: Mapping[str, int] = field(default_factory=dict)
+    misfits: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
         suffix = "" if self.version is None else f".{self.version}"

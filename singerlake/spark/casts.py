@@ -54,7 +54,10 @@ def cast_columns(
             for row, text in misfits.items()
         }
         if said and name in keys:
-            raise DamagedError(said[min(said)])
+            raise DamagedError(
+                f"{said[min(said)]}, and it is of the key, by which rows are told apart: give the "
+                "column, in the tap's schema, a type that all its values fit, and sync again"
+            )
         for row, text in said.items():
             gathered.misfits.setdefault(row, {})[name] = text
     return result

@@ -14,7 +14,10 @@ import pyarrow as pa
 
 from singerlake.errors import DamagedError
 from singerlake.format import values
-from singerlake.format.types import Columns
+from singerlake.format.names import TableName
+from singerlake.format.types import TEXT, Columns, Type
+from singerlake.maintenance import misfits as misfits_words
+from singerlake.spark import canonical
 from singerlake.spark.columns import arrow_type
 
 DELETED = "_sdc_deleted_at"
@@ -51,7 +54,11 @@ class Gathered:
 
 
 def read(
-    lines: bytes, columns: Columns, where: str, keys: frozenset[str] = frozenset()
+    lines: bytes,
+    columns: Columns,
+    where: str,
+    keys: frozenset[str] = frozenset(),
+    table: TableName | None = None,
 ) -> Gathered:
     """Read a block's lines after its SCHEMA line.
 
@@ -63,11 +70,12 @@ def read(
         columns: The columns of the block's own schema that are wanted.
         where: What to call the block in an error.
         keys: Columns by which rows are told apart: here a value must fit.
+        table: Whose block it is; named in what is said of a key that does not fit.
 
     Raises:
         DamagedError: A line is no Singer message, or a key does not fit its column.
     """
-    readers = [(name, values.converter(type_)) for name, type_ in columns]
+    readers = [(name, _reader(type_)) for name, type_ in columns]
     cells: list[list[Any]] = [[] for _ in columns]
     versions: list[int | None] = []
     deleted: list[bool] = []
@@ -89,7 +97,8 @@ def read(
                     said = values.why(bytes(raw), name, error)
                     said = f"row {len(versions)} of {where}: {said}"
                     if name in keys:
-                        raise DamagedError(said) from error
+                        ways_out = misfits_words.key_ways_out(table, name)
+                        raise DamagedError(f"{said}, {ways_out}") from error
                     misfits.setdefault(len(versions), {})[name] = said
             column.append(value)
         mark = record.get(DELETED)
@@ -100,6 +109,21 @@ def read(
         for column, (_, type_) in zip(cells, columns, strict=True)
     ]
     return Gathered(arrays, pa.array(versions, pa.int64()), pa.array(deleted, pa.bool_()), misfits)
+
+
+def _reader(type_: Type) -> values.Converter:
+    if type_.own is None:
+        return values.converter(type_)
+    own, read_own, read_text = type_.own, values.converter(type_.own), values.converter(TEXT)
+
+    def read_value(raw: bytes) -> Any:
+        try:
+            value = read_own(raw)
+        except ValueError:
+            return read_text(raw)
+        return None if value is None else read_text(canonical.value_text(value, own).encode())
+
+    return read_value
 
 
 def _message(line: bytes, where: str, row: int) -> _Line | None:

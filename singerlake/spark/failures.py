@@ -116,20 +116,6 @@ def _exhausted(error: Exception, text: str) -> SingerlakeError | None:
     return None
 
 
-def ways_out(*, keyed: bool) -> str:
-    """What can be done about a value that its column cannot hold.
-
-    Args:
-        keyed: Whether the table has a key, by which a row that comes again replaces the old.
-    """
-    again = "sync that row again with a value that fits, or under a schema that allows it, or"
-    return (
-        "other columns can be read; --misfits null and --misfits text read this one too; for "
-        f"good: {again if keyed else 'the table has no key, so no later row replaces this one:'} "
-        "retype the column with: singerlake alter TABLE retype COLUMN text"
-    )
-
-
 def first_line(error: Exception) -> str:
     """What Spark says, without its error class, its position marks and its stack."""
     text = str(error)

@@ -19,6 +19,7 @@ from pyspark.sql import types as T  # noqa: N812
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.lake import Table
+from singerlake.maintenance.misfits import reader_ways_out
 from singerlake.spark import failures, fold, rows
 from singerlake.spark.columns import Columns, Kind, Type, arrow_type, columns_of, key_positions
 from singerlake.spark.fold import Survival
@@ -222,7 +223,11 @@ def unjudged(frame: DataFrame) -> DataFrame:
 
 
 def guarded(
-    frame: DataFrame, shape: Shape, places: Iterable[int], misfits: str = FAIL
+    frame: DataFrame,
+    shape: Shape,
+    table: TableName,
+    places: Iterable[int],
+    misfits: str = FAIL,
 ) -> DataFrame:
     """Rows without what is said of misfits: to read a value that does not fit is an error.
 
@@ -231,18 +236,20 @@ def guarded(
     Args:
         frame: Rows with what in them does not fit.
         shape: The table's shape.
+        table: The table's name, for what is said.
         places: The columns that may have misfits.
         misfits: ``null`` to read a misfit as null all the same.
     """
     poisoned = {f"c{place}": place for place in places} if misfits == FAIL else {}
     kept = [name for name in frame.columns if name != MISFIT]
-    ways_out = F.lit(f"; {failures.ways_out(keyed=bool(shape.keys))}")
     columns = []
     for name in kept:
         column = F.col(name)
         if name in poisoned:
             said = F.try_element_at(MISFIT, F.lit(poisoned[name]))
-            error = F.raise_error(F.concat(F.lit(failures.MISFIT_MARK), said, ways_out))
+            column_name = shape.columns[poisoned[name]][0]
+            ways_out = f"; {reader_ways_out(table, column_name, keyed=bool(shape.keys))}"
+            error = F.raise_error(F.concat(F.lit(failures.MISFIT_MARK), said, F.lit(ways_out)))
             column = F.when(said.isNull(), column).otherwise(error).alias(name)
         columns.append(column)
     return frame.select(*columns)
@@ -339,6 +346,7 @@ class BlockReader:
             target=self.target,
             keys=self.keys,
             digests=self.digests,
+            table=self.table,
         )
 
     def rows(self, blocks: Iterable[Block]) -> Iterator[pa.RecordBatch]:

@@ -130,10 +130,13 @@ class PartSummer:
 def _check_exact(spark: SparkSession, built: index.Index, snapshot: Snapshot) -> None:
     """A version is what its rows say, or none: nothing is made null or text on the way."""
     if found := index.misfits(spark, built):
-        raise MisfitsError(
+        columns = [one.column for one in found]
+        keyed = bool(snapshot.schema.key_properties)
+        raise MisfitsError.of_lines(
             f"{snapshot.table} at transaction {snapshot.head} has values that do not fit their "
-            f"columns, and nothing was frozen:\n{misfits.told(found)}\n"
-            f"{misfits.ways_out(snapshot, found)}"
+            "columns, and nothing was frozen:",
+            *(f"  {one}" for one in found),
+            misfits.ways_out(snapshot.table, columns, keyed=keyed),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,7 +15,7 @@ from singerlake.spark import frames
 from singerlake.spark.answer import Answer
 from singerlake.spark.failures import plain_errors
 from singerlake.spark.fold import Survival
-from singerlake.spark.frames import BLOCK, GONE, ORDINAL, VERSION, Shape, shape_of
+from singerlake.spark.frames import BLOCK, GONE, MISFIT, ORDINAL, VERSION, Shape, shape_of
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -30,6 +30,7 @@ class RowVersion:
         operation: ``insert``, ``update`` or ``delete``, by what was there before it; or
             ``remove`` where an ACTIVATE_VERSION took it away.
         values: The columns; of a deletion, what the deletion said; of a removal, none.
+        misfits: By column, what is said of a value that does not fit it, and reads as null.
     """
 
     row_version: int
@@ -37,6 +38,7 @@ class RowVersion:
     time: str
     operation: str
     values: dict[str, Any]
+    misfits: dict[str, str] = field(default_factory=dict)
 
 
 def row_history(
@@ -64,7 +66,6 @@ def row_history(
             name, type_ = shape.columns[place]
             wanted = F.lit(key[name]).try_cast(frames.spark_type(type_))
             found = found.where(F.col(f"c{place}").eqNullSafe(wanted))
-        found = frames.guarded(found, shape, range(len(shape.columns)))
         rows = list(Answer(found.orderBy(BLOCK, ORDINAL), []).rows())
     if not rows:
         words = ", ".join(f"{name}={value}" for name, value in key.items())
@@ -101,7 +102,10 @@ def _versions(
         values = dict(zip(shape.names, row, strict=False))
         gone = row[places[GONE]]
         operation = "delete" if gone else "update" if there else "insert"
-        found.append(_version(snapshot, position[0], operation, values))
+        said = row[places[MISFIT]] or {}
+        misfits = {shape.names[place]: text for place, text in sorted(said.items())}
+        version = _version(snapshot, position[0], operation, values)
+        found.append(replace(version, misfits=misfits))
         there = not gone
         if number + 1 < len(rows):
             following = rows[number + 1]

@@ -124,7 +124,7 @@ def read_inside(
         digests: Whether the records' digests are wanted.
     """
     rows = rows_inside(spark, index, digests=digests)
-    return frames.guarded(rows, index.shape, index.misfits, misfits)
+    return frames.guarded(rows, index.shape, index.table.name, index.misfits, misfits)
 
 
 def rows_inside(spark: SparkSession, index: Index, *, digests: bool = False) -> DataFrame:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.errors import (
     ConflictError,
@@ -22,7 +21,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.spark import rows_asked, sql_plan, sql_text, weight
 from singerlake.spark.answer import Answer, Source
-from singerlake.spark.failures import condition, first_line, plain_errors, translated
+from singerlake.spark.failures import condition, first_line, plain_errors
 from singerlake.spark.frames import FAIL, renamed, with_provenance
 from singerlake.spark.sql_plan import Relation
 from singerlake.transactions.lease import ReaderLease
@@ -68,6 +67,23 @@ def query(
         NotFoundError: It names a table or a version that is not there.
         DamagedError: A table's data cannot be read.
     """
+    rows_asked.check_choice(misfits)
+    with plain_errors():
+        own, text, asked = _parsed(spark, sql)
+    views = _Views(
+        spark, own, lake, provenance=provenance, misfits=misfits, etags=dict(etags or {})
+    )
+    try:
+        with plain_errors():
+            frame = _planned(own, text, asked, views)
+    except BaseException:
+        views.release()
+        raise
+    return Answer(frame, list(views.sources.values()), views.leases)
+
+
+def _parsed(spark: SparkSession, sql: str) -> tuple[SparkSession, str, list[Relation]]:
+    """A session of the query's own, the query as Spark takes it, and what it reads."""
     own = spark.newSession()
     # The session's catalog knows no file formats to read from a path, whatever the name.
     own.conf.set("spark.sql.runSQLOnFiles", "false")
@@ -75,26 +91,16 @@ def query(
     own.conf.set("spark.sql.variable.substitute", "false")
     own.conf.set("spark.sql.caseSensitive", "true")
     text = sql_text.quote_versions(sql)
-    asked = sql_plan.relations(own, text)
-    rows_asked.check_choice(misfits)
-    views = _Views(
-        spark, own, lake, provenance=provenance, misfits=misfits, etags=dict(etags or {})
-    )
+    return own, text, sql_plan.relations(own, text)
+
+
+def _planned(own: SparkSession, text: str, asked: list[Relation], views: _Views) -> DataFrame:
     try:
-        text = sql_text.edit(text, _changes(text, asked, views))
-        frame = own.sql(text)
+        frame = own.sql(sql_text.edit(text, _changes(text, asked, views)))
         sql_plan.check_analyzed(frame._jdf.queryExecution().analyzed())
-        frame = weight.limited(frame)
+        return weight.limited(frame)
     except AnalysisException as error:
-        views.release()
         raise _explained(error, views) from None
-    except (PySparkException, Py4JError) as error:
-        views.release()
-        raise translated(error) from None
-    except BaseException:
-        views.release()
-        raise
-    return Answer(frame, list(views.sources.values()), views.leases)
 
 
 @dataclass

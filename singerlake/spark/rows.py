@@ -25,6 +25,7 @@ from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format import rewritten
 from singerlake.format.log import Block
+from singerlake.format.names import TableName
 from singerlake.spark import digests, exact
 from singerlake.spark.casts import cast_columns
 from singerlake.spark.columns import TEXT, Columns, Kind, Type, arrow_type
@@ -73,6 +74,7 @@ class BlockRows:
         target: The columns wanted, of the table's schema.
         keys: Names of those by which rows are told apart.
         digests: Whether each record's digest is wanted too.
+        table: Whose block it is; named in what is said of a key that does not fit.
     """
 
     where: str
@@ -81,6 +83,7 @@ class BlockRows:
     target: Columns
     keys: frozenset[str] = frozenset()
     digests: bool = False
+    table: TableName | None = None
 
 
 def read(text: bytes, about: BlockRows) -> pa.RecordBatch:
@@ -101,7 +104,7 @@ def read(text: bytes, about: BlockRows) -> pa.RecordBatch:
     source = _wanted(about)
     gathered = read_fast(lines, source, format_block.line_ends(text) - 1)
     if gathered is None:
-        gathered = exact.read(bytes(lines), source, about.where, about.keys)
+        gathered = exact.read(bytes(lines), source, about.where, about.keys, about.table)
     count = len(gathered.versions)
     if count != about.block.rows:
         raise DamagedError(f"{about.where} has {count} rows where the log says {about.block.rows}")

@@ -17,8 +17,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from singerlake.errors import DamagedError, NotFoundError, UsageError
 from singerlake.lake import Lake, Table
+from singerlake.maintenance.misfits import reader_ways_out
 from singerlake.spark import index, layers
-from singerlake.spark.failures import ways_out
 from singerlake.spark.frames import FAIL, GONE, MISFIT, NULL, shape_of, spark_type
 from singerlake.spark.index import Index
 from singerlake.spark.parts import PartReader
@@ -80,6 +80,7 @@ class IndexReader(DataSourceReader):
 
     def __init__(self, found: Index, names: list[str], misfits: str) -> None:
         self._misfits = misfits
+        self._table = found.table.name
         self._own = index.part_reader(found)
         self._below: PartReader | None = None
         if found.below is not None:
@@ -105,8 +106,9 @@ class IndexReader(DataSourceReader):
     def _check(self, misfits: pa.Array) -> None:
         """All columns are read here, so every value must fit."""
         if misfits.null_count < len(misfits):
-            (_, said), *_ = misfits.drop_null()[0].as_py()
-            raise DamagedError(f"{said}; {ways_out(keyed=bool(self._places))}")
+            (place, said), *_ = misfits.drop_null()[0].as_py()
+            out = reader_ways_out(self._table, self._names[place], keyed=bool(self._places))
+            raise DamagedError(f"{said}; {out}")
 
     def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
         if number < len(self._own.parts):

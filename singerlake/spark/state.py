@@ -70,7 +70,8 @@ def state_inside(
     """
     plan = planned(spark, table, snapshot, digests=digests)
     rows = through(spark, plan, frames.gathered, frames.frame_schema(plan.shape))
-    return frames.guarded(rows, plan.shape, range(len(plan.shape.columns)), misfits)
+    places = range(len(plan.shape.columns))
+    return frames.guarded(rows, plan.shape, table.name, places, misfits)
 
 
 def through(

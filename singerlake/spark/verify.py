@@ -117,7 +117,7 @@ def _add_misfits(spark: SparkSession, table: Table, head: Snapshot, report: Repo
                 f"transaction {settled.head}",
                 f"what column {found.column!r} can hold",
                 str(found),
-                ways_out(head, [found]),
+                ways_out(head.table, [found.column], keyed=bool(head.schema.key_properties)),
             )
             for found in report.misfits
         ]

@@ -73,6 +73,9 @@ def command(
         for v in versions
     ]
     output.print_table(None, [*columns, *(f"{name}~" for name in values)], rows)
+    for version in versions:
+        for said in version.misfits.values():
+            output.say(f"row version {version.row_version}: {said}; read as null", err=True)
 
 
 def _key(given: tuple[str, ...], names: list[str]) -> dict[str, str]:

@@ -156,6 +156,42 @@ def test_rows(shop: Lake) -> None:
     assert "--key id=" in wrong.stderr
 
 
+def test_rows_reads_round_values_that_do_not_fit(lake: Lake) -> None:
+    """A version of a row that had one does not hide the others, nor the row as it is now."""
+    for price in ("1.1", "1.005", "2"):
+        rows = [f'{{"id": 1, "name": "n", "price": {price}}}']
+        commit_rows(lake, "tap.s", PROPERTIES, ["id"], [*rows])
+    now = run(lake, "rows", "tap.s", "--key", "1")
+    assert (now.exit_code, now.stderr) == (0, "")
+    history = run_json(lake, "rows", "tap.s", "--key", "1", "--history")
+    assert [v["values"]["price"] for v in history] == ["1.10", None, "2.00"]
+    assert [list(v["misfits"]) for v in history] == [[], ["price"], []]
+    then = run(lake, "rows", "tap.s", "--key", "1", "--row-version", "2")
+    assert then.exit_code == 0
+    assert "row version 2: row 0 of block 2 of tap.s: the value 1.005" in then.stderr
+    assert then.stderr.endswith("read as null\n")
+
+
+def test_a_freeze_lists_what_does_not_fit_line_by_line(lake: Lake) -> None:
+    properties = {**PROPERTIES, "a\nb": {"type": "integer"}}
+    commit_rows(
+        lake,
+        "tap.s",
+        properties,
+        ["id"],
+        ['{"id": 1, "price": 1.005, "a\\nb": 9223372036854775808}'],
+    )
+    result = run(lake, "freeze", "tap.s")
+    assert result.exit_code == 5
+    said = [line for line in result.stderr.splitlines() if line.strip()]
+    head = next(n for n, line in enumerate(said) if "nothing was frozen:" in line)
+    assert said[head].startswith("error: ")
+    assert said[head + 1].startswith("  column 'price' (decimal(38,2)) has 1 value")
+    assert said[head + 2].startswith("  column 'a")
+    assert "singerlake alter tap.s retype price text, and likewise of" in said[head + 3]
+    assert len(said) == head + 4
+
+
 def test_rows_sees_what_an_activation_removed(lake: Lake) -> None:
     messages: list[Any] = [({"id": 1}, 1), ({"id": 2}, 1), 2, ({"id": 1}, 2)]
     commit_rows(lake, "tap.t", {"id": {"type": "integer"}}, ["id"], messages)

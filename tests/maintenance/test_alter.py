@@ -71,9 +71,17 @@ def test_what_cannot_be_retyped(table: Table) -> None:
         retype(table.store, table.snapshot(), "amuont")
     with pytest.raises(NotFoundError, match="it has id, amount, note"):
         retype(table.store, table.snapshot(), "zzz")
-    with pytest.raises(UsageError, match="of the key of tap.s"):
-        retype(table.store, table.snapshot(), "id")
     assert table.snapshot().head == 1
+
+
+def test_a_key_is_retyped_only_where_it_had_one_type(lake: Lake, table: Table) -> None:
+    wide = {**PROPERTIES, "id": {"type": "integer", "maximum": 2**64}}
+    commit_rows(lake, "tap.s", wide, ["id"], [{"id": 2}])
+    assert retype(table.store, table.snapshot(), "id", dry_run=True).before == "decimal(38,0)"
+    commit_rows(lake, "tap.s", {**PROPERTIES, "id": {"type": "string"}}, ["id"], [{"id": "1.0"}])
+    with pytest.raises(UsageError, match=r"of the key of tap.s.*\(int64 or decimal, string\)"):
+        retype(table.store, table.snapshot(), "id")
+    assert not table.snapshot().retyped
 
 
 def test_two_at_once_keep_what_both_said(lake: Lake, table: Table) -> None:

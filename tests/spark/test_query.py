@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singerlake.errors import DamagedError, InvalidQueryError, NotFoundError
+from singerlake.errors import DamagedError, InvalidQueryError, NotFoundError, SingerlakeError
 from singerlake.lake import Lake
+from singerlake.spark import sql_plan
 from singerlake.spark.freeze import freeze
 from singerlake.spark.query import query
 from tests.build import commit_rows
@@ -235,6 +236,18 @@ def test_bad_data_is_a_plain_error(spark: SparkSession, tmp_path: Path) -> None:
     commit_rows(lake, "tap.s", COLUMNS, ["id"], ['{"id": "x"}'])
     with pytest.raises(DamagedError, match="row 0 of block 1 of tap.s"):
         query(spark, lake, "select * from tap.s")
+
+
+@pytest.mark.parametrize("place", ["relations", "check_analyzed"])
+def test_java_that_ends_while_a_query_is_planned(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def gone(*_: object) -> None:
+        raise ConnectionRefusedError("[Errno 111] Connection refused")
+
+    monkeypatch.setattr(sql_plan, place, gone)
+    with pytest.raises(SingerlakeError, match="Java ended"):
+        query(spark, lake, "select 1")
 
 
 def test_a_stream_that_has_the_name_of_a_version(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, NotFoundError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
+from singerlake.maintenance import freeze as plans
 from singerlake.spark import revert as job
 from singerlake.spark.freeze import freeze
 from singerlake.spark.index import ensure, read
@@ -35,6 +37,26 @@ def rows(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
     indexed = read(spark, ensure(spark, table, table.snapshot())).collect()
     assert sorted(map(repr, found)) == sorted(repr(row.asDict()) for row in indexed)
     return sorted(found, key=repr)
+
+
+def test_a_key_that_old_rules_read_otherwise(spark: SparkSession, lake: Lake) -> None:
+    """1.50 was a string by the rules of 0.1 and is a decimal now: no row may be lost for it."""
+    money = {"type": "string", "format": "x-singer.decimal"}
+    properties = {"id": money, "n": {"type": "integer"}}
+    commit_rows(lake, "tap.people", properties, ["id"], [{"id": "1.50", "n": 1}, {"id": "2"}])
+    table = table_of(lake)
+    head = table.snapshot()
+    wanted = plans.plan(head)
+    first_rules = {(head.last_block, head.schema_hash): 1}
+    wanted = replace(wanted, at=replace(wanted.at, earlier_rules=first_rules))
+    plans.commit_version(table.store, head, wanted, rows=2, fingerprint="0" * 32)
+    assert table.snapshot().at(1).rules == 1
+    commit_rows(lake, "tap.people", properties, ["id"], [{"id": "1.50", "n": 2}, {"id": "3"}])
+    done = revert(spark, table, 1)
+    assert [(str(row["id"]).rstrip("0"), row["n"]) for row in rows(spark, table)] == [
+        ("1.5", 1), ("2.", None)
+    ]  # fmt: skip
+    assert done.whole
 
 
 def people(lake: Lake, properties: dict[str, Any], messages: list[Any]) -> None:
