@@ -128,7 +128,10 @@ def _kept(spark: SparkSession, table: Table, snapshot: Snapshot, plan: HistoryPl
     for number in _readable(snapshot, plan):
         schema_hash = snapshot.summary(number).schema_hash
         if schema_hash not in hashes:
-            hashes[schema_hash] = _key(shape_of(snapshot.at(number)))
+            # As the head has a key that a person made text of: values that fit its own type are
+            # one key as texts where they are one as values, and the others can be read at all.
+            state = snapshot.at(number).laid_over(snapshot.overlay)
+            hashes[schema_hash] = _key(shape_of(state))
         first_use.setdefault(hashes[schema_hash], number)
         last_use[hashes[schema_hash]] = number
     found: DataFrame | None = None
