@@ -103,7 +103,8 @@ _TARGET = [
         title="Check values",
         description=(
             "Whether a record is refused when a column cannot hold one of its values, so that "
-            "no query could read it; by default the summary of the run warns of such values."
+            "no query could read it; by default the summary of the run warns of such values. "
+            "In the key they are always refused."
         ),
     ),
     th.Property(

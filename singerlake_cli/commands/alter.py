@@ -33,7 +33,7 @@ def command(
 
     For columns with values that fit no other type. It holds for old rows and for new ones,
     whatever the tap's schema says; frozen versions stay as they are, and so does what
-    tap-singerlake puts out.
+    tap-singerlake puts out. In a column of the key, 1 and 1.0 stay one key, and read as 1.
 
     \b
     singerlake alter tap-shop.orders retype amount text
