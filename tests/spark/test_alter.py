@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singerlake.errors import DamagedError, MisfitsError
+from singerlake.format import times
 from singerlake.lake import Lake
 from singerlake.maintenance.alter import retype
+from singerlake.maintenance.history import plan_history
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
+from singerlake.spark.drop_history import drop_history, withdraw
 from singerlake.spark.freeze import freeze
 from singerlake.spark.history import row_history
 from singerlake.spark.query import query
@@ -99,6 +102,13 @@ def test_a_key_that_does_not_fit_has_a_way_out(spark: SparkSession, lake: Lake) 
     expected = [("1", 2.0), ("10", 1.0), ("9223372036854775808", 1.0), ("9223372036854775809", 2.0)]
     assert ask(spark, lake, whole) == expected
     assert freeze(spark, table).rows == 4
+    snapshot = table.snapshot()
+    altered = times.parse(snapshot.summary(5).time)
+    assert altered is not None
+    plan = plan_history(snapshot, altered.timestamp() - 1e-6)
+    assert plan is not None
+    assert plan.floor == 4, "a state from before, which nobody can read"
+    withdraw(table, drop_history(spark, table, snapshot, plan).files)
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], ['{"id": 10, "amount": 3}'])
     assert ask(spark, lake, whole)[1] == ("10", 3.0)
     assert not verify(spark, table).problems
