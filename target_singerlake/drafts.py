@@ -194,7 +194,9 @@ class _Rewriting:
                     found[plain], found[exclusive] = said, True
 
     def _tuple(self, found: dict[str, Any]) -> None:
-        """Until 2019 the items of a tuple stood in ``items``."""
+        """Until 2019 the items of a tuple stood in ``items``, which those behind go by."""
+        if not isinstance(found.get("items"), list):
+            found.pop("additionalItems", None)  # means nothing, and Python's validator trips
         if isinstance(found.get("items"), list) and self._draft is DRAFT_2020:
             found["prefixItems"] = found.pop("items")
             if (rest := found.pop("additionalItems", None)) is not None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from singerlake.errors import InvalidNameError
-from singerlake.format import times
+from singerlake.format import json_schema, times
 from singerlake.format.log import SchemaEntry
 from target_singerlake import messages, non_finite
 from target_singerlake.chunk import Chunk
@@ -200,8 +201,7 @@ class Intake:
         if not records:
             return
         streams = list(map(_STREAM, records))
-        for stream, own in _grouped(streams, records).items():
-            self._check(stream, own, records, self._line + 1)
+        self._check(_grouped(streams, records), records)
         if self._mapped.isdisjoint(streams):
             timed = _timed_lines(lines, records)
             self._run.add_mixed(streams, timed, sum(map(len, timed)))
@@ -225,24 +225,36 @@ class Intake:
         self.counts["RECORD"] += lines
         self._progress.records += lines
 
-    def _check(self, stream: str, records: list[Record], around: list[Record], first: int) -> None:
-        """Validate a group; where it fails, go through all around it for the first error."""
-        if stream in self._mapped:
+    def _check(self, groups: dict[str, list[Record]], records: list[Record]) -> None:
+        """Validate records, stream by stream; only of streams in doubt go through them in order.
+
+        Args:
+            groups: The records by stream.
+            records: The same in the order of their lines, for the first error is to be named.
+        """
+        tries: dict[str, Callable[[Raw, int], None]] = {}
+        for stream in groups.keys() - self._mapped:
+            if attempt := self._doubt(stream, list(map(_RECORD, groups[stream]))):
+                tries[stream] = attempt
+        if not tries:
             return
+        for number, record in enumerate(records, start=self._line + 1):
+            if (attempt := tries.get(record.stream)) is not None:
+                attempt(record.record, number)
+
+    def _doubt(self, stream: str, raws: list[Raw]) -> Callable[[Raw, int], None] | None:
+        """What is to be done with each record of a stream; None where all are certain to be good.
+
+        Args:
+            stream: The stream.
+            raws: All its records of some lines.
+        """
         validator = self._validators.get(stream)
-        if validator is not None:
-            raws = list(map(_RECORD, records))
-            if validator.accept(raws) and validator.values.fit(raws):
-                return
-        for number, record in enumerate(around, start=first):
-            if record.stream in self._mapped:
-                continue
-            known = self._validators.get(record.stream)
-            if known is None:
-                raise RecordBeforeSchemaError(
-                    f"line {number}: a RECORD of stream {record.stream!r} comes before its SCHEMA"
-                )
-            known.check(record.record, number, note=record.stream == stream)
+        if validator is None:
+            return functools.partial(_before_schema, stream)
+        if not validator.accept(raws):
+            return validator.check
+        return None if validator.values.fit(raws) else validator.values.look
 
     def _other(self, line: bytes, message: Message) -> None:
         match message:
@@ -272,16 +284,17 @@ class Intake:
             schema = json.loads(bytes(message.schema))
         except (ValueError, RecursionError) as error:  # beyond what Python reads
             raise InvalidLineError(f"{where} cannot be read: {error}") from error
-        if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
+        whole = json_schema.resolved(schema, schema)
+        if not isinstance(whole.get("properties"), dict):
             raise InvalidLineError(f"{where} has no properties")
         keys = message.key_properties or []
-        if missing := [key for key in keys if key not in schema["properties"]]:
+        if missing := [key for key in keys if key not in whole["properties"]]:
             raise InvalidSchemaError(
                 f"{where} names the key {', '.join(missing)}, and has no such property: rows could "
                 "not be told apart; mend key_properties in the tap"
             )
         try:
-            if self._sdk_way.takes(message.stream, schema, keys):
+            if self._sdk_way.takes(message.stream, whole, keys):
                 self._mapped.add(message.stream)
                 self._prover.learn(message.stream, None, None)
                 self._sdk_way.schema(message.stream)
@@ -305,6 +318,12 @@ class Intake:
             self._sdk_way.activate_version(message.stream, message.version)
         else:
             self._run.activate_version(message.stream, line, message.version)
+
+
+def _before_schema(stream: str, _raw: Raw, line: int) -> None:
+    raise RecordBeforeSchemaError(
+        f"line {line}: a RECORD of stream {stream!r} comes before its SCHEMA"
+    )
 
 
 def _grouped(keys: Iterable[G], values: list[V]) -> dict[G, list[V]]:

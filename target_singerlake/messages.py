@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from singerlake.format import times
 from target_singerlake.errors import InvalidLineError
+from target_singerlake.values import Int64
 
 
 class Record(msgspec.Struct, tag="RECORD", tag_field="type", gc=False):
@@ -17,7 +18,7 @@ class Record(msgspec.Struct, tag="RECORD", tag_field="type", gc=False):
     stream: str
     record: Raw
     time_extracted: str | UnsetType | None = UNSET
-    version: int | None = None
+    version: Int64 | None = None
 
 
 class Schema(msgspec.Struct, tag="SCHEMA", tag_field="type"):
@@ -44,7 +45,7 @@ class ActivateVersion(msgspec.Struct, tag="ACTIVATE_VERSION", tag_field="type"):
     """An ACTIVATE_VERSION message."""
 
     stream: str
-    version: int
+    version: Int64
 
 
 class Batch(msgspec.Struct, tag="BATCH", tag_field="type"):
@@ -93,7 +94,7 @@ def record_type(stream: str, kind: Any, *, timed: bool) -> type[msgspec.Struct]:
             ("type", Literal["RECORD"]),
             ("record", kind),
             time,
-            ("version", int | None, None),
+            ("version", Int64 | None, None),
         ],
         tag_field="stream",
         tag=stream,
@@ -169,4 +170,9 @@ def _describe(line: bytes, number: int, reason: str) -> str:
         return f"line {number} has no type, which must be {kinds}: {_shorten(line)}"
     if reason.endswith("- at `$.type`"):
         return f"line {number} has an unknown type, which must be {kinds}: {_shorten(line)}"
+    if reason.endswith("- at `$.version`"):
+        return (
+            f"line {number} has a version that is no integer of 64 bits, so that nobody could read "
+            f"its table: {_shorten(line)}"
+        )
     return f"line {number} is no Singer message: {reason}: {_shorten(line)}"

@@ -16,7 +16,6 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
-from singerlake.maintenance import repeats
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
@@ -109,7 +108,7 @@ class Run:
         self._state: bytes | None = None
         self._written = 0
         self.committed: dict[TableName, int] = {}
-        self.repeats: dict[TableName, repeats.Repeats | None] = {}
+        self.snapshots: dict[TableName, Snapshot] = {}
 
     def set_schema(self, name: str, line: bytes, schema: SchemaEntry) -> None:
         """Put a SCHEMA line into effect.
@@ -282,7 +281,7 @@ class Run:
         if snapshot is not None:
             self.committed[stream.table] = snapshot.head
             self._progress.committed(staged.rows, staged.size)
-            self.repeats[stream.table] = repeats.find(snapshot)
+            self.snapshots[stream.table] = snapshot
         return snapshot
 
     def _staged(self, stream: _Stream) -> StagedTable:

@@ -20,6 +20,7 @@ from singer_sdk.helpers.capabilities import (
 from singerlake.arguments import FROM_ENVIRONMENT, check_secrets, read_settings
 from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.lake import Lake
+from singerlake.maintenance import repeats
 from singerlake.safe_text import guard_stderr
 from target_singerlake import freezing, settings
 from target_singerlake.intake import Intake
@@ -57,8 +58,8 @@ class TargetSingerlake(Target):
         self._progress = Progress(logger)
         self._warnings = Warnings()
         self._run: Run | None = None
-        self._passed_over: set[tuple[str, str]] = set()
-        self._incremental: set[str] = set()
+        self._passed_over: set[tuple[str, str, str]] = set()
+        self._intake: Intake | None = None
 
     @classmethod
     def cb_config(cls, ctx: Any, param: Any, value: tuple[str, ...]) -> Any:
@@ -86,23 +87,14 @@ class TargetSingerlake(Target):
             InputError: A line cannot be accepted.
             SingerlakeError: The lake refused.
         """
-        intake = self._begin()
+        intake = self._intake = self._begin()
         try:
             for data in self.message_reader.chunks(file_input):  # type: ignore[attr-defined]
                 intake.feed(data)
                 del data
         except BaseException:
-            self._end()
+            self._end_early()
             raise
-        self._incremental = intake.incremental
-        if intake.mended:
-            logger.warning(
-                "NaN, infinities and lone surrogates, which JSON has not, were in %s %s; as the "
-                "setting non_finite says, each is kept as %s",
-                f"{intake.mended:,}",
-                "record" if intake.mended == 1 else "records",
-                {"null": "null", "string": "its spelling"}[self.config["non_finite"]],
-            )
         return intake.counts
 
     def process_endofpipe(self) -> None:
@@ -111,27 +103,44 @@ class TargetSingerlake(Target):
         run = self._run
         try:
             run.commit()
-        finally:
-            self._end()
+        except BaseException:
+            self._end_early()
+            raise
+        self._end()
         self._progress.summary(len(run.committed))
         self._say_repeats(run)
-        for said in self._warnings.words():
-            logger.warning("%s", said)
+        self._say_values()
         if self.config["new_version"] and run.committed:
             freezing.freeze_tables(run.lake, run.committed, logger)
 
     def _say_repeats(self, run: Run) -> None:
         """Say of tables without a key that they grow by their own size with each sync."""
-        for table, repeats in sorted(run.repeats.items()):
-            if repeats and table.stream not in self._incremental:
+        assert self._intake is not None, "process_lines comes first"  # noqa: S101
+        for table, snapshot in sorted(run.snapshots.items()):
+            repeated = repeats.find(snapshot)
+            if repeated and table.stream not in self._intake.incremental:
                 logger.warning(
                     "%s: %s. If each sync brings the whole table, its rows are there once for "
                     "each: give the stream a key (key_properties, or __key_properties__ in "
                     "stream_maps), let the tap bring only what is new, or use one that sends "
                     "ACTIVATE_VERSION",
                     table,
-                    repeats,
+                    repeated,
                 )
+
+    def _say_values(self) -> None:
+        """Say which values were taken as something else, and which no query can read."""
+        mended = self._intake.mended if self._intake is not None else 0
+        if mended:
+            logger.warning(
+                "NaN, infinities and lone surrogates, which JSON has not, were in %s %s; as the "
+                "setting non_finite says, each is kept as %s",
+                f"{mended:,}",
+                "record" if mended == 1 else "records",
+                {"null": "null", "string": "its spelling"}[self.config["non_finite"]],
+            )
+        for said in self._warnings.words():
+            logger.warning("%s", said)
 
     def _begin(self) -> Intake:
         options = settings.run_options(self.config, self._interrupts.check)
@@ -156,6 +165,13 @@ class TargetSingerlake(Target):
             self.config["non_finite"],
         )
 
+    def _end_early(self) -> None:
+        """End, and say of values what the next run will not: what is committed comes no more."""
+        committed = self._run is not None and bool(self._run.committed)
+        self._end()
+        if committed:
+            self._say_values()
+
     def _end(self) -> None:
         if self._run is not None:
             self._run.close()
@@ -176,9 +192,9 @@ class TargetSingerlake(Target):
         )
 
     def _say_passed_over(self, stream: str, keyword: str, said: str) -> None:
-        """Say once for a stream and keyword that it is not checked."""
-        if (stream, keyword) not in self._passed_over:
-            self._passed_over.add((stream, keyword))
+        """Say once for a stream and what a keyword says that it is not checked."""
+        if (stream, keyword, said) not in self._passed_over:
+            self._passed_over.add((stream, keyword, said))
             logger.warning(
                 "the schema of stream %r has a %s that JSON Schema does not know, %r: "
                 "it is passed over, and records are not checked for it",

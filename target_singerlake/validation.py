@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
-from target_singerlake import drafts, typed
+from target_singerlake import drafts, exact, typed
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
 from target_singerlake.values import Noted, ValueCheck, proof_type
 
@@ -160,7 +160,11 @@ class Validator:
         return (
             isinstance(record, dict)
             and all(key in record for key in self._keys)
-            and (self._full is None or self._full.is_valid(record, extreme=extreme))
+            and (
+                self._full is None
+                or self._full.is_valid(record, extreme=extreme)
+                or self._full.is_valid_exactly(bytes(raw))
+            )
         )
 
     def _where(self, line: int) -> str:
@@ -177,6 +181,7 @@ class _FullValidator:
         self._draft = draft
         self._formats = formats
         self._python: Any = None
+        self._exact: Any = None
         try:
             self._rust = draft.rust(schema, validate_formats=formats, offline=True)
         except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
@@ -200,6 +205,22 @@ class _FullValidator:
         with _python_patterns():
             return self._in_python().is_valid(record)  # type: ignore[no-any-return]
 
+    def is_valid_exactly(self, data: bytes) -> bool:
+        """Whether the schema allows a record after all, by its numbers as they are written.
+
+        As doubles, the last values before a bound are the bound.
+        """
+        record = exact.read(data)
+        if record is None:
+            return False
+        if self._exact is None:
+            self._exact = self._pythons(exactly=True)
+        try:
+            with exact.arithmetic():
+                return self._exact.is_valid(record)  # type: ignore[no-any-return]
+        except (ArithmeticError, RecursionError, re.error):
+            return False
+
     def error(self, record: Any, *, extreme: bool) -> str:
         """What is wrong with a record, and in which field; empty if nothing is."""
         try:
@@ -222,26 +243,37 @@ class _FullValidator:
 
     def _in_python(self) -> Any:
         if self._python is None:
-            import jsonschema
-
-            kind = getattr(jsonschema, self._draft.python)
-            checker = kind.FORMAT_CHECKER if self._formats else None
-            kind = jsonschema.validators.extend(kind, {"pattern": _pattern})
-            self._python = kind(self._schema, format_checker=checker)
+            self._python = self._pythons()
         return self._python
 
+    def _pythons(self, *, exactly: bool = False) -> Any:
+        """The validator of ``jsonschema``, with what concerns texts as Rust has it."""
+        import jsonschema
 
-def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Exception]:
-    """The keyword ``pattern`` as it is elsewhere: not with Python's regular expressions."""
-    import jsonschema
+        kind = getattr(jsonschema, self._draft.python)
+        texts = ("pattern", "format") if self._formats else ("pattern",)
+        words: dict[str, Any] = {word: self._in_rust(word) for word in texts}
+        types = kind.TYPE_CHECKER
+        if exactly and self._draft is not drafts.DRAFT_4:
+            types = types.redefine("integer", exact.is_integer)
+        kind = jsonschema.validators.extend(kind, words, type_checker=types)
+        return kind(exact.schema(self._schema) if exactly else self._schema)
 
-    if isinstance(instance, str) and not _matcher(pattern).is_valid(instance):
-        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+    def _in_rust(self, word: str) -> Callable[..., Iterator[Exception]]:
+        """A keyword about texts, as it is elsewhere: not as Python understands it."""
+
+        def check(_validator: Any, said: str, value: Any, _schema: Any) -> Iterator[Exception]:
+            import jsonschema
+
+            if isinstance(value, str) and not _matcher(self._draft, word, said).is_valid(value):
+                yield jsonschema.ValidationError(f"{value!r} does not match {word} {said!r}")
+
+        return check
 
 
 @lru_cache(maxsize=512)
-def _matcher(pattern: str) -> jsonschema_rs.Validator:
-    return jsonschema_rs.Draft202012Validator({"pattern": pattern})
+def _matcher(draft: drafts.Draft, word: str, said: str) -> jsonschema_rs.Validator:
+    return draft.rust({word: said}, validate_formats=True)
 
 
 @contextmanager

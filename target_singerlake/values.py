@@ -24,12 +24,16 @@ from target_singerlake.errors import InvalidRecordError
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _RECORD = msgspec.json.Decoder(dict[str, Raw])
-_EDGES = (b"9999-12-31", b"0001-01-01")
-"""A time of these days may leave the calendar when its offset is taken away, which a type does
-not see."""
+_EDGES = {
+    b"9999-12-31": re.compile(rb'9999-12-31[^"]*-'),
+    b"0001-01-01": re.compile(rb'0001-01-01[^"]*\+'),
+}
+"""A time of the last day leaves the calendar when a negative offset is taken away, one of the
+first when a positive one is, which a type does not see. Without one they are everybody's words
+for an end that is not known, and must not cost."""
 _ESCAPES = (b"\\u003", b"\\u002")
-_ESCAPED = re.compile(rb"\\u(?:003\d|002[dD])")
-"""A digit or a dash in another spelling, which would hide such a day."""
+_ESCAPED = re.compile(rb"\\u(?:003\d|002[bBdD])")
+"""A digit, a dash or a plus in another spelling, which would hide such a day or its offset."""
 _PLAIN: dict[Kind, Any] = {
     Kind.INTEGER: Int64,
     Kind.NUMBER: float,
@@ -147,7 +151,7 @@ class ValueCheck:
         if not self.has_times:
             return False
         # From the right: Python then looks for them in a third of the time.
-        if any(data.rfind(edge) >= 0 for edge in _EDGES):
+        if any(data.rfind(day) >= 0 and edge.search(data) for day, edge in _EDGES.items()):
             return True
         # Only who refuses must be as strict as a reader about a spelling that nobody uses.
         escaped = self.strict and any(data.rfind(escape) >= 0 for escape in _ESCAPES)

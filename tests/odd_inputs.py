@@ -28,6 +28,7 @@ TIME = '{"type": "string", "format": "date-time"}'
 DATE = '{"type": "string", "format": "date"}'
 DRAFT_4 = '{"type": "number", "maximum": 1000, "exclusiveMaximum": true, "multipleOf": 0.01}'
 CENTS = '{"type": "number", "multipleOf": 0.01}'
+VERSION = "`version` of the RECORD itself"
 INPUTS = [
     (TIME, '""'),
     (TIME, '"infinity"'),
@@ -77,11 +78,17 @@ INPUTS = [
     ('{"type": "string"}', '"\\ud800"'),
     ('{"type": "string"}', '"\\u0000"'),
     ("{}", '{"a":  1.10}'),
+    (VERSION, "9223372036854775808"),
 ]  # fmt: skip
-"""Property and value, each as JSON text."""
+"""Property and value, each as JSON text, or what else of a message is odd."""
 
 
 def _lines(name: str, spec: str, value: str) -> list[bytes]:
+    if spec == VERSION:
+        return [
+            schema("s"),
+            f'{{"type": "RECORD", "stream": "s", "version": {value}, "record": {{}}}}'.encode(),
+        ]
     record = f'{{"type": "RECORD", "stream": "s", "record": {{"{name}": {value}}}}}'
     return [schema("s", {name: json.loads(spec)}), record.encode()]
 
@@ -131,7 +138,8 @@ def outcomes(spark: SparkSession, folder: Path) -> list[list[str]]:
             _taken(folder / f"{number}-{check}", spec, value, check_values=check)
             for check in (False, True)
         )
-        rows.append([f"`{spec}`", f"`{value}`", by_default, strictly, "–"])
+        shown = spec if spec == VERSION else f"`{spec}`"
+        rows.append([shown, f"`{value}`", by_default, strictly, "–"])
     taken = [number for number, row in enumerate(rows) if row[2] != "refused"]
     by_stream: defaultdict[str, list[int]] = defaultdict(list)
     for number in taken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import subprocess
@@ -22,11 +23,15 @@ from singer_sdk.exceptions import (
 from singer_sdk.singerlib.exceptions import InvalidInputLine
 
 from singerlake.errors import InputError, InvalidNameError, UsageError
+from singerlake.format.types import Columns, columns_of
+from singerlake.lake import Lake, Table
+from singerlake.spark import rows
 from target_singerlake import messages
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError
 from target_singerlake.target import TargetSingerlake
 from tests.target.harness import (
+    TAP,
     command,
     data_files,
     leftovers,
@@ -56,6 +61,18 @@ CASES: list[tuple[str, bytes, type[Exception], str]] = [
     ("no record", b'{"type":"RECORD","stream":"a"}', InvalidInputLine, "line 5.*record"),
     ("odd time", REC + b'{"id":2},"time_extracted":5}', InvalidInputLine, "line 5.*time_extracted"),
     ("odd version", REC + b'{"id":2},"version":"x"}', InvalidInputLine, "line 5.*version"),
+    (
+        "version past 64 bits",
+        REC + b'{"id":2},"version":9223372036854775808}',
+        InvalidInputLine,
+        "line 5 has a version that is no integer of 64 bits",
+    ),
+    (
+        "activation past 64 bits",
+        b'{"type":"ACTIVATE_VERSION","stream":"a","version":-9223372036854775809}',
+        InvalidInputLine,
+        "line 5 has a version that is no integer of 64 bits",
+    ),
     ("not utf-8", REC + b'{"id":2,"x":"\xff"}}', InvalidInputLine, "line 5 is not UTF-8"),
     ("surrogate", REC + b'{"id":2,"x":"\\ud800"}}', InvalidInputLine, "line 5"),
     ("raw control", REC + b'{"id":2,"x":"\x01"}}', InvalidInputLine, "line 5"),
@@ -410,3 +427,41 @@ def test_a_refused_record_names_the_setting_that_would_take_it(tmp_path: Path) -
         if words:
             off = words.partition(":")[0]
             run(tmp_path / str(number), [*start, record("a", wrong)], **{**config, off: False})
+
+
+ROW = {"type": "object", "properties": {"id": {"type": "integer"}, "n": {"type": "integer"}}}
+ROOTS = {
+    "allOf": {"allOf": [ROW, {"properties": {"at": {"type": "string", "format": "date"}}}]},
+    "$ref": {"$ref": "#/definitions/row", "definitions": {"row": ROW}},
+}
+
+
+@pytest.mark.parametrize("root", ROOTS.values(), ids=ROOTS)
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_schema_whose_properties_are_put_together_is_taken(
+    tmp_path: Path, root: dict[str, Any], mapped: bool
+) -> None:
+    message = {"type": "SCHEMA", "stream": "s", "schema": root, "key_properties": ["id"]}
+    lines = [json.dumps(message).encode(), record("s", {"id": 1, "n": 2})]
+    config = {"stream_maps": {"s": {"more": "str(id)"}}} if mapped else {}
+    run(tmp_path / "lake", lines, **config)
+    expected = {"id": 1, "n": 2, **({"more": "1"} if mapped else {})}
+    assert records_of(tmp_path / "lake", "s") == [expected]
+    table, _ = Lake.open(str(tmp_path / "lake")).find(f"{TAP}.s")
+    columns = columns_of(table.snapshot().schema)
+    assert {"id": "int64", "n": "int64"}.items() <= {n: str(t) for n, t in columns}.items()
+    batch = read_whole(table, columns)
+    assert (batch["id"].to_pylist(), batch["n"].to_pylist()) == ([1], [2])
+    with pytest.raises(InvalidRecord, match="field 'n'"):
+        run(tmp_path / "lake", [lines[0], record("s", {"id": 1, "n": "x"})], **config)
+    message["key_properties"] = ["no"]
+    with pytest.raises(InvalidJSONSchema, match="the key no"):
+        run(tmp_path / "lake", [json.dumps(message).encode()], **config)
+
+
+def read_whole(table: Table, columns: Columns) -> Any:
+    """The rows of a table's one block, as a query reads them."""
+    [block] = table.snapshot().blocks
+    path = Path(table.store.uri, table.name.data(block.file))
+    with gzip.open(path) as file:
+        return rows.read(file.read(), rows.BlockRows("block 1", block, columns, columns))

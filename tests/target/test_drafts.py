@@ -261,6 +261,34 @@ def test_what_no_draft_knows_is_passed_over_with_one_warning(
         run(tmp_path / "other", lines, **config)
 
 
+@pytest.mark.parametrize("named", ["draft-04", "draft-06", "draft-07", None])
+@pytest.mark.parametrize("items", [True, {}, {"type": "integer"}, None])
+def test_additional_items_mean_nothing_beside_one_schema_for_all(
+    tmp_path: Path, named: str | None, items: Any
+) -> None:
+    spec: dict[str, Any] = {"type": "array", "additionalItems": False}
+    if items is not None:
+        spec["items"] = items
+    more = {} if named is None else {"$schema": f"http://json-schema.org/{named}/schema#"}
+    lines = [schema("s", {"a": spec}, **more), record("s", {"a": [10**30]})]
+    run(tmp_path / "lake", lines)
+    assert records_of(tmp_path / "lake", "s") == [{"a": [10**30]}]
+
+
+def test_each_pattern_that_no_draft_knows_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec = {name: {"type": "string", "pattern": rf"(?P<{name}>a)\Z"} for name in "xy"}
+    lines = [schema("s", {**spec, **more}) for more in ({}, {"z": {}})]
+    with caplog.at_level(logging.WARNING):
+        run(tmp_path / "lake", lines)
+    said = [r.getMessage() for r in caplog.records if "passed over" in r.getMessage()]
+    assert [("(?P<x>" in words, "(?P<y>" in words) for words in said] == [
+        (True, False),
+        (False, True),
+    ]
+
+
 def test_additional_properties_are_let_be_where_nobody_can_tell_which_they_are() -> None:
     spec = {
         "patternProperties": {r"b\Z": {}, "^b": {"type": "null"}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import jsonschema
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from target_singerlake import typed
+from target_singerlake import exact, typed
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
 from target_singerlake.prover import Prover
@@ -153,11 +154,18 @@ record_texts = object_texts(value_texts) | value_texts
 def reference(schema: dict[str, Any], keys: list[str], text: str) -> bool:
     """What the Python library says, and whether it is an object with its keys."""
     value = json.loads(text)
-    return (
-        jsonschema.Draft202012Validator(schema).is_valid(value)
-        and isinstance(value, dict)
-        and all(key in value for key in keys)
+    exactly = jsonschema.validators.extend(
+        jsonschema.Draft202012Validator,
+        type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
+            "integer", exact.is_integer
+        ),
     )
+    with exact.arithmetic():
+        # As doubles, or else as they are written: either way it is let in.
+        valid = jsonschema.Draft202012Validator(schema).is_valid(value) or exactly(
+            exact.schema(schema)
+        ).is_valid(json.loads(text, parse_float=Decimal))
+    return valid and isinstance(value, dict) and all(key in value for key in keys)
 
 
 def beyond(schema: Any) -> bool:
@@ -325,3 +333,44 @@ def test_the_fast_way_takes_what_is_common() -> None:
         b'"tags":["x"],"address":{"zip":"1","other":2}}'
     )
     assert typed.record_decoder(schema, ["id"], formats=True) is None
+
+
+WIDE = {"type": "number", "multipleOf": 1e-6, "minimum": -1e14, "maximum": 1e14}
+OLD = {**WIDE, "exclusiveMinimum": True, "exclusiveMaximum": True}
+SCALED = {**OLD, "minimum": -(10**20), "maximum": 10**20, "multipleOf": 1e-18}
+LAST, LONGEST = "99999999999999.999999", "99999999999999999999.999999999999999999"
+ENDS: list[tuple[dict[str, Any], str, bool]] = [
+    ({"type": "number", "exclusiveMaximum": 10**14}, LAST, True),
+    ({"type": "number", "exclusiveMinimum": -(10**14)}, f"-{LAST}", True),
+    ({"type": "number", "exclusiveMaximum": 10**14}, "100000000000000", False),
+    ({"type": "number", "exclusiveMaximum": 10**14}, "100000000000000.000001", False),
+    ({"type": "number", "exclusiveMinimum": 0}, "1e-400", True),
+    ({"type": ["null", "number"], **{k: v for k, v in OLD.items() if k != "type"}}, LAST, True),
+    (OLD, f"-{LAST}", True),
+    (OLD, "100000000000000.000", False),
+    (OLD, "99999999999999.9999999", False),
+    (SCALED, LONGEST, True),
+    (SCALED, f"-{LONGEST}", True),
+    (SCALED, LONGEST + "9", False),
+    ({"anyOf": [{"type": "null"}, OLD]}, LAST, True),
+    ({"type": "number", "exclusiveMaximum": 10**14}, "1e999999999", False),
+]
+
+
+@pytest.mark.parametrize("draft", [None, "draft-04", "draft-07"])
+@pytest.mark.parametrize(("spec", "value", "valid"), ENDS)
+def test_the_last_values_before_a_bound_are_taken(
+    spec: dict[str, Any], value: str, valid: bool, draft: str | None
+) -> None:
+    """As doubles they are the bound."""
+    named = {} if draft is None else {"$schema": f"http://json-schema.org/{draft}/schema#"}
+    rest = {"s": {"type": "string", "format": "date"}, "w": {"type": "integer"}}
+    validator = Validator("s", {**named, "properties": {"n": spec, **rest}}, [], formats=True)
+
+    def accepts(more: str) -> bool:
+        return validator.accept([Raw(f'{{"n": {value}{more}}}'.encode())])
+
+    assert accepts("") is valid
+    assert accepts(', "s": "2020-01-01", "w": 1') is valid
+    assert not accepts(', "s": "yesterday"')
+    assert not accepts(', "w": 1.5')

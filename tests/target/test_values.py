@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from singerlake.errors import InputError, StoreError
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.lake import Lake
 from singerlake.maintenance.alter import retype
@@ -19,7 +20,9 @@ from singerlake.spark.columns import columns_of
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.prover import Prover
+from target_singerlake.run import Run
 from target_singerlake.validation import Validator
+from target_singerlake.values import ValueCheck
 from tests.build import record_line, schema_line
 from tests.spark.test_rows import ANY, BY_KIND, PROPERTIES
 from tests.target.harness import TAP, records_of, run, schema, state
@@ -68,6 +71,8 @@ def readable(name: str, texts: list[str]) -> list[bool]:
 @given(cases(), st.booleans())
 @example(("t", [EARLY, LATE]), False)
 @example(("t", [HIDDEN]), True)
+@example(("t", ['"0001-01-01T00:00\\u002b05"', '"9999-12-31 23:59\\u002d05"']), True)
+@example(("t", ['"9999-12-31T23:59:59+05:00"', '"9999-12-31"', '"0001-01-01 00:00:00-01"']), False)
 @example(("o", [f'{{"t": {LATE}}}']), True)
 @example(("i", ["9223372036854775808", "1e3", "-0"]), True)
 @example(("n", ["1e400", "1" * 400]), False)
@@ -108,6 +113,59 @@ def test_ordinary_values_are_proven_at_once() -> None:
     assert Chunk.of([record_line("s", record.decode())]).decode(prover.decoders()[0]) is not None
 
 
+END = '"9999-12-31T00:00:00+00:00"'
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_end_of_time_is_proven_by_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streams: int, strict: bool
+) -> None:
+    """Every slowly changing dimension has it in most of its rows."""
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("tried one by one")
+
+    for slow in ("accept", "check"):
+        monkeypatch.setattr(Validator, slow, never)
+    names = [f"s{n}" for n in range(streams)]
+    lines = [schema(name, {"valid_to": TIME, "valid_from": TIME}) for name in names]
+    values = (END, END.replace("+00:00", "Z"), '"9999-12-31T23:59:59.999999"', "null")
+    for n, value in enumerate(values * 20):
+        row = f'{{"valid_to": {value}, "valid_from": "0001-01-01T00:00:00Z"}}'
+        lines.append(record_line(names[n % streams], row)[:-1])
+    assert run(tmp_path / "lake", [*lines, state(1)], check_values=strict) == [1]
+
+
+def test_a_value_in_doubt_costs_its_own_stream_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looked: list[int] = []
+    accepted: list[int] = []
+    look, accept = ValueCheck.look, Validator.accept
+
+    def counted_look(self: ValueCheck, raw: Raw, line: int, **more: Any) -> None:
+        looked.append(line)
+        look(self, raw, line, **more)
+
+    def counted_accept(self: Validator, records: Any) -> bool:
+        accepted.append(len(records))
+        return accept(self, records)
+
+    monkeypatch.setattr(ValueCheck, "look", counted_look)
+    monkeypatch.setattr(Validator, "accept", counted_accept)
+    names = [f"s{n}" for n in range(10)]
+    lines = [schema(name, {"at": TIME}) for name in names]
+    for n in range(200):
+        late = '"infinity"' if n % 10 == 3 else '"2020-01-01T00:00:00Z"'
+        lines.append(record_line(names[n % 10], f'{{"at": {late}}}')[:-1])
+    with caplog.at_level(logging.WARNING):
+        assert run(tmp_path / "lake", [*lines, state(1)]) == [1]
+    assert looked == list(range(14, 211, 10))
+    assert accepted == [20] * 10
+    assert "s3: 20 values" in caplog.text
+
+
 MONEY = {"type": "number", "multipleOf": 1e-6}
 TIME = {"type": ["null", "string"], "format": "date-time"}
 LINES = [
@@ -136,6 +194,39 @@ def test_the_summary_warns_of_what_no_query_can_read(
     assert f'line {5 if apart else 3}: the value "infinity"' in said[0]
     assert said[1].startswith("b: 1 value taken that column 'id' (int64) cannot hold")
     assert len(records_of(tmp_path / "lake", "a")) == 4
+
+
+@pytest.mark.parametrize("end", ["input", "commit"])
+def test_what_was_acknowledged_is_told_where_the_run_ends_early(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    end: str,
+) -> None:
+    """The next run will not bring it again, so nobody would hear of it."""
+    odd = [*LINES[:3], b'{"type":"RECORD","stream":"a","record":{"id":3,"n":NaN}}']
+    lake = tmp_path / "lake"
+    properties = {"id": {"type": "integer"}, "at": TIME, "n": {"type": ["null", "number"]}}
+    odd[0] = schema("a", properties, ["id"])
+    last = b"nonsense" if end == "input" else record_line("a", '{"id": 4}')[:-1]
+    commit = Run.commit
+
+    def failing(self: Run) -> None:
+        if end == "commit" and self.committed:
+            raise StoreError("no more")
+        commit(self)
+
+    monkeypatch.setattr(Run, "commit", failing)
+    expected = InputError if end == "input" else StoreError
+    with caplog.at_level(logging.WARNING), pytest.raises(expected):
+        run(lake, [*odd, state(1), last], commit_minutes=0, non_finite="null")
+    assert run.states == [1]  # type: ignore[attr-defined]
+    assert "a: 1 value taken that column 'at'" in caplog.text
+    assert "were in 1 record; as the setting non_finite says" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING), pytest.raises(InputError):
+        run(tmp_path / "other", [*odd, b"nonsense"], non_finite="null")
+    assert not caplog.records  # nothing is committed, so all of it comes again
 
 
 def test_check_values_refuses_them_with_their_line(tmp_path: Path) -> None:
