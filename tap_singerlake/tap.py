@@ -109,16 +109,17 @@ class TapSingerlake(Tap):
         """
         lake = Lake.open(settings.lake_uri(self.config), settings.store_options(self.config))
         catalogues: dict[str, dict[str, SchemaEntry]] = {}
-        streams = []
+        streams: list[LakeStream] = []
+        there: set[str] = set()
         for choice in choose(lake, self.config):
             tap, known = choice.table.tap, None
             if choice.version is None:
                 if tap not in catalogues:
                     catalogues[tap] = _schemas(lake.catalogue(tap))
                 known = catalogues[tap].get(choice.table.stream)
+            there.add(choice.table.stream)
             if stream := self._stream(lake, choice, known):
                 streams.append(stream)
-        there = {stream.name for stream in streams} | {table.stream for table in self._damaged}
         missing = set(self.input_catalog or ()) - there
         if missing:
             self.logger.warning(
@@ -138,11 +139,22 @@ class TapSingerlake(Tap):
             self.logger.warning("left out %s: %s", choice.table, error)
             return None
         except DamagedError as error:
-            self._damaged[choice.table] = error
+            if self._is_selected(choice.table.stream):
+                self._damaged[choice.table] = error
+            else:
+                self.logger.warning("%s; the catalog does not select it", error)
             return None
         version = choice.version
         at = head if version is None else head.at(head.version(version).transaction)
         return LakeStream(self, table, version, at.schema, head)
+
+    def _is_selected(self, stream: str) -> bool:
+        """Whether the user wants a stream, by the SDK's rule; without a catalog all."""
+        catalog = self.input_catalog
+        if catalog is None:
+            return True
+        entry = catalog.get_stream(stream)
+        return entry is not None and entry.metadata.resolve_selection().get((), True)
 
     def run_discovery(self) -> str:
         """Write the catalog to standard output.

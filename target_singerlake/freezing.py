@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
@@ -20,8 +20,16 @@ def check_possible() -> None:
     java.find()
 
 
-def freeze_tables(lake: Lake, tables: Iterable[TableName], logger: logging.Logger) -> None:
+def freeze_tables(
+    lake: Lake, tables: Iterable[TableName], logger: logging.Logger, check: Callable[[], None]
+) -> None:
     """Freeze the head of some tables, one after the other on one Spark session.
+
+    Args:
+        lake: The lake.
+        tables: Which.
+        logger: Told of each version.
+        check: Called before each table; may raise to end it there.
 
     Raises:
         SingerlakeError: A table could not be frozen. What was synced stays, and so do the
@@ -32,6 +40,7 @@ def freeze_tables(lake: Lake, tables: Iterable[TableName], logger: logging.Logge
 
     spark = session()
     for name in sorted(tables):
+        check()
         version = freeze(spark, lake.table(name))
         logger.info(
             "%s version %d: %s rows, fingerprint %s",

@@ -12,8 +12,8 @@ from types import FrameType
 from target_singerlake.errors import TerminatedError
 
 GRACE_SECONDS = 25.0
-"""What is under way when a signal comes has so long to get done; most that send SIGTERM send
-SIGKILL after thirty seconds."""
+"""How long what is under way when a signal comes may make no progress. Most that send SIGTERM send
+SIGKILL after thirty seconds, which loses no more."""
 
 
 class Interrupts:
@@ -21,39 +21,56 @@ class Interrupts:
 
     Such places are the wait for input, where the handler raises at once, and every
     :meth:`check`: before a table's commit and while it waits for a lock. In between, a
-    commit in progress is completed. Where something hangs (a network file system that is gone,
-    a lock that another process never lets go of), no such place may come: then the process ends
-    as if it were killed, which loses nothing that was acknowledged.
+    commit in progress is completed: with each table that is done the time begins anew. Where
+    something hangs (a network file system that is gone, a lock that another process never lets
+    go of), no such place may come: then the process ends as if it were killed, which loses
+    nothing that was acknowledged. After the run the time has no end: a freeze may take long, and
+    what follows it goes by :meth:`check` as well.
     """
 
     def __init__(self) -> None:
         self._signum: int | None = None
         self._may_raise = False
         self._ultimatum: threading.Timer | None = None
+        self._over = False
+        self._lock = threading.RLock()  # again for the handler, which may come within
 
     def handle(self, signum: int, _frame: FrameType | None = None) -> None:
         """The signal handler."""
         self._signum = signum
-        if self._ultimatum is None:
-            self._ultimatum = threading.Timer(GRACE_SECONDS, self._end_at_once)
-            self._ultimatum.daemon = True
-            self._ultimatum.start()
+        with self._lock:
+            if self._ultimatum is None and not self._over:
+                self._arm()
         if self._may_raise:
             self._may_raise = False
             self.check()
 
+    def progress(self) -> None:
+        """Something was done, from any thread: what is under way does not hang."""
+        with self._lock:
+            if self._ultimatum is not None:
+                self._ultimatum.cancel()
+                self._arm()
+
     def over(self) -> None:
         """The run has ended, one way or the other: nothing of it can hang any more."""
-        if self._ultimatum is not None:
-            self._ultimatum.cancel()
-            self._ultimatum = None
+        with self._lock:
+            self._over = True
+            if self._ultimatum is not None:
+                self._ultimatum.cancel()
+                self._ultimatum = None
+
+    def _arm(self) -> None:
+        self._ultimatum = threading.Timer(GRACE_SECONDS, self._end_at_once)
+        self._ultimatum.daemon = True
+        self._ultimatum.start()
 
     def _end_at_once(self) -> None:
         signum = self._signum or signal.SIGTERM
         name = signal.Signals(signum).name
         words = (
-            f"ended by {name}: something hung for {GRACE_SECONDS:g} s, and was left as it was; "
-            "what was acknowledged stays, and the next run brings the rest\n"
+            f"ended by {name}: what was under way made no progress within {GRACE_SECONDS:g} s, and "
+            "was left as it was; what was acknowledged stays, and the next run brings the rest\n"
         )
         with suppress(OSError):  # not by the logger: the thread that hangs may hold its lock
             os.write(2, words.encode())

@@ -80,6 +80,7 @@ class Run:
         emit: Takes each STATE value once everything before it is committed.
         progress: Counts.
         check: Called before each table of a commit, from any thread; may raise to end the run.
+        done: Called after each, from any thread.
     """
 
     def __init__(
@@ -90,12 +91,14 @@ class Run:
         emit: Callable[[bytes], None],
         progress: Progress,
         check: Callable[[], None],
+        done: Callable[[], None] = lambda: None,
     ) -> None:
         self.lake = lake
         self._options = options
         self._emit = emit
         self._progress = progress
         self._check = check
+        self._done = done
         self._writer_id = new_writer_id()
         self._streams: dict[str, _Stream] = {}
         self._press = Press()
@@ -260,7 +263,9 @@ class Run:
                 return None
             try:
                 self._check()
-                return self._commit_stream(stream)
+                snapshot = self._commit_stream(stream)
+                self._done()
+                return snapshot
             except BaseException:
                 failed.set()
                 raise

@@ -111,7 +111,7 @@ class TargetSingerlake(Target):
         self._say_repeats(run)
         self._say_values()
         if self.config["new_version"] and run.committed:
-            freezing.freeze_tables(run.lake, run.committed, logger)
+            freezing.freeze_tables(run.lake, run.committed, logger, self._interrupts.check)
 
     def _say_repeats(self, run: Run) -> None:
         """Say of tables without a key that they grow by their own size with each sync."""
@@ -155,6 +155,7 @@ class TargetSingerlake(Target):
             emit=_emit,
             progress=self._progress,
             check=self._interrupts.check,
+            done=self._interrupts.progress,
         )
         self._run = run
         return Intake(

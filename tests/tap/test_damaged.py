@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from tap_singerlake.tap import TapSingerlake
 from tests.build import commit_rows
-from tests.tap.run import Run, catalog_of, config_of, run, start
+from tests.tap.run import Run, catalog_of, config_of, run, select, start
 
 INT = {"id": {"type": "integer"}}
 STREAMS = ["a", "b", "c", "d"]
@@ -86,6 +87,31 @@ def test_a_damaged_log_is_no_hindrance_either(damaged: Lake, catalogue: bool) ->
     assert "tap_x.c" in last
     with pytest.raises(DamagedError):
         run(damaged, catalog=catalog)
+
+
+@pytest.mark.parametrize("how", ["deselected", "not in the catalog"])
+def test_a_damaged_log_that_nobody_asked_for_is_only_warned_of(
+    lake: Lake, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for stream in ("a", "c"):
+        commit_rows(lake, f"tap_x.{stream}", INT, ["id"], [{"id": 1}])
+    whole = catalog_of(lake)
+    catalog = select(whole, "c", selected=False)
+    if how != "deselected":
+        catalog["streams"] = [s for s in whole["streams"] if s["tap_stream_id"] != "c"]
+    folder = Path(lake.store.uri) / "raw" / "tap_x"
+    for path in (folder / "c" / "transactions").glob("*.json"):
+        path.write_bytes(b"{")
+    (folder / "c" / "manifest.json").unlink(missing_ok=True)
+    (folder / "catalogue.json").unlink()
+    with caplog.at_level(logging.WARNING):
+        part = run(lake, catalog=catalog)
+    assert {m["stream"] for m in part.of("RECORD")} == {"a"}
+    [said] = [r.getMessage() for r in caplog.records]
+    assert "tap_x/c" in said
+    assert said.endswith("the catalog does not select it")
+    with pytest.raises(DamagedError):
+        run(lake, catalog=select(catalog, "c", selected=True) if how == "deselected" else whole)
 
 
 def test_discovery_lists_the_others(damaged: Lake) -> None:
