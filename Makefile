@@ -47,7 +47,7 @@ demo: .venv/installed
 # not take a release that says it is for older Pythons only, though it runs on this one.
 UV := .venv-meltano/bin/uv
 POSTGRES := .venv-postgres
-$(POSTGRES)/installed: tests/postgres/environments.txt .venv-meltano/installed
+$(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.txt .venv-meltano/installed
 	@while read -r name requirement; do \
 	  $(UV) venv --quiet --clear --python $(PYTHON) $(POSTGRES)/$$name && \
 	  $(UV) pip install --quiet --python $(POSTGRES)/$$name/bin/python \

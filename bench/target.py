@@ -22,6 +22,7 @@ STREAMS = 200
 ON, OFF = "validation on (the default)", "validation off"
 MANY = f"{STREAMS} interleaved streams"
 UNTIMED = "no time_extracted"
+HISTORY = "a history with valid_to 9999-12-31"
 ISAL = "isal alone, one thread"
 JSONL, NOTHING = "target-jsonl 0.1.4", "SDK target that does nothing"
 QUIET = {"LOGLEVEL": "WARNING"}
@@ -47,6 +48,7 @@ def run(folder: Path, rows: int, rounds: int) -> str:
     small = harness.messages(folder / "small.jsonl", peers)
     many = harness.messages(folder / "many.jsonl", rows, STREAMS)
     untimed = _untimed(one, folder / "untimed.jsonl")
+    history = _history(one, folder / "history.jsonl")
     jsonl = _target_jsonl(folder)
     ours = functools.partial(_target, folder)
     cases: dict[str, Callable[[Path], Cost]] = {
@@ -54,11 +56,12 @@ def run(folder: Path, rows: int, rounds: int) -> str:
         OFF: functools.partial(ours, {"validate_records": False}),
         MANY: functools.partial(ours, {}),
         UNTIMED: functools.partial(ours, {}),
+        HISTORY: functools.partial(ours, {}),
         ISAL: functools.partial(_isal, folder),
         JSONL: jsonl,
         NOTHING: _nothing,
     }
-    inputs = {MANY: many, UNTIMED: untimed, JSONL: small, NOTHING: small}
+    inputs = {MANY: many, UNTIMED: untimed, HISTORY: history, JSONL: small, NOTHING: small}
     inputs = {name: inputs.get(name, one) for name in cases}
     counts = {name: peers if name in (JSONL, NOTHING) else rows for name in cases}
     starts = {name: _schemas(inputs[name], folder / f"start-{n}") for n, name in enumerate(cases)}
@@ -125,7 +128,7 @@ def _goals(
                 "yes" if (without >= goal if least else without <= goal) else "no",
             ]
         )
-    peak = max(times[name].peak for name in (ON, OFF, MANY, UNTIMED)) / 2**20
+    peak = max(times[name].peak for name in (ON, OFF, MANY, UNTIMED, HISTORY)) / 2**20
     met = "yes" if peak < 200 else "no"
     rows.append(["peak memory, MiB", f"{peak:,.0f}", "", "below 200", met])
     headings = ["", "start-up included", "without", "goal, without start-up", "met"]
@@ -201,4 +204,17 @@ def _untimed(source: Path, path: Path) -> Path:
 
     with path.open("wb") as out:
         out.writelines(lines())
+    return path
+
+
+def _history(source: Path, path: Path) -> Path:
+    """The same records as rows of a slowly changing dimension, nearly all of which still hold."""
+    time = {"type": ["null", "string"], "format": "date-time"}
+    member = b'"record": {"valid_to": "9999-12-31T00:00:00+00:00", '
+    with source.open("rb") as file, path.open("wb") as out:
+        schema = json.loads(file.readline())
+        schema["schema"]["properties"]["valid_to"] = time
+        out.write(json.dumps(schema).encode() + b"\n")
+        for line in file:
+            out.write(line.replace(b'"record": {', member, 1))
     return path

@@ -57,10 +57,12 @@ def state_of(content: Any) -> dict[str, Any]:
     """
     state = content
     while isinstance(state, dict) and "bookmarks" not in state:
-        if state.get("type") == "STATE" and "value" in state:
-            state = state["value"]
+        if state.get("type") == "STATE":
+            state = state.get("value")
         elif "singer_state" in state:
             state = state["singer_state"]
+        elif isinstance(state.get("completed"), dict):  # as Meltano's backends store it
+            state = state["completed"]
         else:
             break
     bookmarks = state.get("bookmarks", {}) if isinstance(state, dict) else None

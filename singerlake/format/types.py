@@ -28,7 +28,8 @@ MAX_PARTS = 5_000
 """A column of more parts, as a schema has that refers to itself twice, is text from there on."""
 RULES = 2
 """The number of the rules by which columns are read. A version that was frozen under the first
-keeps them: they overlaid the parts of ``allOf``, and knew one format of decimals."""
+keeps them: they overlaid the parts of ``allOf``, knew one format of decimals and no booleans as
+bounds, and counted no parts."""
 DECIMAL_FORMATS = ("singer.decimal", "x-singer.decimal")
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 
@@ -166,7 +167,7 @@ class _Reader:
     def _type(self, spec: Any, depth: int) -> Type:
         spec = self.resolved(spec)
         self._left -= 1
-        if depth > MAX_DEPTH or self._left < 0:
+        if depth > MAX_DEPTH or (self._rules > 1 and self._left < 0):
             return TEXT
         kinds = spec.get("type")
         if kinds is None:
@@ -186,6 +187,8 @@ class _Reader:
         return _merge([self._single(kind, spec, depth) for kind in kinds])
 
     def _single(self, kind: Any, spec: dict[str, Any], depth: int) -> Type:
+        if kind == "integer":
+            return _integer(spec, self._rules)
         if kind in _SCALARS:
             return _SCALARS[kind](spec)
         properties, items = spec.get("properties"), spec.get("items")
@@ -214,14 +217,16 @@ def _merge(types: list[Type]) -> Type:
     return TEXT
 
 
-def _integer(spec: dict[str, Any]) -> Type:
+def _integer(spec: dict[str, Any], rules: int) -> Type:
     for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         bound = spec.get(word)
         if isinstance(bound, (int, float)) and not _INT64[0] - 1 <= bound <= _INT64[1] + 1:
             return WHOLE
     # In draft 4 the exclusive bounds only say of the others that they are.
-    top = spec.get("maximum") if spec.get("exclusiveMaximum") is not True else None
-    bottom = spec.get("minimum") if spec.get("exclusiveMinimum") is not True else None
+    top, bottom = (
+        spec.get(word) if rules == 1 or spec.get(exclusive) is not True else None
+        for word, exclusive in (("maximum", "exclusiveMaximum"), ("minimum", "exclusiveMinimum"))
+    )
     return WHOLE if top == _INT64[1] + 1 or bottom == _INT64[0] - 1 else INTEGER
 
 
@@ -239,7 +244,6 @@ def _number(spec: dict[str, Any]) -> Type:
 
 
 _SCALARS: dict[Any, Callable[[dict[str, Any]], Type]] = {
-    "integer": _integer,
     "number": _number,
     "string": _string,
     "boolean": lambda _: BOOLEAN,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,20 +16,42 @@ from typing import Any
 from tests.meltano.project import ROOT
 
 ENVIRONMENTS = ROOT / ".venv-postgres"
+REGISTRY = "pypi.org"
+
+
+class NoNetworkError(Exception):
+    """The plugins are not installed yet, and cannot be: the registry is out of reach."""
 
 
 def installed() -> Path:
-    """The environments, one a plugin, installed from the registry by the Makefile at first use."""
+    """The environments, one a plugin, installed from the registry by the Makefile at first use.
+
+    Raises:
+        NoNetworkError: The registry does not answer.
+    """
     ENVIRONMENTS.mkdir(exist_ok=True)
     with (ENVIRONMENTS / "lock").open("w") as lock:  # tests run side by side
         fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(
+        done = subprocess.run(
             ["make", "--quiet", f"PYTHON={sys.executable}", ".venv-postgres/installed"],
             cwd=ROOT,
-            check=True,
+            check=False,
             timeout=600,
         )
+    if done.returncode and not _network():
+        raise NoNetworkError(
+            f"{ENVIRONMENTS.name} is not installed, and {REGISTRY} is out of reach"
+        )
+    done.check_returncode()
     return ENVIRONMENTS
+
+
+def _network() -> bool:
+    try:
+        socket.create_connection((REGISTRY, 443), timeout=10).close()
+    except OSError:
+        return False
+    return True
 
 
 def run(

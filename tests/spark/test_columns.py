@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,28 @@ def test_rules_1_are_those_of_the_first_release() -> None:
         "a": "text",
         "b": "text",
     }
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"type": "integer", "maximum": 1 << 63, "exclusiveMaximum": True},
+        {"type": "integer", "minimum": -(1 << 63) - 1, "exclusiveMinimum": True},
+    ],
+)
+def test_rules_1_know_no_boolean_as_a_bound(spec: dict[str, Any]) -> None:
+    entry = SchemaEntry({"properties": {"a": spec}})
+    assert str(columns_of(entry, rules=1)[0][1]) == "decimal(38,0)"
+    assert str(columns_of(entry)[0][1]) == "int64"
+
+
+def test_rules_1_count_no_parts() -> None:
+    inner = {"type": "object", "properties": {f"c{n}": {"type": "integer"} for n in range(5_001)}}
+    entry = SchemaEntry({"properties": {"a": inner}})
+    [(_, first)] = columns_of(entry, rules=1)
+    [(_, second)] = columns_of(entry)
+    assert [str(type_) for _, type_ in first.fields[-2:]] == ["int64", "int64"]
+    assert [str(type_) for _, type_ in second.fields[-2:]] == ["text", "text"]
 
 
 def test_a_column_that_a_person_made_text_of() -> None:

@@ -87,6 +87,7 @@ def test_settings_that_are_no_use_are_one_line_without_a_secret(tmp_path: Path) 
 
 STATES = [WHOLE, {"type": "STATE", "value": WHOLE}, {"singer_state": WHOLE}]
 STATES.append({"type": "STATE", "value": {"singer_state": WHOLE}})
+STATES.append({"completed": {"singer_state": WHOLE}, "partial": {}})
 
 
 @pytest.mark.parametrize("wrapped", range(len(STATES)))
@@ -105,6 +106,8 @@ def test_a_wrapped_state_is_unwrapped(two: Lake, wrapped: int) -> None:
     "text",
     [
         "[]", "[1]", "5", "null", '"state.json"', "true",
+        '{"type": "STATE"}', '{"type": "STATE", "value": null}',
+        '{"completed": {"singer_state": 1}}',
         '{"bookmarks": []}', '{"bookmarks": {"a": 5}}', '{"type": "STATE", "value": [1]}',
         '{"bookmarks": {"a": {"partitions": 5}}}', '{"bookmarks": {"a": {"progress_markers": 5}}}',
         '{"type":"STATE","value":{}}\n{"type":"STATE","value":{}}\n', "\x00", "",
