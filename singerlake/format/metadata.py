@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from singerlake import FORMAT
 from singerlake.errors import DamagedError
 from singerlake.format import sealed
 from singerlake.format.log import (
@@ -131,10 +130,16 @@ class TapEntry(msgspec.Struct, omit_defaults=True):
     job_status: str | None = None
 
 
+LAKE_FORMAT = 1
+"""The number of the lake's file. It counts for itself: an earlier release opens the tables that
+this one has not written to, as long as it can read this file."""
+
+
 class LakeFile(msgspec.Struct, kw_only=True):
     """``raw/singerlake.json``.
 
     Attributes:
+        format: The number of this file's own format.
         conditional_writes: What a probe of the store found; None where none was needed, or
             none was made yet.
         probed: The place that it was found of: a lake that was copied is probed again.
@@ -142,7 +147,7 @@ class LakeFile(msgspec.Struct, kw_only=True):
             after a write before they trust it; None leaves it to the software.
     """
 
-    format: int = FORMAT
+    format: int = LAKE_FORMAT
     taps: dict[str, TapEntry] = {}
     owner: str | None = None
     description: str | None = None

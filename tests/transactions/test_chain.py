@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import DamagedError, SingerlakeError
+from singerlake.errors import DamagedError, NewerFormatError, SingerlakeError
 from singerlake.format import metadata
 from singerlake.format.log import decode_entry
 from singerlake.format.metadata import Manifest
@@ -208,3 +208,24 @@ def test_a_damaged_entry_is_not_gone_over_in_silence_by_rebuild(root: Path) -> N
     path(root, 2).unlink()
     rebuild_table(store_of(root), TABLE)
     assert not check_log(store_of(root), TABLE).problems
+
+
+def test_a_bit_in_the_number_of_the_format_is_damage(root: Path) -> None:
+    """Not a newer release's: what that writes has its own hash as well."""
+    store = store_of(root)
+    for key in (TABLE.manifest, TABLE.transaction(2)):
+        file = root / key
+        good = file.read_bytes()
+        changed = good.replace(b'"format": 2', b'"format": 3', 1)
+        assert changed != good
+        file.write_bytes(changed)
+        if key == TABLE.manifest:
+            assert ids_in(store) == [1, 2, 3, 4], "it is only derived"
+            file.write_bytes(good)
+        else:
+            with pytest.raises(DamagedError, match="is damaged: its bytes do not have") as told:
+                [*entries(store, TABLE)]
+            assert not isinstance(told.value, NewerFormatError)
+            file.write_bytes(resealed({**json.loads(good), "format": 3}))
+            with pytest.raises(NewerFormatError, match="upgrade"):
+                [*entries(store, TABLE)]
