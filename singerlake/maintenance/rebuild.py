@@ -13,13 +13,14 @@ import msgspec
 from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, NotFoundError, SingerlakeError
 from singerlake.format import names
-from singerlake.format.log import MOVING, Block, Entry, SchemaEntry, seal_entry
+from singerlake.format.log import MOVING, VACUUM, Block, Entry, SchemaEntry, seal_entry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 from singerlake.maintenance import scan
 from singerlake.storage.base import Listed, Store
 from singerlake.transactions import derived, files, log
+from singerlake.transactions.checkpoint import differing
 from singerlake.transactions.commit import appending
 from singerlake.transactions.files import FilesFound
 from singerlake.transactions.snapshot import Snapshot
@@ -73,8 +74,8 @@ def rebuild_table(
     left = _entries_left(store, table, checkpoint.head if checkpoint is not None else 0)
     restored = adopted = 0
     if checkpoint is not None:
-        moves = [entry for n, entry in left.items() if n <= checkpoint.head and is_move(entry)]
-        lost = _linked(entries_of(checkpoint, moves), left, checkpoint.chain)
+        folded = [entry for n, entry in left.items() if n <= checkpoint.head]
+        lost = _linked(entries_of(checkpoint, folded), left, checkpoint.chain)
         more = _lost_end(store, checkpoint, lost, left, locked)
         adopted = sum(len(entry.blocks) for entry in more)
         # First what is behind the manifest: once its last entry is there again, nothing tells
@@ -86,6 +87,8 @@ def rebuild_table(
         adopted = len(lost[0].blocks)
         _append(store, table, lost)
     snapshot = _fold(store, table)
+    if checkpoint is not None:
+        snapshot = _as_the_log_says(store, snapshot)
     derived.write_checkpoint(store, snapshot)
     derived.update_catalogue(store, table, snapshot.schema)
     derived.update_lake_file(store, table.tap)
@@ -107,8 +110,15 @@ class _Locked:
     leave: bool
     left: int = 0
 
-    def chosen(self, free: list[Listed], present: FilesFound) -> list[Listed]:
+    def chosen(
+        self, free: list[Listed], present: FilesFound, *, all_there_is: bool = False
+    ) -> list[Listed]:
         """The files to take in, of those without a lock and those beside one.
+
+        Args:
+            free: Those without.
+            present: Those beside one, among others.
+            all_there_is: Whether nothing else is left of the table.
 
         Raises:
             DamagedError: There are some beside one, and nobody has said what to do.
@@ -116,7 +126,7 @@ class _Locked:
         if present.locked and self.include:
             return [*free, *present.locked]
         if present.locked and not self.leave:
-            raise DamagedError(scan.left_aside(self.table, present))
+            raise DamagedError(files.left_aside(self.table, present, all_there_is=all_there_is))
         self.left = len(present.locked)
         return free
 
@@ -210,24 +220,22 @@ def _append(store: Store, table: TableName, entries: list[Entry]) -> None:
                 )
 
 
-def is_move(entry: Entry) -> bool:
-    """Whether a vacuum moved blocks by it."""
-    return entry.operation in MOVING
-
-
-def entries_of(checkpoint: Snapshot, moves: Sequence[Entry] = ()) -> list[Entry]:
+def entries_of(checkpoint: Snapshot, left: Sequence[Entry] = ()) -> list[Entry]:
     """The log entries that a checkpoint was folded from, as far as it holds them.
 
     Args:
         checkpoint: What is left of the log.
-        moves: Entries of vacuums that are not lost, in order. The others must go with them: a
+        left: Entries up to it that are not lost, in order. The others must go with them: a
             block that one of them moves has to be there before, also where it is no more.
     """
     by_number = {block.number: block for block in checkpoint.blocks}
     needed: dict[int, list[tuple[int, Block]]] = {}
-    for entry in moves:
+    for entry in left:
         for block in entry.moved:
             needed.setdefault(block.number, []).append((entry.number, block))
+    doomed: dict[int, list[str]] = {}
+    for file, by in checkpoint.doomed.items():
+        doomed.setdefault(by, []).append(file)
 
     numbers = sorted({*by_number, *needed})
 
@@ -248,7 +256,7 @@ def entries_of(checkpoint: Snapshot, moves: Sequence[Entry] = ()) -> list[Entry]
         whole = len(blocks) == summary.last_block - last
         last = summary.last_block
         # What a vacuum moved is where the checkpoint has it, whichever entries are lost.
-        moving = summary.operation in MOVING
+        moving, vacuum = summary.operation in MOVING, summary.operation == VACUUM
         moved = blocks_at(summary, 0) if moving else []
         used = [b.schema_hash for b in blocks] + [summary.schema_hash]
         new: dict[str, SchemaEntry] = {
@@ -274,9 +282,23 @@ def entries_of(checkpoint: Snapshot, moves: Sequence[Entry] = ()) -> list[Entry]
                 removed=_gaps(moved, summary.last_block) if moving else [],
                 floor=checkpoint.floor if moving else 0,
                 overlay=checkpoint.overlays.get(summary.number),
+                deletes=doomed.get(summary.number, []),
+                deleted=_gone(checkpoint, left, summary.number) if vacuum else [],
             )
         )
     return found
+
+
+def _gone(checkpoint: Snapshot, left: Sequence[Entry], number: int) -> list[str]:
+    """The files that entries before a transaction named, and that are no more by the checkpoint."""
+    still = {block.file for block in checkpoint.blocks} | checkpoint.dropped.keys()
+    named = {
+        block.file
+        for entry in left
+        if entry.number < number
+        for block in (*entry.blocks, *entry.moved)
+    }
+    return sorted(named - still)
 
 
 def _gaps(blocks: list[Block], last: int) -> list[tuple[int, int]]:
@@ -293,9 +315,12 @@ def _adopting(
     paths = {file for file, _ in known}
     present = files.look(store, table)
     beside = [item for item in present.locked if item.key[len(table.folder) :] not in paths]
-    if not left and not present.free and present.idle_seconds < files.DEAD_SECONDS:
-        beside = beside if locked.include else []  # a first sync is at work
-    chosen = locked.chosen(present.free, replace(present, locked=beside))
+    nothing_else = not left and not present.free
+    if nothing_else and beside and not locked.include:
+        at_work = present.idle_seconds < files.DEAD_SECONDS
+        if at_work or locked.leave:
+            raise NotFoundError(_only_locked(table, present, at_work=at_work))
+    chosen = locked.chosen(present.free, replace(present, locked=beside), all_there_is=nothing_else)
     entry = scan.adopting_entry(store, table, chosen, known=known)
     if entry is None and not left:
         raise NotFoundError(f"nothing is left of {table}: neither log, manifest nor files")
@@ -313,6 +338,35 @@ def _adopting(
         first,
         *(msgspec.structs.replace(empty, number=n, commit=uuid.uuid4().hex) for n in fillers),
     ]
+
+
+def _only_locked(table: TableName, present: FilesFound, *, at_work: bool) -> str:
+    """What to say where there is nothing of a table but files beside a lock, and they stay out."""
+    what_then = (
+        "its first writer is at work: wait for it"
+        if at_work
+        else "without them there is nothing to go on with: take them in with: singerlake rebuild "
+        f"{table} --include-locked, or delete them, if you know that they never were committed"
+    )
+    return (
+        f"nothing is left of {table} but {len(present.locked)} data files beside a writer's lock "
+        f"(the first is {present.locked[0].key}), which was refreshed "
+        f"{present.idle_seconds:,.0f} s ago; {what_then}"
+    )
+
+
+def _as_the_log_says(store: Store, snapshot: Snapshot) -> Snapshot:
+    """The table by its log alone, where the manifest says something else.
+
+    An entry that was written again does not say all that the lost one said: where a block lay
+    before it was moved, how many rows were dropped since. A vacuum would not go on with a manifest
+    that still does.
+    """
+    whole = log.read_whole(store, snapshot.table, snapshot.head)
+    if next(differing(whole, snapshot), None) is None:
+        return snapshot
+    store.delete(snapshot.table.manifest)
+    return whole
 
 
 def _fold(store: Store, table: TableName) -> Snapshot:

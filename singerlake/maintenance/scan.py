@@ -20,7 +20,6 @@ from singerlake.storage.base import Listed, Store
 from singerlake.transactions import files
 from singerlake.transactions.blocks import fetch
 from singerlake.transactions.commit import new_entry
-from singerlake.transactions.files import FilesFound
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -69,10 +68,10 @@ def read_files(store: Store, table: TableName) -> Snapshot | None:
     present = files.look(store, table)
     if not present.free:
         if present.locked:
-            logger.warning("%s", left_aside(table, present))
+            logger.warning("%s", files.left_aside(table, present, all_there_is=True))
         return None
     if present.locked:
-        raise DamagedError(left_aside(table, present))
+        raise DamagedError(files.left_aside(table, present))
     entry = adopting_entry(store, table, present.free)
     if entry is None:
         return None
@@ -84,18 +83,6 @@ def read_files(store: Store, table: TableName) -> Snapshot | None:
         table,
     )
     return Snapshot(table, from_log=False).applied([entry])
-
-
-def left_aside(table: TableName, present: FilesFound) -> str:
-    """What to say of files beside a lock, where nothing tells whether they were committed."""
-    return (
-        f"{len(present.locked)} data files of {table} lie beside a writer's lock (the first is "
-        f"{present.locked[0].key}), which was refreshed {present.idle_seconds:,.0f} s ago, and "
-        "what is left of its log does not name them: if that writer lives, wait for it; if it is "
-        "dead, they are its uncommitted rows, or committed ones whose log is lost: take them in "
-        f"with: singerlake rebuild {table} --include-locked, or go on without them with: "
-        f"singerlake rebuild {table} --leave-locked"
-    )
 
 
 def adopting_entry(
@@ -138,18 +125,23 @@ def unnamed_entry(store: Store, snapshot: Snapshot, present: list[Listed]) -> En
 
     Raises:
         DamagedError: A file is not made of blocks; or a lost vacuum has put blocks together
-            with later ones than any that is known, so that it cannot be told which they replace.
+            with later ones than any that is known, or has deleted what they replace: which rows
+            these were cannot be told.
     """
     table = snapshot.table
     found = _without_replaced([*_blocks_of_all(store, table, present)])
     copied = _identities(store, snapshot, {item.identity[1:] for item in found})
     found = [item for item in found if item.identity not in copied]
-    if any(item.block.number > snapshot.last_block for item in found):
+    rewritten_since = [item.block.number for item in found if item.block.number]
+    if rewritten_since and (
+        max(rewritten_since) > snapshot.last_block or _lacks_files(store, snapshot)
+    ):
         raise DamagedError(
             f"{table} has lost its log's end, and blocks that a vacuum put together since: bring "
             "the log back from a backup"
         )
-    found = [item for item in found if not item.block.number]  # the rest a vacuum has rewritten
+    # What a vacuum has rewritten, of blocks that are all still where they were, adds nothing.
+    found = [item for item in found if not item.block.number]
     if not found:
         return None
     schemas = {item.block.schema_hash: item.schema for item in found}
@@ -159,6 +151,13 @@ def unnamed_entry(store: Store, snapshot: Snapshot, present: list[Listed]) -> En
         replace(block, number=snapshot.last_block + n) for n, block in enumerate(entry.blocks, 1)
     ]
     return replace(entry, number=snapshot.head + 1, blocks=blocks)
+
+
+def _lacks_files(store: Store, snapshot: Snapshot) -> bool:
+    """Whether a file is gone that a block lies in."""
+    present = {item.key for item in store.list(snapshot.table.folder)}
+    used = {snapshot.table.data(block.file) for block in snapshot.blocks}
+    return not used <= present
 
 
 def _identities(

@@ -19,10 +19,10 @@ from singerlake.format.metadata import INDEX_FORMAT, IndexMarker, Manifest
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.maintenance.misfits import ColumnMisfits
-from singerlake.maintenance.rebuild import entries_of, is_move
+from singerlake.maintenance.rebuild import entries_of
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.transactions import files, log
-from singerlake.transactions.checkpoint import from_manifest
+from singerlake.transactions.checkpoint import differing, from_manifest
 from singerlake.transactions.snapshot import Snapshot
 
 MAX_PROBLEMS = 1000
@@ -127,11 +127,24 @@ def check_log(store: Store, table: TableName) -> LogFound:
         else:
             notes.append("there is nothing of it: no log, no manifest and no files")
     snapshot = _fold(table, entries, problems)
+    if entries:
+        notes += _unnamed(store, snapshot)
     problems += _check_entries(snapshot, entries[: snapshot.head])
     if manifest is not None and snapshot.head >= manifest.head:
         then = Snapshot(table).applied(entries[: manifest.head])
         problems += _check_manifest(then, manifest)
     return LogFound(snapshot, problems, notes)
+
+
+def _unnamed(store: Store, snapshot: Snapshot) -> Iterator[str]:
+    """What to say of data files that the log does not speak of."""
+    unnamed = log.unnamed_files(snapshot.table, store.list(snapshot.table.folder), snapshot)
+    if unnamed:
+        yield (
+            f"no log entry names {len(unnamed)} of its data files (the first is {unnamed[0].key}): "
+            "they are what a writer is about to commit, or left without committing, or rows whose "
+            "log entries are lost; the next vacuum deletes those older than its retention"
+        )
 
 
 def _read_manifest(
@@ -176,8 +189,7 @@ def _read_entries(
             problems.append(Problem("log", key, f"transaction {number}", str(entry), hint))
     problems += _lost_entries(table, {*found} | damaged, held, whole=manifest is None)
     if manifest is not None:
-        moves = [entry for n, entry in sorted(found.items()) if n <= held and is_move(entry)]
-        for entry in entries_of(manifest, moves):
+        for entry in entries_of(manifest, [e for n, e in sorted(found.items()) if n <= held]):
             found.setdefault(entry.number, entry)
     entries: list[Entry] = []
     while (entry := found.get(len(entries) + 1)) is not None:
@@ -266,21 +278,8 @@ def _check_lanes(key: str, version: FrozenVersion, lanes: dict[str, str]) -> Ite
 
 
 def _check_manifest(ours: Snapshot, manifest: Snapshot) -> Iterator[Problem]:
-    pairs: dict[str, tuple[list[object], list[object]]] = {
-        "transactions": ([*ours.transactions], [*manifest.transactions]),
-        "schemas": ([*sorted(ours.schemas.items())], [*sorted(manifest.schemas.items())]),
-        "blocks": ([*ours.blocks], [*manifest.blocks]),
-        "versions": ([*ours.frozen], [*manifest.frozen]),
-        "dropped files": ([*ours.dropped.values()], [*manifest.dropped.values()]),
-        "history floor": ([ours.floor], [manifest.floor]),
-        "overlays": ([*ours.overlays.items()], [*manifest.overlays.items()]),
-    }
-    if ours.chain and manifest.chain:
-        pairs["chain id"] = ([ours.chain], [manifest.chain])
     table = ours.table
-    for what, (mine, theirs) in pairs.items():
-        if mine == theirs:
-            continue
+    for what, mine, theirs in differing(ours, manifest):
         both = zip(mine, theirs, strict=False)
         at = next((place for place, (a, b) in enumerate(both) if a != b), None)
         if at is None:

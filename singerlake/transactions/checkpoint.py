@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from singerlake.errors import DamagedError
@@ -30,6 +31,34 @@ def to_manifest(snapshot: Snapshot) -> Manifest:
         overlays=snapshot.overlays,
         chain=snapshot.chain if snapshot.format > PLAIN else "",
     )
+
+
+def differing(
+    ours: Snapshot, theirs: Snapshot
+) -> Iterator[tuple[str, Sequence[object], Sequence[object]]]:
+    """In what two foldings of one log differ, as far as a manifest holds it.
+
+    Args:
+        ours: Folded from the log's entries.
+        theirs: Folded from a manifest, and perhaps some entries after it.
+
+    Returns:
+        What it is called, and what the two have.
+    """
+    pairs: dict[str, tuple[Sequence[object], Sequence[object]]] = {
+        "transactions": (ours.transactions, theirs.transactions),
+        "schemas": (sorted(ours.schemas.items()), sorted(theirs.schemas.items())),
+        "blocks": (ours.blocks, theirs.blocks),
+        "versions": (ours.frozen, theirs.frozen),
+        "dropped files": ([*ours.dropped.values()], [*theirs.dropped.values()]),
+        "history floor": ([ours.floor], [theirs.floor]),
+        "overlays": ([*ours.overlays.items()], [*theirs.overlays.items()]),
+    }
+    if ours.chain and theirs.chain:
+        pairs["chain id"] = ([ours.chain], [theirs.chain])
+    for what, (mine, other) in pairs.items():
+        if mine != other:
+            yield what, mine, other
 
 
 def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:

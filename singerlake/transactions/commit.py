@@ -30,7 +30,7 @@ from singerlake.format.names import TableName
 from singerlake.storage.base import KeyExistsError, Store
 from singerlake.transactions import conditions
 from singerlake.transactions.lock import Waiting, WriterLock, new_writer_id
-from singerlake.transactions.log import read_entry, refresh
+from singerlake.transactions.log import check_end_known, read_entry, refresh
 from singerlake.transactions.snapshot import Snapshot
 
 __all__ = ["ATTEMPTS", "appending", "commit", "current_user", "new_entry", "new_writer_id"]
@@ -118,6 +118,7 @@ def commit(
         NotDurableError: It was, and may be gone after a power cut; the same.
         StoreError: The store refused; nothing was committed.
     """
+    check_end_known(snapshot)
     commit_id = uuid.uuid4().hex
     with appending(store, snapshot.table, waiting) as append:
         for _ in range(ATTEMPTS):
@@ -192,7 +193,7 @@ def _create(store: Store, table: TableName, entry: Entry) -> Entry | None:
     except NotDurableError:
         raise  # it would be read back from memory, whatever becomes of it on the disk
     except (KeyExistsError, OutcomeUnknownError) as error:
-        present = _read_back(store, table, entry)
+        present = _read_back(store, table, entry, taken=isinstance(error, KeyExistsError))
         if present is None and isinstance(error, OutcomeUnknownError):
             raise  # a slow write may still arrive
         return _if_own(present, entry)
@@ -225,10 +226,23 @@ def _create_alone(
     return _if_own(_read_back(store, table, entry), entry)
 
 
-def _read_back(store: Store, table: TableName, entry: Entry) -> Entry | None:
+def _read_back(
+    store: Store, table: TableName, entry: Entry, *, taken: bool = False
+) -> Entry | None:
+    """The entry of this number, as it is now.
+
+    Args:
+        store: Where the log lies.
+        table: Whose.
+        entry: The one that was to be created.
+        taken: Whether the store said that there was one before. What cannot be read is then
+            not this commit's, which writes whole entries of this release's format.
+    """
     try:
         return read_entry(store, table, entry.number)
     except Exception as error:
+        if taken and isinstance(error, DamagedError):
+            raise
         raise OutcomeUnknownError(
             f"whether transaction {entry.number} of {table} was committed is not known: {error}; "
             f"look with: singerlake history {table}"

@@ -108,6 +108,16 @@ def update_catalogue_entries(store: Store, tap: str, entries: Iterable[Catalogue
     _merge(store, names.catalogue(tap), Catalogue, change)
 
 
+def catalogue_names(store: Store, table: TableName) -> bool:
+    """Whether a tap's catalogue has a stream, as it does once something was committed of it."""
+    key = names.catalogue(table.tap)
+    try:
+        found = metadata.decode(store.get(key).data, Catalogue, key)
+    except (KeyMissingError, DamagedError):
+        return False
+    return any(entry.tap_stream_id == table.stream for entry in found.streams)
+
+
 def read_lake_file(store: Store) -> LakeFile | None:
     """The lake's file; None where there is none.
 

@@ -52,6 +52,28 @@ def look(store: Store, table: TableName) -> FilesFound:
     return FilesFound(found.free, found.locked, max(0.0, min(ages, default=0.0)))
 
 
+def left_aside(table: TableName, present: FilesFound, *, all_there_is: bool = False) -> str:
+    """What to say of files beside a lock, where nothing tells whether they were committed.
+
+    Args:
+        table: Whose.
+        present: Its files; only those beside a lock are spoken of.
+        all_there_is: Whether nothing else is left of the table that one could go on with.
+    """
+    ways = f"take them in with: singerlake rebuild {table} --include-locked, or "
+    ways += (
+        "delete them, if you know that they never were committed"
+        if all_there_is
+        else f"go on without them with: singerlake rebuild {table} --leave-locked"
+    )
+    return (
+        f"{len(present.locked)} data files of {table} lie beside a writer's lock (the first is "
+        f"{present.locked[0].key}), which was refreshed {present.idle_seconds:,.0f} s ago, and "
+        "what is left of its log does not name them: if that writer lives, wait for it; if it is "
+        f"dead, they are its uncommitted rows, or committed ones whose log is lost: {ways}"
+    )
+
+
 def data_files(store: Store, table: TableName, *, include_locked: bool = False) -> Iterator[Listed]:
     """The data files in a table's folder; those beside a writer's lock only if asked for."""
     found = look(store, table)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 
 from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError, SingerlakeError
 from singerlake.format import log as format_log
@@ -15,7 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.storage.base import READERS, KeyMissingError, Listed, Store
 from singerlake.transactions import files
 from singerlake.transactions.chain import ForeignEntryError
-from singerlake.transactions.checkpoint import from_manifest
+from singerlake.transactions.checkpoint import differing, from_manifest
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ def refresh(store: Store, snapshot: Snapshot) -> Snapshot:
             "only in case share a folder: rename one with a stream map"
         ) from error
     if after.head and not after.anchored:
-        _check_end(store, after)
+        after.doubtful = _check_end(store, after)
         after.anchored = True
     return after
 
@@ -146,9 +147,24 @@ def check_whole(store: Store, snapshot: Snapshot) -> None:
     """
     table = snapshot.table
     hint = f"see what is wrong with: singerlake verify {table}"
+    try:
+        whole = read_whole(store, table, snapshot.head)
+    except DamagedError as error:
+        raise DamagedError(f"{error}; {hint}") from error
+    if wrong := next(differing(whole, snapshot), None):
+        raise DamagedError(f"{table.manifest} does not say what the log says ({wrong[0]}); {hint}")
+
+
+def read_whole(store: Store, table: TableName, head: int) -> Snapshot:
+    """A log folded from its first entry on, whatever the manifest says.
+
+    Raises:
+        DamagedError: An entry up to the head is lost or damaged, or does not follow the one
+            before.
+    """
 
     def checked() -> Iterator[Entry]:
-        for number, entry in read_entries(store, table, range(1, snapshot.head + 1)):
+        for number, entry in read_entries(store, table, range(1, head + 1)):
             if isinstance(entry, SingerlakeError):
                 raise entry
             if entry is None:
@@ -158,37 +174,54 @@ def check_whole(store: Store, snapshot: Snapshot) -> None:
                 )
             yield entry
 
-    try:
-        whole = Snapshot(table).applied(checked())
-    except DamagedError as error:
-        raise DamagedError(f"{error}; {hint}") from error
-    if (whole.blocks, whole.frozen) != (snapshot.blocks, snapshot.frozen):
-        raise DamagedError(f"{table.manifest} does not say what the log says; {hint}")
+    return Snapshot(table).applied(checked())
 
 
-def _check_end(store: Store, snapshot: Snapshot) -> None:
+def _check_end(store: Store, snapshot: Snapshot) -> str:
     """Make sure that a log which ends where the manifest does has not lost its end.
 
     Where even the manifest's last entry is gone, so may be later ones, and nothing tells how many.
-    Data files that nothing names are a sign of them.
+    Data files that nothing names are a sign of them, unless a living writer is about to commit
+    them.
+
+    Returns:
+        Why nothing may be committed on top of it; empty where that may be.
+
+    Raises:
+        DamagedError: There are such files, and no writer that lives.
     """
     table = snapshot.table
     if store.exists(table.transaction(snapshot.head)):
-        return
-    if unnamed := unnamed_files(table, files.look(store, table).free, snapshot):
+        return ""
+    present = files.look(store, table)
+    if unnamed := unnamed_files(table, present.free, snapshot):
         raise DamagedError(
             f"the log of {table} has lost transaction {snapshot.head}, the last that its manifest "
             f"holds, and there are data files that nothing names ({unnamed[0].key} and "
             f"{len(unnamed) - 1} more): later transactions may be lost as well; make again what "
             f"can be, with: singerlake rebuild {table}"
         )
+    lost = f"the log of {table} has lost transaction {snapshot.head}, the last its manifest holds"
+    beside = replace(present, locked=unnamed_files(table, present.locked, snapshot))
+    doubt = f"{lost}; {files.left_aside(table, beside)}" if beside.locked else ""
+    if doubt and present.idle_seconds >= files.DEAD_SECONDS:
+        raise DamagedError(doubt)
     logger.warning(
-        "the log of %s has lost transaction %d, the last that its manifest holds; reading by the "
-        "manifest: bring the log back with: singerlake rebuild %s",
-        table,
-        snapshot.head,
+        "%s; reading by the manifest: bring the log back with: singerlake rebuild %s",
+        doubt or lost,
         table,
     )
+    return doubt
+
+
+def check_end_known(snapshot: Snapshot) -> None:
+    """Make sure, before something is committed, that nothing may have been committed after it.
+
+    Raises:
+        DamagedError: The log's end is lost, and files lie there that may belong to it.
+    """
+    if snapshot.doubtful:
+        raise DamagedError(f"nothing can be committed: {snapshot.doubtful}")
 
 
 def unnamed_files(table: TableName, present: Iterable[Listed], snapshot: Snapshot) -> list[Listed]:

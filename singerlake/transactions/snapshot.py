@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from singerlake.errors import DamagedError, NotFoundError
 from singerlake.format import times
 from singerlake.format.log import VACUUM, Block, Entry, FrozenVersion, Overlay, SchemaEntry
 from singerlake.format.metadata import DroppedFile, TransactionSummary
 from singerlake.format.names import TableName
+from singerlake.format.sealed import PLAIN
 from singerlake.format.types import RULES
 from singerlake.transactions import chain
 
@@ -38,7 +40,9 @@ class Snapshot:
         checkpoint_etag: That manifest's etag, where it is known.
         format: The format's number of the last entry.
         chain: That entry's chain id; empty where a manifest of format 1 does not tell it.
-        anchored: Whether an entry of the log was seen to be there since the manifest was read.
+        anchored: Whether it was looked, since the manifest was read, that the log's end is there.
+        doubtful: Why nothing may be committed on top of it: the log's end is lost, and files of
+            a writer that seems to live may belong to it. Empty where nothing speaks against it.
         from_log: False where the log and the manifest are lost and the blocks were found
             by looking at the files.
         overlays: What people said of the columns, by the transaction from which it holds.
@@ -60,6 +64,7 @@ class Snapshot:
     format: int = 1
     chain: str = ""
     anchored: bool = field(default=False, compare=False)
+    doubtful: str = field(default="", compare=False)
     from_log: bool = True
     overlays: dict[int, Overlay] = field(default_factory=dict)
     earlier_rules: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -190,17 +195,19 @@ class Snapshot:
             return self
         last_block = self.summary(number).last_block
         count = bisect_right(self.blocks, last_block, key=lambda block: block.number)
-        return Snapshot(
-            table=self.table,
+        return replace(
+            self,
             transactions=self.transactions[:number],
-            schemas=self.schemas,
             blocks=self.blocks[:count],
             frozen=[v for v in self.frozen if v.transaction <= number],
             floor=min(self.floor, number),
+            dropped={p: file for p, file in self.dropped.items() if file.transaction <= number},
             checkpoint=min(self.checkpoint, number),
-            from_log=self.from_log,
+            checkpoint_etag=None,
+            # Those of its own last entry; only the log tells them.
+            format=PLAIN,
+            chain="",
             overlays={n: overlay for n, overlay in self.overlays.items() if n <= number},
-            earlier_rules=self.earlier_rules,
         )
 
     def settled(self) -> Snapshot:
@@ -293,25 +300,12 @@ class Snapshot:
         return after
 
     def _copy(self) -> Snapshot:
-        return Snapshot(
-            table=self.table,
-            transactions=self.transactions.copy(),
-            schemas=self.schemas.copy(),
-            blocks=self.blocks.copy(),
-            frozen=self.frozen.copy(),
-            floor=self.floor,
-            dropped=self.dropped.copy(),
-            doomed=self.doomed.copy(),
-            vacuumed=self.vacuumed,
-            checkpoint=self.checkpoint,
-            checkpoint_etag=self.checkpoint_etag,
-            format=self.format,
-            chain=self.chain,
-            anchored=self.anchored,
-            from_log=self.from_log,
-            overlays=self.overlays.copy(),
-            earlier_rules=self.earlier_rules.copy(),
-        )
+        folded: dict[str, dict[Any, Any] | list[Any]] = {
+            one.name: value.copy()
+            for one in fields(self)
+            if isinstance(value := getattr(self, one.name), dict | list)
+        }
+        return replace(self, **folded)  # type: ignore[arg-type]
 
     def _fold(self, entry: Entry) -> None:
         chain.check_next(self.table, self.head, entry)
@@ -336,7 +330,7 @@ class Snapshot:
             self.vacuumed = entry.number
         for file in entry.deleted:
             self.dropped.pop(file, None)
-        self.chain, self.anchored = entry.chain, True
+        self.chain, self.anchored, self.doubtful = entry.chain, True, ""
 
     def _check_blocks(self, entry: Entry) -> int:
         """Make sure that its blocks go on from those there are; gives the last one's number."""
@@ -382,6 +376,8 @@ class Snapshot:
                 "which is not there"
             )
         self.blocks = kept
+        for file in {block.file for block in entry.moved}:
+            self.dropped.pop(file, None)  # a rebuilt entry may have named it before
         after = {block.file for block in kept}
         for file in sorted(before.keys() - after):
             self.dropped[file] = DroppedFile(file, entry.number, entry.time, before[file])

@@ -98,6 +98,7 @@ class TableWriter:
                 again, except after an ``OutcomeUnknownError``.
         """
         snapshot = self._read()
+        log.check_end_known(snapshot)
         if staged.empty and (not staged.schema_hash or staged.schema_hash == snapshot.schema_hash):
             return None
         with hold_locks(
@@ -129,15 +130,33 @@ class TableWriter:
             return log.refresh(self._store, self._snapshot)
         snapshot = log.read_snapshot(self._store, self._table)
         # A first transaction on top of files whose log is lost would hide their rows.
-        if snapshot is None and next(files.data_files(self._store, self._table), None) is not None:
+        if snapshot is None and (lost := self._lost()):
             # The log once more, after the files: somebody may just have made the table.
             snapshot = log.read_snapshot(self._store, self._table)
             if snapshot is None:
-                raise DamagedError(
-                    f"{self._table} has files but neither log nor manifest: make them again "
-                    f"first, with: singerlake rebuild {self._table}"
-                )
+                raise DamagedError(lost)
         return snapshot or Snapshot(self._table)
+
+    def _lost(self) -> str:
+        """What to say of a table without log and manifest; empty where it is a new one.
+
+        Files beside a lock are a first run's that is at work, or died. But the tap's catalogue
+        names a stream only after its first commit: where it does, they may be of that one.
+        """
+        present = files.look(self._store, self._table)
+        if present.free:
+            return (
+                f"{self._table} has files but neither log nor manifest: make them again first, "
+                f"with: singerlake rebuild {self._table}"
+            )
+        if present.locked and derived.catalogue_names(self._store, self._table):
+            return (
+                f"{self._table} is in the catalogue of its tap, and has neither log nor manifest: "
+                f"{files.left_aside(self._table, present, all_there_is=True)}"
+            )
+        for item in present.locked:
+            logger.warning("left out %s: a writer's lock lies beside it", item.key)
+        return ""
 
     def _withdraw(self, staged: StagedTable, snapshot: Snapshot, locks: HeldLocks) -> None:
         staged.withdraw()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -15,15 +16,18 @@ from singerlake.errors import DamagedError, NotFoundError, StoreError
 from singerlake.format import block as format_block
 from singerlake.format import metadata
 from singerlake.format.metadata import Manifest
+from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import vacuum
+from singerlake.maintenance.alter import retype
 from singerlake.maintenance.combine import commit_combine, write_group
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions, plan_vacuum
 from singerlake.maintenance.verify import check_log
 from singerlake.storage.local import LocalStore
-from singerlake.transactions.log import read_snapshot
-from singerlake.transactions.writer import TableWriter
+from singerlake.transactions.log import check_whole, read_snapshot
+from singerlake.transactions.staging import publish_file
+from singerlake.transactions.writer import TableWriter, WriteOptions, update_checkpoint
 from singerlake_cli.main import cli
 from tests.build import resealed
 from tests.faults.plain import dump_folder, tables
@@ -284,3 +288,188 @@ def test_the_manifest_of_a_rebuilt_table_names_the_chain_s_end(store: LocalStore
     rebuild_table(store, TABLE)
     manifest = metadata.decode(store.get(TABLE.manifest).data, Manifest, "it")
     assert manifest.chain == tables(dump_folder(store.root))[str(TABLE)].chain
+
+
+def test_a_stale_lock_hides_no_lost_end(store: LocalStore) -> None:
+    behind(store)
+    lock(store, age=86400)
+    for work in (lambda: ids_in(store), lambda: write(store, 9), lambda: run_ok(store, "ls")):
+        with pytest.raises(DamagedError, match="--include-locked.* --leave-locked"):
+            work()
+    assert run(store, "ls")[0] == 5
+    assert rebuild_table(store, TABLE, include_locked=True).adopted == 1
+    assert ids_in(store) == [1, 2, 3]
+
+
+def run_ok(store: LocalStore, *words: str) -> None:
+    code, said = run(store, *words)
+    if code:
+        raise DamagedError(said)
+
+
+def test_nothing_is_committed_while_a_lost_end_may_come_back(
+    store: LocalStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A living writer's files, or rows of transaction 3: a reader goes on, a writer does not."""
+    behind(store)
+    lock(store)
+    table = Lake(store).table(TABLE)
+    assert ids_in(store) == [1, 2]
+    assert ".singer.gz" in caplog.text
+    head = table.snapshot()
+    column = next(iter(head.schema.schema["properties"]))
+    for work in (lambda: write(store, 9), lambda: retype(store, head, column)):
+        with pytest.raises(DamagedError, match="nothing can be committed"):
+            work()
+    assert not store.exists(TABLE.transaction(3))
+
+
+def test_a_sync_stops_where_the_catalogue_tells_of_a_lost_table(store: LocalStore) -> None:
+    lose_all(store)
+    lock(store, age=86400)
+    with pytest.raises(DamagedError, match="catalogue of its tap.*--include-locked") as told:
+        write(store, 9)
+    assert "--leave-locked" not in str(told.value)
+    assert not store.exists(TABLE.transaction(1))
+    rebuild_table(store, TABLE, include_locked=True)
+    write(store, 9)
+    assert sorted(ids_in(store)) == [1, 2, 9]
+
+
+def test_a_first_sync_that_died_is_gone_on_with(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "lake")
+    staged_rows(store, 1).publish()
+    lock(store, age=86400)
+    TableWriter(store, TABLE, WriteOptions(lock_stale_seconds=0.2)).commit(staged_rows(store, 9))
+    assert ids_in(store) == [9]
+    found = check_log(store, TABLE)
+    assert not found.problems
+    assert "no log entry names 1 of its data files" in found.notes[-1]
+
+
+def test_verify_tells_of_files_that_a_shorter_log_no_longer_names(store: LocalStore) -> None:
+    write(store, 3)
+    assert not check_log(store, TABLE).notes
+    store.delete(TABLE.manifest)
+    store.delete(TABLE.transaction(3))
+    assert ids_in(store) == [1, 2], "nothing tells that there was a third"
+    found = check_log(store, TABLE)
+    assert not found.problems
+    assert "rows whose log entries are lost" in found.notes[-1]
+
+
+@pytest.mark.parametrize("age", [0.0, 3600.0])
+def test_a_rebuild_says_what_lies_beside_a_lock(tmp_path: Path, age: float) -> None:
+    store = LocalStore(tmp_path / "lake")
+    staged_rows(store, 1).publish()
+    lock(store, age)
+    with pytest.raises(
+        NotFoundError, match="nothing is left of .* but 1 data files beside"
+    ) as told:
+        rebuild_table(store, TABLE, leave_locked=True)
+    assert "--leave-locked" not in str(told.value)
+    if age:
+        with pytest.raises(DamagedError, match="--include-locked") as said:
+            rebuild_table(store, TABLE)
+        assert "--leave-locked" not in str(said.value)
+
+
+def rewrite_without_first(store: LocalStore) -> None:
+    """What a vacuum writes that drops history: row 2 alone, as block 2 made of blocks 1 and 2."""
+    head = read_snapshot(store, TABLE)
+    assert head is not None
+    first, last = head.blocks
+    made = [
+        format_block.header(store.get_range(TABLE.data(b.file), b.offset, b.length), "it").written
+        for b in (first, last)
+    ]
+    schema, rest = format_block.lines(Lake(store).table(TABLE).read_block(last))
+    line = {**json.loads(rest), "row_version": 2, "row_ordinal": 0}
+    text = schema + json.dumps(line).encode() + b"\n"
+    staged = store.stage()
+    staged.write(format_block.encode(text, 1, made[1] + 5, format_block.Origin(2, tuple(made))))
+    publish_file(store, staged, TABLE, HASH, first.first, last.last)
+    staged.discard()
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_what_a_lost_vacuum_rewrote_is_never_thrown_away_in_silence(
+    store: LocalStore, deleted: bool
+) -> None:
+    manifest, head = store.get(TABLE.manifest).data, read_snapshot(store, TABLE)
+    assert head is not None
+    rewrite_without_first(store)
+    if deleted:
+        for block in head.blocks:
+            store.delete(TABLE.data(block.file))
+    lose_log(store, manifest=manifest)
+    if deleted:
+        with pytest.raises(DamagedError, match="bring the log back from a backup"):
+            rebuild_table(store, TABLE)
+        assert not store.exists(TABLE.transaction(1))
+    else:
+        assert rebuild_table(store, TABLE).adopted == 0
+        assert ids_in(store) == [1, 2]
+
+
+def test_a_manifest_without_hash_is_held_against_the_log_whole(tmp_path: Path) -> None:
+    """By the transactions' last blocks it is told which states are kept."""
+    shutil.copytree(Path(__file__).parents[1] / "lakes" / "format-1", tmp_path / "lake")
+    store, table = LocalStore(tmp_path / "lake"), TableName("tap-shop", "orders")
+    good = json.loads(store.get(table.manifest).data)
+    assert "hash" not in good
+    head = read_snapshot(store, table)
+    assert head is not None
+    check_whole(store, head)
+    for number, member, value in ((3, "last_block", 3), (2, "time", "2099-01-01T00:00:00.000000Z")):
+        wrong = json.loads(json.dumps(good))
+        wrong["transactions"][number - 1][member] = value
+        (store.root / table.manifest).write_bytes(json.dumps(wrong).encode())
+        plan = plan_vacuum(store, Lake(store).table(table).snapshot(), AT_ONCE)
+        with pytest.raises(DamagedError, match=r"what the log says \(transactions\)"):
+            vacuum.announce(store, plan, AT_ONCE, "v")
+
+
+@pytest.mark.parametrize(
+    "lost", [(3,), (1,), (1, 3), (1, 2, 3), (4,), (5,), (4, 5), (3, 5), (1, 2, 3, 4, 5)], ids=str
+)
+def test_a_vacuum_goes_on_after_a_rebuild(store: LocalStore, lost: tuple[int, ...]) -> None:
+    """Transactions 3 to 5 are a vacuum's; whichever entries were lost, the log checks again."""
+    head = Lake(store).table(TABLE).snapshot()
+    plan = plan_vacuum(store, head, AT_ONCE)
+    written = [(group, write_group(store, TABLE, group)) for group in plan.combine]
+    head = commit_combine(store, head, written, writer_id="v")
+    options = dataclasses.replace(AT_ONCE, parts=(DELETE,))
+    head, found = vacuum.announce(store, plan_vacuum(store, head, options), options, "v")
+    gone, _ = vacuum.delete_garbage(store, head, found, options, check=lambda: None)
+    head = vacuum.finish(store, head, gone, found.vanished, writer_id="v", metrics={})
+    update_checkpoint(store, head, always=True)
+    assert head.head == 5
+    assert len(gone) == 2
+    for number in lost:
+        store.delete(TABLE.transaction(number))
+    rebuild_table(store, TABLE)
+    assert ids_in(store) == [1, 2]
+    assert not check_log(store, TABLE).problems
+    present = read_snapshot(store, TABLE)
+    assert present is not None
+    check_whole(store, present)
+    assert not present.dropped
+    write(store, 3)
+    assert ids_in(store) == [1, 2, 3]
+
+
+def test_a_rebuilt_announcement_still_names_what_is_doomed(store: LocalStore) -> None:
+    left = staged_rows(store, 9)
+    left.publish()
+    options = dataclasses.replace(AT_ONCE, parts=(DELETE,))
+    plan = plan_vacuum(store, Lake(store).table(TABLE).snapshot(), options)
+    head, _ = vacuum.announce(store, plan, options, "v")
+    update_checkpoint(store, head, always=True)
+    assert head.doomed
+    store.delete(TABLE.transaction(head.head))
+    rebuild_table(store, TABLE)
+    store.delete(TABLE.manifest)
+    again = read_snapshot(store, TABLE)
+    assert again is not None
+    assert again.doomed == head.doomed

@@ -215,7 +215,7 @@ def test_what_is_derived_may_fail_after_a_commit(
 
 
 @pytest.mark.parametrize(
-    "junk", [b"", b"junk", b"{}", b'{"format": 2}', b'{"format":2,"streams":5}']
+    "junk", [b"", b"junk", b"{}", b'{"format": 1}', b'{"format":1,"streams":5}']
 )
 def test_what_is_derived_is_healed(store: BrokenStore, junk: bytes) -> None:
     commit(store, 1)
@@ -424,3 +424,33 @@ def test_a_look_that_finds_nothing_new_copies_nothing(store: BrokenStore) -> Non
     commit(store, 2)
     assert refresh(store, snapshot).head == 2
     assert snapshot.head == 1
+
+
+def test_a_number_taken_by_what_cannot_be_read_is_a_plain_refusal(store: BrokenStore) -> None:
+    """Its outcome is known: the entry that is there is another's."""
+    commit(store, 1)
+    before = files(store)
+    number = [0]
+
+    def take(method: str, key: str) -> None:
+        if method == "put" and LOG in key and not number[0]:
+            number[0] = 1
+            store.store.put_if_absent(key, b"junk")
+
+    store.before = take
+    with pytest.raises(DamagedError, match="cannot be read"):
+        commit(store, 2)
+    assert files(store) == before
+
+
+def test_an_earlier_state_is_filed_whole(store: BrokenStore) -> None:
+    """What it does not say of itself, it has from the head; but not its last entry's hash."""
+    for n in (1, 2, 3):
+        commit(store, n)
+    head = read_snapshot(store, TABLE)
+    assert head is not None
+    head.doomed["x"] = 2
+    then = head.filed(2)
+    assert (then.head, then.doomed, then.schemas) == (2, {"x": 2}, head.schemas)
+    assert then.chain == ""
+    assert refresh(store, then).blocks == head.blocks
