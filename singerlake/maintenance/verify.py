@@ -127,12 +127,12 @@ def check_log(store: Store, table: TableName) -> LogFound:
         else:
             notes.append("there is nothing of it: no log, no manifest and no files")
     snapshot = _fold(table, entries, problems)
-    if entries:
-        notes += _unnamed(store, snapshot)
     problems += _check_entries(snapshot, entries[: snapshot.head])
     if manifest is not None and snapshot.head >= manifest.head:
         then = Snapshot(table).applied(entries[: manifest.head])
         problems += _check_manifest(then, manifest)
+    if entries and not problems:
+        notes += _unnamed(store, snapshot)
     return LogFound(snapshot, problems, notes)
 
 
