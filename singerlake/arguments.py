@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.errors import UsageError
-from singerlake.safe_text import SECRET_SETTINGS, remember_password, remember_secrets
+from singerlake.safe_text import (
+    SECRET_SETTINGS,
+    remember_key_id,
+    remember_password,
+    remember_secrets,
+)
 
 FROM_ENVIRONMENT = "ENV"
 """What the SDK takes for "read the settings from the environment"."""
@@ -89,7 +94,8 @@ def check_secrets(config: Mapping[str, Any]) -> None:
         UsageError: A secret is not text.
     """
     given = {name: config.get(name) for name in SECRET_SETTINGS}
-    remember_secrets(given.values())
+    remember_key_id(given[SECRET_SETTINGS[0]])
+    remember_secrets(given[name] for name in SECRET_SETTINGS[1:])
     remember_password(str(config.get("aws_endpoint_url")))
     for name, value in given.items():
         if value is not None and not isinstance(value, str):

@@ -14,26 +14,41 @@ import re
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, TextIO
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
 SECRET_SETTINGS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 _SHORTEST = 4
 """Anything shorter that is given as a secret is found in every other word."""
+_LONG = 12
+"""From so many characters on a secret is hidden inside of words too, and an id of a key is one."""
 
-_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#'\"]*@")
+# A scheme begins where nothing of one stands before, so that a long word is looked at once.
+_USERINFO = re.compile(
+    r"""(?<![A-Za-z0-9+.-]) ([A-Za-z0-9+.-]+://)
+    (?: [^\s/?#'"]*
+      | [^\s/?#'"@:\[]* : (?! \d* (?:[/?#\s'"] | $) ) [^\s'"]{0,256}  # a slash in a password
+    ) @""",
+    re.VERBOSE,
+)
 _NAMED = re.compile(
-    r"""(
+    r"""(?P<name>
         (?: aws_ (?:access_key_id | secret_access_key | session_token | security_token)
           | access_?key_?id | secret_?access_?key | session_?token
           | x-amz-security-token | x-amz-credential | x-amz-signature
           | (?<![\w-]) (?:credential | signature | password) )
-        ["']? (?: \s* [:=] \s* b?["']? | > ) (?![\s*]) )
-        [^\s"',;<>&})\]]+""",
-    re.IGNORECASE | re.VERBOSE,
+        (?: \\?["'] )? (?: \s* [:=] \s* b? | > )
+    )
+    (?: (?P<open> ["']) (?: \\. | (?!(?P=open)) [^\\] ){1,4096} (?P<close> (?P=open))
+      | (?P<opens> \\["']) .{1,4096}? (?P<closes> \\["'])
+      | (?<= >) [^<]{1,4096} (?= </)
+      | (?P<half> \\?["'])? (?![\s*]) [^\s"',;<>&})\]\\]+
+    )""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 """A secret behind its name: in settings, environments, headers, URLs, answers in JSON or XML."""
 
@@ -43,23 +58,44 @@ _lock = threading.Lock()
 
 
 def remember_secrets(values: Iterable[object]) -> None:
-    """Hide these values from now on, wherever they turn up; what is in a list or object, too."""
+    """Hide these values from now on, wherever they turn up; what is in a list or object, too.
+
+    A short one is hidden where it stands alone, and not as a part of a name: it may be ``test``.
+    """
     global _pattern  # noqa: PLW0603  # one process, one set of secrets
     found = {text for value in values for text in _texts(value) if len(text) >= _SHORTEST}
     with _lock:
         if found <= _secrets:
             return
         _secrets.update(found)
-        forms = _secrets | {quote(text, safe="") for text in _secrets}
+        forms = {
+            form
+            for text in _secrets
+            for form in (text, quote(text, safe=""), quote(text), quote_plus(text))
+        }
         # The longest first: one may begin as another does.
-        _pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
+        _pattern = re.compile("|".join(map(_found_by, sorted(forms, key=len, reverse=True))))
+
+
+def _found_by(secret: str) -> str:
+    if len(secret) >= _LONG:
+        return re.escape(secret)
+    return rf"(?<![\w.-]){re.escape(secret)}(?![\w-]|\.\w)"
+
+
+def remember_key_id(value: object) -> None:
+    """Hide the id of a key; a short one is no real service's, and may be any word."""
+    if not isinstance(value, str) or len(value) >= _LONG:
+        remember_secrets([value])
 
 
 def remember_environment() -> None:
     """Hide the secrets that the environment holds, under whatever prefix a plugin reads them."""
-    ends = tuple(name.upper() for name in (*SECRET_SETTINGS, "aws_security_token"))
+    ends = tuple(name.upper() for name in (*SECRET_SETTINGS[1:], "aws_security_token"))
     remember_secrets(value for name, value in os.environ.items() if name.upper().endswith(ends))
     for name, value in os.environ.items():
+        if name.upper().endswith(SECRET_SETTINGS[0].upper()):
+            remember_key_id(value)
         if name.upper().startswith("AWS_ENDPOINT_URL"):
             remember_password(value)
 
@@ -82,7 +118,12 @@ def redacted(text: str) -> str:
     """A text without secrets: those that are known, and what stands where one would."""
     if _pattern is not None:
         text = _pattern.sub(HIDDEN, text)
-    return _NAMED.sub(rf"\1{HIDDEN}", _USERINFO.sub(rf"\1{HIDDEN}@", text))
+    return _NAMED.sub(_hidden, _USERINFO.sub(rf"\1{HIDDEN}@", text))
+
+
+def _hidden(found: re.Match[str]) -> str:
+    before = found["open"] or found["opens"] or found["half"] or ""
+    return f"{found['name']}{before}{HIDDEN}{found['close'] or found['closes'] or ''}"
 
 
 def _escapes() -> dict[int, str]:
@@ -132,6 +173,10 @@ def for_people(text: object, *, lines: bool = False) -> str:
     return visible(redacted(str(text)), lines=lines)
 
 
+_CHAIN = 20
+"""So many causes of causes of an error are gone into."""
+
+
 class _SafeRecord(logging.LogRecord):
     """A log record whose message, and whose traceback where it has one, may be shown."""
 
@@ -139,6 +184,9 @@ class _SafeRecord(logging.LogRecord):
         super().__init__(*args, **kwargs)
         if self.exc_info and self.exc_info[0] is not None:
             self.exc_text = _formatted(*self.exc_info)
+            # For formatters that take the error to pieces instead of the text.
+            kind, error, trace = self.exc_info
+            self.exc_info = (kind, _told(error), trace)
 
     def getMessage(self) -> str:  # noqa: N802  # logging's own name
         """The message, as every formatter asks for it."""
@@ -159,12 +207,20 @@ class _SafeStream:
         self._stream.write(visible(redacted(text), spaces=True))
         return len(text)
 
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write what may be shown of each."""
+        for line in lines:
+            self.write(line)
+
 
 def guard_logs() -> None:
-    """Let no log record and no traceback of this process show a secret, or steer a terminal."""
+    """Let no log record, warning or traceback show a secret, or steer a terminal."""
     remember_environment()
     logging.setLogRecordFactory(_SafeRecord)
+    warnings.formatwarning = _formatwarning
     sys.excepthook = _excepthook
+    threading.excepthook = _thread_excepthook
+    sys.unraisablehook = _unraisablehook
 
 
 def guard_stderr() -> None:
@@ -183,8 +239,52 @@ def _excepthook(
     print(_formatted(kind, error, trace), file=sys.stderr)  # noqa: T201
 
 
+_PLAIN_WARNING = warnings.formatwarning
+
+
+def _formatwarning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    text = _PLAIN_WARNING(message, category, filename, lineno, line)
+    return visible(redacted(text), spaces=True)
+
+
+def _thread_excepthook(args: threading.ExceptHookArgs) -> None:
+    if issubclass(args.exc_type, SystemExit):
+        return
+    name = for_people(args.thread.name if args.thread is not None else "that is gone")
+    said = _formatted(args.exc_type, args.exc_value, args.exc_traceback)
+    print(f"Exception in thread {name}:\n{said}", file=sys.stderr)  # noqa: T201
+
+
+def _unraisablehook(args: sys.UnraisableHookArgs) -> None:
+    said = _formatted(args.exc_type, args.exc_value, args.exc_traceback)
+    about = for_people(f"{args.err_msg or 'Exception ignored in'}: {args.object!r}")
+    print(f"{about}\n{said}", file=sys.stderr)  # noqa: T201
+
+
 def _formatted(
     kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
 ) -> str:
     text = "".join(traceback.format_exception(kind, error, trace))
     return visible(redacted(text), spaces=True).rstrip("\n")
+
+
+def _told(error: BaseException, depth: int = 0) -> BaseException:
+    """An error that says what may be shown of another: the same one, where that is all of it."""
+    cause, context = (
+        None if one is None or depth == _CHAIN else _told(one, depth + 1)
+        for one in (error.__cause__, error.__context__)
+    )
+    said = redacted(str(error))
+    if said == str(error) and cause is error.__cause__ and context is error.__context__:
+        return error
+    kind = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
+    told: BaseException = kind(said)
+    told.__cause__, told.__context__ = cause, context
+    told.__suppress_context__ = error.__suppress_context__
+    return told.with_traceback(error.__traceback__)

@@ -71,7 +71,7 @@ class CommandGroup(click.Group):
         try:
             return super().invoke(ctx)
         except SingerlakeError as error:
-            output.say_error(str(error))
+            output.say_failure(error)
             ctx.exit(error.exit_code)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise

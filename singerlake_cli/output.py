@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from singerlake import safe_text
+from singerlake.errors import SingerlakeError
 from singerlake.format import times
 from singerlake.safe_text import visible
 
@@ -43,8 +44,21 @@ def say_error(text: str, *, word: str = "error") -> None:
     say(text, err=True)
 
 
+def say_failure(error: SingerlakeError, about: object = None) -> None:
+    """Print what went wrong: each line of the message as one, and no end of a line in a name.
+
+    Args:
+        error: What was raised.
+        about: What it is about, where many are asked for at once.
+    """
+    first, *others = error.lines or (str(error),)
+    say_error(first if about is None else f"{about}: {first}")
+    for line in others:
+        say(line, err=True)
+
+
 def print_table(
-    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = ""
+    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *notes: str
 ) -> None:
     """Print a table.
 
@@ -53,7 +67,7 @@ def print_table(
         columns: Headings; one that ends in ``>`` holds numbers, set to the right, and one
             that ends in ``~`` text that may be folded where the terminal is narrow.
         rows: Cells; None is shown as a dash.
-        note: A line below it.
+        notes: Lines below it; an empty one is none.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -68,8 +82,8 @@ def print_table(
     for row in rows:
         table.add_row(*(_cell(cell) for cell in row))
     console.print(table)
-    if note:
-        console.print(Text(safe_text.for_people(note, lines=True), "dim"))
+    for note in filter(None, notes):
+        console.print(Text(safe_text.for_people(note), "dim"))
 
 
 def _cell(value: object) -> Text:

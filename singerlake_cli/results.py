@@ -124,7 +124,7 @@ def _write_cells(answer: Answer, dialect: str, out: IO[str], safe_cells: bool) -
     cell = _inert if safe_cells else text
     writer = csv.writer(_Rows(out), dialect=dialect, lineterminator=_Rows.END)
     writer.writerow([cell(name) for name in answer.columns])
-    writer.writerows([cell(value) for value in row] for row in _rows(answer))
+    writer.writerows([cell(value) for value in row] for row in answer.rows())
 
 
 class _Rows:
@@ -145,9 +145,8 @@ class _Rows:
 def _inert(value: Any) -> str | None:
     """A cell that no spreadsheet takes for a formula; numbers stay numbers."""
     cell = text(value)
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{cell}"
-    return cell
+    number = isinstance(value, (int, float, Decimal))
+    return f"'{cell}" if cell is not None and not number and cell.startswith(_FORMULA) else cell
 
 
 def write_json(answer: Answer, to: Path | None) -> None:

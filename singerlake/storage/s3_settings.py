@@ -10,7 +10,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import BotoCoreError
 
 from singerlake.errors import InvalidNameError, UsageError
-from singerlake.safe_text import remember_secrets
+from singerlake.safe_text import remember_key_id, remember_secrets
 from singerlake.storage import StoreOptions
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
@@ -51,9 +51,11 @@ def hide(session: Any, options: StoreOptions) -> None:
     found = None
     with suppress(BotoCoreError):  # who uses the session will say it
         found = session.get_credentials()
-    remember_secrets([options.access_key_id, options.secret_access_key, options.session_token])
+    remember_key_id(options.access_key_id)
+    remember_secrets([options.secret_access_key, options.session_token])
     if found is not None and type(found) is Credentials:
-        remember_secrets([found.access_key, found.secret_key, found.token])
+        remember_key_id(found.access_key)
+        remember_secrets([found.secret_key, found.token])
 
 
 def split(uri: str) -> tuple[str, str]:

@@ -61,8 +61,9 @@ def command(
             }
         )
         return
-    read = "; ".join(f"read {source}" for source in made.sources)
     output.say(
         f"{made.table}: {made.rows:,} rows, transaction {made.transaction}, fingerprint "
-        f"{output.short_proof(made.fingerprint)}" + (f"\n{read}" if read else "")
+        f"{output.short_proof(made.fingerprint)}"
     )
+    if made.sources:
+        output.say("; ".join(f"read {source}" for source in made.sources))

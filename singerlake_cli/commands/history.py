@@ -82,7 +82,7 @@ def command(shared: Shared, table: str, limit: int) -> None:
             f"history before transaction {snapshot.floor} was dropped: of what came before, only "
             "frozen versions can be read"
         )
-    output.print_table(str(ref), columns, rows, "\n".join(notes))
+    output.print_table(str(ref), columns, rows, *notes)
 
 
 def _in_full(table: Table, snapshot: Snapshot, number: int) -> dict[str, Any]:

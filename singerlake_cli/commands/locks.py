@@ -47,14 +47,13 @@ def command(shared: Shared, table: str | None) -> None:
     ]
     columns = ("table", "lock", "schema", "holder~", "acquired", "refreshed", "age>")
     lake_file = derived.seen_lake_file(lake.store)
-    note = "" if rows else "nobody holds a lock"
+    notes = [] if rows else ["nobody holds a lock"]
     if lake_file is not None and lake_file.conditional_writes is False:
-        note += "\n" if note else ""
-        note += (
+        notes.append(
             "the store ignores conditional writes: writers take turns by these locks alone "
             "(docs/safety.md)"
         )
-    output.print_table(None, columns, rows, note)
+    output.print_table(None, columns, rows, *notes)
 
 
 def as_json(lock: SeenLock) -> dict[str, object]:

@@ -43,7 +43,9 @@ def command(shared: Shared, tap: str | None, measured: bool) -> None:
     found = []
     failed = []
     names = lake.tables(tap)
-    shown = {str(name): written(name, set(names)) for name in names}
+    all_names = set(names)
+    shown = {str(name): written(name, all_names) for name in names}
+    repeating = []
     for name in names:
         try:
             snapshot = lake.table(name).snapshot()
@@ -54,6 +56,8 @@ def command(shared: Shared, tap: str | None, measured: bool) -> None:
             failed.append(error)
             continue
         writes = [t for t in snapshot.transactions if t.rows]
+        if (repeated := repeats.find(snapshot)) is not None:
+            repeating.append(f"{shown[str(name)]}: {repeated}")
         found.append(
             {
                 "table": str(name),
@@ -63,7 +67,7 @@ def command(shared: Shared, tap: str | None, measured: bool) -> None:
                 "versions": len(snapshot.frozen),
                 "last_sync": writes[-1].time if writes else None,
                 "recent": [t.rows for t in writes[-RECENT:]],
-                "repeats": asdict(repeated) if (repeated := repeats.find(snapshot)) else None,
+                "repeats": asdict(repeated) if repeated else None,
                 **more,
             }
         )
@@ -72,9 +76,9 @@ def command(shared: Shared, tap: str | None, measured: bool) -> None:
     elif measured:
         _print_sizes(shared, found, shown)
     else:
-        _print(shared, found, shown)
+        _print(shared, found, shown, repeating)
     for failure in failed:
-        output.say_error(str(failure))
+        output.say_failure(failure)
     if failed:
         click.get_current_context().exit(max(failure.exit_code for failure in failed))
 
@@ -106,7 +110,9 @@ def _print_sizes(shared: Shared, found: list[dict[str, Any]], shown: dict[str, s
     output.print_table(None, columns, rows, note)
 
 
-def _print(shared: Shared, found: list[dict[str, Any]], shown: dict[str, str]) -> None:
+def _print(
+    shared: Shared, found: list[dict[str, Any]], shown: dict[str, str], repeating: list[str]
+) -> None:
     rows = [
         (
             shown[t["table"]],
@@ -121,10 +127,9 @@ def _print(shared: Shared, found: list[dict[str, Any]], shown: dict[str, str]) -
     ]
     columns = ("table~", "records>", "size>", "head>", "versions>", "last sync", "recent")
     notes = [
-        f"{t['table']}: {repeats.Repeats(**t['repeats'])}; if each brings the whole table, see "
-        "the README on streams without a key"
-        for t in found
-        if t["repeats"]
+        f"{said}; if each brings the whole table, see the README on streams without a key"
+        for said in repeating
     ]
-    note = "\n".join(notes) if rows else f"the lake at {shared.uri} is empty"
-    output.print_table(None, columns, rows, note)
+    if not rows:
+        notes = [f"the lake at {shared.uri} is empty"]
+    output.print_table(None, columns, rows, *notes)

@@ -113,10 +113,8 @@ def _write(answer: Answer, form: str, to: Path | None, *, as_json: bool, safe_ce
 def _print_table(
     answer: Answer, headings: list[str], rows: list[list[str | None]], more: bool
 ) -> None:
-    note = "; ".join(_read(answer))
-    if more:
-        note = f"the first {len(rows):,} rows; --format csv gives all\n{note}"
-    output.print_table(None, headings, rows, note)
+    cut = f"the first {len(rows):,} rows; --format csv gives all" if more else ""
+    output.print_table(None, headings, rows, cut, "; ".join(_read(answer)))
 
 
 def _etags(given: tuple[str, ...]) -> dict[str, int]:

@@ -58,7 +58,7 @@ def command(
             # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
         except SingerlakeError as error:
             failed.append(error)
-            output.say_error(f"{table}: {error}")
+            output.say_failure(error, table)
     _print(shared, done)
     click.get_current_context().exit(max((error.exit_code for error in failed), default=0))
 

@@ -8,7 +8,8 @@ import click
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
-from singerlake.format.log import FrozenVersion, SchemaEntry
+from singerlake.format.log import FrozenVersion
+from singerlake.format.types import Kind, Type, columns_of
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, complete_table
@@ -47,10 +48,10 @@ def command(shared: Shared, table: str) -> None:
         output.say(f"{label:<14}{value}")
     output.print_table(
         None,
-        ("column", "type", "key"),
+        ("column~", "type~", "key"),
         [
             (name, _retyped(kind) if name in snapshot.retyped else kind, "key" if key else "")
-            for name, kind, key in columns(snapshot.schema)
+            for name, kind, key in columns(snapshot)
         ],
     )
     if snapshot.frozen:
@@ -120,19 +121,39 @@ def _recent(rows: list[int]) -> str:
     return f"{output.sparkline(rows)}  {sum(rows):,} records in {many}"
 
 
-def columns(schema: SchemaEntry) -> list[tuple[str, str, bool]]:
-    """Name, JSON type and whether it is a key, of every property."""
+def columns(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
+    """Name, type as the tap says it, and whether it is a key, of every column."""
+    schema = snapshot.schema
+    properties = schema.schema.get("properties")
+    told = properties if isinstance(properties, dict) else {}
     return [
-        (name, _type(sub), name in schema.key_properties)
-        for name, sub in schema.schema.get("properties", {}).items()
+        (name, _type(told.get(name), column), name in schema.key_properties)
+        for name, column in columns_of(schema, snapshot.rules)
     ]
+
+
+_JSON_NAMES = {
+    Kind.STRUCT: "object",
+    Kind.LIST: "array",
+    Kind.INTEGER: "integer",
+    Kind.NUMBER: "number",
+    Kind.DATE: "string (date)",
+    Kind.TIMESTAMP: "string (date-time)",
+}
+
+
+def _refers(schema: Any) -> bool:
+    return isinstance(schema, dict) and not {"type", "anyOf"} & schema.keys() and bool(schema)
 
 
 def _retyped(kind: str) -> str:
     return f"text, by alter (the tap says {kind})"
 
 
-def _type(schema: Any) -> str:
+def _type(schema: Any, column: Type | None = None) -> str:
+    """The JSON type that a schema names; what its column holds, where it refers to another."""
+    if column is not None and (schema is None or _refers(schema)):
+        return _JSON_NAMES.get(column.kind, str(column))
     if not isinstance(schema, dict):
         return "any"
     if "anyOf" in schema:

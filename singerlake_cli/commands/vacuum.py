@@ -199,7 +199,7 @@ class _Run:
             # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
         except SingerlakeError as error:
             self._failed[str(table.name)] = error
-            output.say_error(f"{table.name}: {error}")
+            output.say_failure(error, table.name)
 
     def _plan(self, table: Table) -> None:
         plan = plan_vacuum(table.store, table.snapshot(), self._options)

@@ -66,7 +66,7 @@ def command(
             if not every:
                 raise
             failures.append(error)
-            output.say_error(f"{table.name}: {error}")
+            output.say_failure(error, table.name)
             continue
         reports.append(report)
         if not shared.json:

@@ -7,18 +7,23 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import structs
 
 from singerlake import FORMAT
+from singerlake.errors import DamagedError
 from singerlake.format.log import Entry, FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.lake import Lake
+from singerlake.format.types import RULES
+from singerlake.lake import Lake, Table
 from singerlake.storage.local import LocalStore
 from singerlake.transactions.commit import commit
 from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli.commands.show import columns
 from singerlake_cli.main import COMMANDS, cli
 from tests.build import commit_rows
 
@@ -106,6 +111,82 @@ def test_show(filled: Lake) -> None:
     text = run(filled, "show", "tap-shop.orders").stdout
     assert "string (date-time)" in text
     assert run_json(filled, "show", "tap-shop.public.items")["records"] == 1
+
+
+def test_show_names_the_columns_that_a_reader_has(lake: Lake) -> None:
+    properties = {
+        "id": {"type": "integer"},
+        "more": {"allOf": [{"properties": {"a": {"type": "string"}}}]},
+        "free": {},
+    }
+    head = commit_rows(lake, "t.s", properties, ["id"], [{"id": 1}])
+    schema = {
+        "$defs": {"n": {"type": "object", "properties": {"who": {"type": "string"}}}},
+        "allOf": [
+            {"properties": properties},
+            {"$ref": "#/$defs/n"},
+            {
+                "properties": {
+                    "at": {"$ref": "#/$defs/n"},
+                    "on": {"type": "array", "items": {"type": "integer"}},
+                }
+            },
+        ],
+    }
+    entry = structs.replace(head.schema, schema=schema)
+    read: Any = SimpleNamespace(schema=entry, rules=RULES)
+    found = {name: (kind, key) for name, kind, key in columns(read)}
+    assert found == {
+        "id": ("integer", True),
+        "more": ("object", False),
+        "free": ("text", False),
+        "who": ("string", False),
+        "at": ("object", False),
+        "on": ("array", False),
+    }
+    assert [kind for _, kind, _ in columns(head)] == ["integer", "object", "any"]
+
+
+def test_ls_looks_names_up_in_one_set(filled: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def seen(name: TableName, known: set[TableName]) -> str:
+        asked.append(known)
+        return str(name)
+
+    monkeypatch.setattr("singerlake_cli.commands.ls.written", seen)
+    run(filled, "ls")
+    assert len(asked) == 2
+    assert asked[0] is asked[1]
+
+
+LIES = ("one\nerror: all is lost", "error: two\nerror: three")
+
+
+def test_a_message_of_several_lines_has_no_line_of_a_names(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SeveralLinesError(DamagedError):
+        lines = ("these are gone:", f"  {LIES[0]}", f"  {LIES[1]}")
+
+    def failing(*_: object) -> None:
+        raise SeveralLinesError("\n".join(SeveralLinesError.lines))
+
+    said = ["these are gone:", *("  " + lie.replace("\n", "\\n") for lie in LIES)]
+    monkeypatch.setattr(Table, "snapshot", failing)
+    result = CliRunner().invoke(cli, ["--lake", filled.store.uri, "show", "tap-shop.orders"])
+    assert result.exit_code == 5
+    assert result.stderr.splitlines() == [f"error: {said[0]}", *said[1:]]
+    result = CliRunner().invoke(cli, ["--lake", filled.store.uri, "ls"])
+    assert result.stderr.splitlines() == [f"error: {said[0]}", *said[1:]] * 2
+
+
+def test_notes_have_no_line_of_a_names(lake: Lake) -> None:
+    for _ in range(2):
+        commit_rows(lake, f"t.{LIES[0]}", PROPERTIES, [], [{"id": 1}])
+    said = run(lake, "ls").stdout
+    assert "no key: 2 rows" in said
+    assert not any(line.startswith("error:") for line in said.splitlines())
 
 
 def test_history(filled: Lake) -> None:

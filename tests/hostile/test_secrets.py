@@ -8,11 +8,15 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from singer_sdk.logging import StructuredFormatter
 
 from singerlake import safe_text
 from singerlake.arguments import check_secrets
@@ -264,6 +268,17 @@ def test_a_plugin_steers_no_terminal(tmp_path: Path) -> None:
         ("<SessionToken>abc</SessionToken>", "<SessionToken>***</SessionToken>"),
         ("?X-Amz-Credential=abc/20&X-Amz-Date=1", "?X-Amz-Credential=***&X-Amz-Date=1"),
         ("?X-Amz-Signature=0a", "?X-Amz-Signature=***"),
+        ('{"password": "two words", "x": "y"}', '{"password": "***", "x": "y"}'),
+        ("{'password': 'a\\'b c', 'x': 1}", "{'password': '***', 'x': 1}"),
+        (r'"{\"password\": \"two words\", \"x\": 1}"', r'"{\"password\": \"***\", \"x\": 1}"'),
+        ('password="never closed', 'password="*** closed'),
+        ("<Signature>two words</Signature>", "<Signature>***</Signature>"),
+        ("9p+x://u:pw@host", "9p+x://***@host"),
+        ("-https://u:pw@host", "-https://***@host"),
+        ("http://u:p/w@host/x", "http://***@host/x"),
+        ("http://host:9000/a@b", None),
+        ("http://host:9000?a@b", None),
+        ("http://[::1]:9000/a@b", None),
         ("aws_access_key_id and aws_secret_access_key go together: set both", None),
         ("check aws_session_token, and that it belongs to this endpoint", None),
         ("aws_secret_access_key is empty, or has a space in it: set it again", None),
@@ -282,10 +297,93 @@ def test_secrets_that_are_known_are_hidden_wherever_they_stand() -> None:
     assert for_people("abcd+/==\nline") == "***\\nline"
 
 
+def test_a_secret_is_hidden_in_each_form_of_a_url() -> None:
+    safe_text.remember_secrets(["planted/one+two three"])
+    for form in ("planted%2Fone%2Btwo%20three", "planted/one%2Btwo%20three",
+                 "planted%2Fone%2Btwo+three", "planted/one+two three"):  # fmt: skip
+        assert redacted(f"x{form}x") == "x***x"
+
+
+def test_a_short_secret_is_hidden_where_it_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "orders")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    safe_text.remember_environment()
+    check_secrets({"aws_access_key_id": "minio", "aws_secret_access_key": "test"})
+    whole = "tap-test.orders, test-tap, latest, testing, test.orders of minio"
+    assert redacted(whole) == whole
+    assert redacted("the key 'test', test/x (test) and test.") == (
+        "the key '***', ***/x (***) and ***."
+    )
+    check_secrets({"aws_access_key_id": KEY_ID})
+    assert redacted(f"x{KEY_ID}x") == "x***x"
+
+
+@pytest.mark.parametrize("piece", ["a", "a.", "password=", 'password="', "a://b:c", "://", "=a '"])
+def test_a_long_text_takes_no_longer_than_its_parts(piece: str) -> None:
+    def seconds(count: int) -> float:
+        text = piece * (count // len(piece))
+        began = time.process_time()
+        redacted(text)
+        return time.process_time() - began
+
+    assert seconds(80_000) < 40 * min(seconds(8_000) for _ in range(3)) + 0.05
+
+
+HIDDEN_FROM = """
+import sys, threading, warnings
+from singerlake import safe_text
+safe_text.{guard}()
+word = "wJalrXUtnFEMI-" + "secret-bPxRfiCY"
+def broken():
+    raise ValueError("in a thread " + word)
+thread = threading.Thread(target=broken)
+thread.start()
+thread.join()
+warnings.warn("a warning of " + word)
+class Gone:
+    def __del__(self):
+        raise ValueError("in a collector " + word)
+del (gone := [Gone()])[0]
+if {lines}:
+    sys.stderr.writelines(["lines of ", word, "\\n"])
+"""
+
+
+@pytest.mark.parametrize("guard", ["guard_logs", "guard_stderr"])
+def test_threads_warnings_and_collectors_tell_nothing(guard: str) -> None:
+    code = HIDDEN_FROM.format(guard=guard, lines=guard == "guard_stderr")
+    env = {**os.environ, "AWS_SECRET_ACCESS_KEY": SECRET}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True
+    )
+    for said in ("in a thread ***", "a warning of ***", "in a collector ***"):
+        assert said in done.stderr
+    assert ("lines of ***" in done.stderr) == (guard == "guard_stderr")
+    assert clean(done.stderr)
+
+
+def test_a_structured_log_tells_nothing_of_an_error_or_its_cause() -> None:
+    safe_text.remember_secrets([SECRET])
+    try:
+        try:
+            raise KeyError(SECRET)
+        except KeyError as cause:
+            raise ValueError(f"it is {SECRET}") from cause
+    except ValueError:
+        record = safe_text._SafeRecord("a", 40, "b", 1, "said", (), sys.exc_info())
+    said = StructuredFormatter().format(record)
+    found = json.loads(said)["exception"]
+    assert (found["type"], found["message"]) == ("ValueError", "it is ***")
+    assert found["cause"]["type"] == "KeyError"
+    assert found["traceback"]
+    assert clean(said)
+
+
 def test_records_of_every_logger_are_guarded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before, hook = logging.getLogRecordFactory(), sys.excepthook
+    before = logging.getLogRecordFactory()
+    hooks = sys.excepthook, threading.excepthook, sys.unraisablehook, warnings.formatwarning
     try:
         safe_text.guard_logs()
         safe_text.remember_secrets([SECRET])
@@ -295,7 +393,7 @@ def test_records_of_every_logger_are_guarded(
             logging.getLogger("any").exception("%s \x1b %s", SECRET, "x")
     finally:
         logging.setLogRecordFactory(before)
-        sys.excepthook = hook
+        sys.excepthook, threading.excepthook, sys.unraisablehook, warnings.formatwarning = hooks
     assert "*** \\x1b x" in caplog.text
     assert "ValueError: ***" in caplog.text
     assert SECRET not in caplog.text

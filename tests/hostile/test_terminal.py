@@ -11,6 +11,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +195,16 @@ def test_safe_cells(tmp_path: Path, form: str) -> None:
         marked = [f"'{text}" if safe and texts.index(text) < 7 else text for text in texts]
         assert found[0] == ["'=cmd()" if safe else "=cmd()", "n", "d"]
         assert found[1:] == [[text, "-1", "[-1]"] for text in marked]
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_safe_cells_leave_numbers_of_every_type(tmp_path: Path, form: str) -> None:
+    row = (Decimal("-1.50"), Decimal("-1E+3"), -1, -0.5, b"\xf8", date(2026, 1, 2))
+    answer: Any = Answer(["a", "b", "c", "d", "e", "f"], [row])
+    results.write(answer, form, tmp_path / "rows", safe_cells=True)
+    with (tmp_path / "rows").open(newline="") as file:
+        (_, found) = csv.reader(file, "excel-tab" if form == "tsv" else "excel")
+    assert found == ["-1.50", "-1000", "-1", "-0.5", "'+A==", "2026-01-02"]
 
 
 @pytest.mark.parametrize("more", [[], ["--format", "jsonl"], ["--format", "parquet", "--to", "x"]])
