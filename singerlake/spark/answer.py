@@ -21,7 +21,7 @@ from singerlake.transactions.lease import ReaderLease
 
 GLIMPSE_CHARACTERS = 10_000
 GLIMPSE_BYTES = 1 << 20
-"""What a text and a row may be of where many rows are held at once, to be looked at."""
+"""What a text and a row are cut to where many rows are held at once, to be looked at."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,15 @@ class Answer:
         return list(plain_rows(self.frame, count))
 
     def glimpse(self, count: int) -> list[tuple[Any, ...]]:
-        """The first rows for people, all at once: long texts are cut, heavy rows refused.
+        """The first rows for people, all at once: long texts are cut.
 
-        Raises:
-            InvalidQueryError: A row weighs more than ``GLIMPSE_BYTES`` even so.
+        A value of another type that is long is the text that its JSON begins with.
         """
-        cut = weight.shortened(self.frame, GLIMPSE_CHARACTERS)
-        return list(plain_rows(weight.limited(cut, GLIMPSE_BYTES), count))
+        cut, pairs = weight.shortened(self.frame, GLIMPSE_CHARACTERS, GLIMPSE_BYTES)
+        return [
+            tuple(_one(value) if place in pairs else value for place, value in enumerate(row))
+            for row in plain_rows(cut, count)
+        ]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as Arrow batches, fetched part by part; at least one, which may be empty.
@@ -119,6 +121,10 @@ class Answer:
             for row in places.mapInArrow(_packed, "batch binary").toLocalIterator():
                 for batch in pa.ipc.open_stream(row["batch"]):
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _one(pair: dict[str, Any]) -> Any:
+    return pair["value"] if pair["said"] is None else pair["said"]
 
 
 def _release(leases: list[ReaderLease]) -> None:

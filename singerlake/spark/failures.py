@@ -98,10 +98,9 @@ def _exhausted(error: Exception, text: str) -> SingerlakeError | None:
     """What asks for more memory than there is."""
     if heavy := _WEIGHT.search(text):
         weight, most = int(heavy[1]), int(heavy[2])
-        streamed = f" (streamed, as with --format csv, {ROW_BYTES:,})" if most < ROW_BYTES else ""
         return InvalidQueryError(
-            f"a row of the answer weighs {weight:,} bytes, and none may be of more than {most:,}"
-            f"{streamed}: ask for less of it, or for many rows in the place of one long value, as "
+            f"a row of the answer weighs {weight:,} bytes, and none may be of more than {most:,}: "
+            "ask for less of it, or for many rows in the place of one long value, as "
             "range() and explode() make them"
         )
     if much := _TOO_MUCH.search(text):

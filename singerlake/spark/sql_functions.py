@@ -231,6 +231,12 @@ anybody having looked at it.
 SCHEMA_MAKERS = frozenset({"schema_of_csv", "schema_of_json", "schema_of_xml"})
 """Functions whose answer may be a schema: they make it out of an example, in SQL's form."""
 
+LENGTH_PLACES = {"array_repeat": 1, "lpad": 1, "repeat": 1, "rpad": 1, "space": 0}
+"""Functions that take the length of what they make, and at which place.
+
+Where it is written out, Spark makes the whole value while it plans.
+"""
+
 OPTION_PLACES = {
     "from_csv": 2,
     "from_json": 2,

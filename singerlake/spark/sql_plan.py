@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from singerlake.errors import InvalidQueryError
 from singerlake.spark import sql_functions
-from singerlake.spark.failures import first_line
+from singerlake.spark.failures import ROW_BYTES, first_line
 
 ALLOWED_PLANS = frozenset(
     """
@@ -33,6 +33,10 @@ _DDL = re.compile(r"\s*[\w`]")
 """How a schema begins in SQL; in JSON, which Spark reads as well, it is a bracket or a quote."""
 _OPTIONS = frozenset(map(str.lower, sql_functions.OPTIONS))
 _REFUSED_OPTIONS = {name.lower(): why for name, why in sql_functions.REFUSED_OPTIONS.items()}
+_WHOLE = ("byte", "short", "integer", "long")
+_LENGTHS = {*sql_functions.LENGTH_PLACES, "sequence"}
+_LEAST_BYTES = {"sequence": 4, "array_repeat": 4}
+"""What one member of an array takes, at least; a character takes one."""
 _UNRESOLVED_NAMES = "ExpressionWithUnresolvedIdentifier"
 
 
@@ -165,6 +169,8 @@ def _check_call(parts: list[str], arguments: list[Any]) -> None:
     """Whether a function may be called, with the schema and the options it is given."""
     _check_function(parts, sql_functions.ALLOWED)
     name = parts[-1].lower()
+    if name in _LENGTHS:
+        _check_length(name, arguments)
     schema = sql_functions.SCHEMA_PLACES.get(name)
     options = sql_functions.OPTION_PLACES.get(name)
     if schema is None and options is None:
@@ -176,6 +182,35 @@ def _check_call(parts: list[str], arguments: list[Any]) -> None:
             _check_schema(name, argument)
         elif options is not None and place >= options:
             _check_options(name, argument)
+
+
+def _check_length(function: str, arguments: list[Any]) -> None:
+    """No value is so long, by numbers that are written out, that no row may hold it."""
+    numbers = [_whole_number(argument) for argument in arguments]
+    length = None
+    if (place := sql_functions.LENGTH_PLACES.get(function)) is not None:
+        length = numbers[place] if place < len(numbers) else None
+    elif function == "sequence":
+        start, stop, step = (*numbers, None, None, None)[:3]
+        if start is not None and stop is not None and (step or len(numbers) == 2):  # noqa: PLR2004
+            length = abs(stop - start) // abs(step or 1) + 1
+    if length is not None and length * _LEAST_BYTES.get(function, 1) > ROW_BYTES:
+        raise InvalidQueryError(
+            f"{function}() is asked for {length:,} at once, and a row of the answer may be of "
+            f"{ROW_BYTES:,} bytes: ask for many rows in the place of one long value, as "
+            "range() and explode() make them"
+        )
+
+
+def _whole_number(expression: Any) -> int | None:
+    """A whole number that is written out in the query; None for all else."""
+    if _kind(expression) == "UnaryMinus":
+        number = _whole_number(expression.child())
+        return None if number is None else -number
+    if _kind(expression) != "Literal" or expression.dataType().typeName() not in _WHOLE:
+        return None
+    value = expression.value()
+    return None if value is None else int(value)
 
 
 def _check_schema(function: str, argument: Any) -> None:

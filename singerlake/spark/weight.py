@@ -13,6 +13,8 @@ from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.spark.failures import ROW_BYTES, WEIGHT_MARK
 
+_WIDEST = 4
+"""Bytes of a character in UTF-8, at most."""
 _FIXED = 16
 """Bytes of a value whose size its type tells, the largest of them."""
 
@@ -35,18 +37,45 @@ def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
     return frame.toDF(*places).select(checked, *others).toDF(*frame.columns)
 
 
-def shortened(frame: DataFrame, longest: int) -> DataFrame:
-    """The same rows for people: texts of more characters than that end in an ellipsis."""
+def shortened(frame: DataFrame, longest: int, most: int) -> tuple[DataFrame, set[int]]:
+    """The same rows for people, none of which weighs much more than that.
+
+    Args:
+        frame: The rows.
+        longest: Texts of more characters end in an ellipsis.
+        most: What a row may weigh; each column has an equal share.
+
+    Returns:
+        The rows, and the places of columns that are pairs now: of the value, and of a text that
+        stands for it where it is too heavy: how its JSON begins.
+    """
     places = [f"c{place}" for place in range(len(frame.columns))]
-    cut = [
-        F.when(F.length(place) > longest, F.concat(F.left(place, F.lit(longest)), F.lit("…")))
-        .otherwise(F.col(place))
-        .alias(place)
-        if isinstance(field.dataType, T.StringType)
-        else F.col(place)
-        for place, field in zip(places, frame.schema.fields, strict=True)
-    ]
-    return frame.toDF(*places).select(*cut).toDF(*frame.columns)
+    share = most // max(1, len(places))
+    longest = min(longest, share // _WIDEST)
+    cut, pairs = [], set()
+    for number, (place, field) in enumerate(zip(places, frame.schema.fields, strict=True)):
+        value, type_ = F.col(place), field.dataType
+        if isinstance(type_, T.StringType):
+            value = _cut(value, longest)
+        elif (weight := _weight(value, type_)) is not None:
+            pairs.add(number)
+            heavy = weight > share
+            said = F.when(heavy, _beginning(value, type_, longest))
+            value = F.struct(F.when(~heavy, value).alias("value"), said.alias("said"))
+        cut.append(value.alias(place))
+    return frame.toDF(*places).select(*cut).toDF(*frame.columns), pairs
+
+
+def _cut(text: Column, longest: int) -> Column:
+    beginning = F.concat(F.left(text, F.lit(longest)), F.lit("…"))
+    return F.when(F.length(text) > longest, beginning).otherwise(text)
+
+
+def _beginning(value: Column, type_: T.DataType, longest: int) -> Column:
+    if isinstance(type_, T.BinaryType):
+        text = F.base64(F.substring(value, 1, longest // 4 * 3))
+        return F.concat(F.translate(text, "\r\n", ""), F.lit("…"))
+    return F.concat(F.left(F.to_json(value), F.lit(longest)), F.lit("…"))
 
 
 def _weight(value: Column, type_: T.DataType) -> Column | None:

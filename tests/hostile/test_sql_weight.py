@@ -20,7 +20,6 @@ from tests.build import commit_rows
 
 pytestmark = pytest.mark.spark
 OVERWEIGHT = [
-    "select sequence(1, 100000000)",
     "select sequence(1, id) from range(100000000, 100000001)",
     "select 1, array_repeat(repeat('x', 100000), 5000)",
 ]
@@ -74,8 +73,67 @@ def test_long_texts_are_cut_for_people_only(spark: SparkSession, lake: Lake) -> 
     assert answer.first(1) == [("ä" * 20_000, ["ä" * 20_000], "ä" * 20_000)]
     cut = "ä" * GLIMPSE_CHARACTERS + "…"
     assert answer.glimpse(5) == [(cut, ["ä" * 20_000], cut), (None, [None], None)]
-    with pytest.raises(InvalidQueryError, match="csv, 134,217,728"):
-        query(spark, lake, "select array_repeat(a, 100) from t.s").glimpse(5)
+
+
+LONG = {
+    "sequence(1, 65537 * id)": "[1,2,3,",
+    "array_repeat(repeat('ä', 20000), 30 * cast(id as int))": '["ää',
+    "named_struct('a', repeat('x', 2000000 * cast(id as int)))": '{"a":"xxx',
+    "map('k', repeat('x', 2000000 * cast(id as int)))": '{"k":"xxx',
+    "cast(repeat('abc', 2000000 * cast(id as int)) as binary)": "YWJjYWJj",
+    "named_struct('a', repeat('x', 2000000 * cast(id as int)), 'a', 1)": '{"a":"xxx',
+    "parse_json(concat('[', repeat('1,', 1000000 * cast(id as int)), '1]'))": "[1,1,",
+    "named_struct('t', timestamp'2026-01-02 03:04:05', 'i', interval 1 day, "
+    "'s', repeat('x', 2000000 * cast(id as int)))": '{"t":"2026-01-02T03:04:05',
+}
+
+
+def test_what_is_merely_long_is_cut_for_people(spark: SparkSession, lake: Lake) -> None:
+    values = ", ".join(LONG)
+    (row,) = query(spark, lake, f"select id, {values} from range(1, 2)").glimpse(5)
+    assert row[0] == 1
+    for value, beginning in zip(row[1:], LONG.values(), strict=True):
+        assert value.startswith(beginning)
+        assert value.endswith("…")
+        assert len(value) <= GLIMPSE_CHARACTERS + 1
+    texts = ", ".join(["repeat('😀', 9000)"] * 40)  # 1.4 MB of texts none of which is long
+    (row,) = query(spark, lake, f"select {texts}, array(1, null), null").glimpse(5)
+    assert all(text.endswith("…") for text in row[:40])
+    assert row[40:] == ([1, None], None)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "sequence(1, 100000000)",
+        "sequence(-100000000, 100000000, 2)",
+        "1, (select max(x) from (select size(sequence(100000000, -1, -1)) as x))",
+        "array_repeat(1, 100000000)",
+        "repeat('x', 200000000)",
+        "length(space(200000000))",
+        "lpad('x', 200000000)",
+        "rpad('x', 200000000, 'y')",
+    ],
+)
+def test_lengths_that_are_written_out_are_refused_at_once(
+    spark: SparkSession, lake: Lake, sql: str
+) -> None:
+    began = time.monotonic()
+    with pytest.raises(
+        InvalidQueryError, match=r"\(\) is asked for [12]\d\d,\d\d\d,\d\d\d at once"
+    ):
+        query(spark, lake, f"select {sql}")
+    assert time.monotonic() - began < 5
+
+
+def test_lengths_that_a_row_may_have_are_not_refused(spark: SparkSession, lake: Lake) -> None:
+    sql = (
+        "size(sequence(1, 1000000)), size(sequence(3, 1, -1)), size(sequence(date'2026-01-01', "
+        "date'2026-01-03')), length(repeat('x', 100)), size(sequence(1, 2000000000, 1000000000)), "
+        "repeat('x', null), size(sequence(tinyint(1), tinyint(3)))"
+    )
+    (row,) = query(spark, lake, f"select {sql}").rows()
+    assert row == (1_000_000, 3, 3, 100, 2, None, 3)
 
 
 def test_an_answer_that_the_driver_cannot_hold(spark: SparkSession, lake: Lake) -> None:
