@@ -24,6 +24,9 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
 PIPE_WIDTH = 240
 _PROOF_DIGITS = 8
+_FOLDED = 12
+_BETWEEN = 2
+"""Columns that a folded text needs at least, and that stand between two cells."""
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -76,14 +79,50 @@ def print_table(
     console = _console()
     # Text, never markup: a column may be named [/], and a label hold a colour.
     heading = None if title is None else Text(visible(title))
-    table = Table(title=heading, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for column in columns:
-        _add_column(table, column)
-    for row in rows:
-        table.add_row(*(_cell(cell) for cell in row))
+    if rows and sys.stdout.isatty() and _width(columns, rows) > console.width:
+        table = _records(columns, rows, console.width // 2)
+        table.title, table.title_justify, table.title_style = heading, "left", "bold"
+    else:
+        table = Table(title=heading, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+        for column in columns:
+            _add_column(table, column)
+        for row in rows:
+            table.add_row(*(_cell(cell) for cell in row))
     console.print(table)
     for note in filter(None, notes):
         console.print(Text(safe_text.for_people(note), "dim"))
+
+
+def _width(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> int:
+    """How wide a table is at least in which no number is cut and folded texts can be read."""
+    from rich.cells import cell_len
+
+    width = 0
+    for place, heading in enumerate(columns):
+        cells = max(_cell(row[place]).cell_len for row in rows)
+        if heading.endswith("~"):
+            cells = min(_FOLDED, cells)
+        width += max(cells, min(_FOLDED, cell_len(visible(_plain(heading))))) + _BETWEEN
+    return width + _BETWEEN
+
+
+def _records(columns: Sequence[str], rows: Sequence[Sequence[object]], widest: int) -> Table:
+    """A table that a narrow terminal has no room for: a line for each cell."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold", max_width=widest, style="dim")
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row("", "")
+        for heading, cell in zip(columns, row, strict=True):
+            table.add_row(Text(visible(_plain(heading))), _cell(cell))
+    return table
+
+
+def _plain(heading: str) -> str:
+    return heading[:-1] if heading.endswith((">", "~")) else heading
 
 
 def _cell(value: object) -> Text:
@@ -106,7 +145,7 @@ def _add_column(table: Table, heading: str) -> None:
     right = heading.endswith(">")
     folds = heading.endswith("~")
     table.add_column(
-        Text(visible(heading[:-1] if right or folds else heading)),
+        Text(visible(_plain(heading))),
         justify="right" if right else "left",
         overflow="fold" if folds else "ellipsis",
         no_wrap=not folds,

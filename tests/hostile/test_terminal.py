@@ -111,6 +111,21 @@ def test_a_pipe_gets_json_as_it_is(evil: Lake) -> None:
     assert "\u202e".encode() in done.stdout
 
 
+@pytest.mark.parametrize("columns", [40, 60, 120])
+def test_no_name_and_no_number_is_cut_on_a_narrow_terminal(lake: Lake, columns: int) -> None:
+    name = "a" * 30
+    for _ in range(2):
+        commit_rows(lake, f"tap-shop.{name}", {"id": {"type": "integer"}}, [], [{"id": 1}] * 1234)
+    for args in (["ls"], ["history", f"tap-shop.{name}"]):
+        said = on_a_terminal(lake, columns, *args)
+        assert "…" not in said
+        assert "1,234" in said or "2,468" in said
+        assert name in re.sub(r"\s|\x1b\[[0-9;]*m", "", said)
+        assert max(map(len, re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines())) <= columns
+        # A table while there is room, else a line for each cell.
+        assert bool(re.search(r"records.*size", said)) == (columns == 120)
+
+
 def test_markup_is_text_in_headings_titles_cells_and_notes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
