@@ -115,9 +115,9 @@ def _records(columns: Sequence[str], rows: Sequence[Sequence[object]], widest: i
     table.add_column(overflow="fold", max_width=widest, style="dim")
     table.add_column(overflow="fold")
     for row in rows:
-        table.add_row("", "")
         for heading, cell in zip(columns, row, strict=True):
             table.add_row(Text(visible(_plain(heading))), _cell(cell))
+        table.add_row("", "")
     return table
 
 

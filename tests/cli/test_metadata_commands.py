@@ -181,6 +181,25 @@ def test_a_message_of_several_lines_has_no_line_of_a_names(
     assert result.stderr.splitlines() == [f"error: {said[0]}", *said[1:]] * 2
 
 
+def test_what_a_new_table_read_is_a_line_of_its_own(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from singerlake.spark import create
+    from singerlake.spark.answer import Source
+
+    source = Source(TableName("t", LIES[0]), None, 3)
+    made = create.Created(
+        TableName("t", LIES[1]), 1, 2, 1, "lt1:0123456789", "LbGaR4O", [], [source]
+    )
+    monkeypatch.setattr(create, "create", lambda *_, **__: made)
+    module = "singerlake_cli.commands.create_table"
+    monkeypatch.setattr(f"{module}.begin_spark", lambda *_: None)
+    monkeypatch.setattr(f"{module}.start_spark", lambda *_: None)
+    lines = run(filled, "create-table", "t.x", "--from-query", "select 1").stdout.splitlines()
+    assert [line.split(" ")[0] for line in lines] == ["t.error:", "read"]
+    assert lines[1].endswith("at transaction 3")
+
+
 def test_notes_have_no_line_of_a_names(lake: Lake) -> None:
     for _ in range(2):
         commit_rows(lake, f"t.{LIES[0]}", PROPERTIES, [], [{"id": 1}])
