@@ -171,16 +171,20 @@ class Lake:
         passed over with a warning, so that it does not hide the others.
 
         Raises:
-            DamagedError: The folder of the tap that is asked for is none.
+            DamagedError: The folder of the tap that is asked for is none, or no tap's is one.
         """
         if tap is not None:
             return self._tables_of(tap)
-        found = []
+        found: list[TableName] = []
+        refused: list[DamagedError] = []
         for one in self.taps():
             try:
                 found += self._tables_of(one)
             except DamagedError as error:
+                refused.append(error)
                 logger.warning("passed over the tap %s: %s", one, error)
+        if refused and not found:
+            raise refused[0]
         return found
 
     def _tables_of(self, tap: str) -> list[TableName]:
