@@ -14,6 +14,7 @@ from singerlake.format.log import COMBINE, DROP_HISTORY
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import history
+from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import (
     DELETE,
     PARTS,
@@ -23,6 +24,7 @@ from singerlake.maintenance.vacuum import (
     delete_garbage,
     plan_vacuum,
 )
+from singerlake.maintenance.verify import check_log
 from singerlake.spark import drop_history
 from singerlake.spark.freeze import freeze, state_content
 from singerlake.spark.history import row_history
@@ -280,3 +282,22 @@ def test_names_that_a_killed_vacuum_may_still_delete_are_passed_over(
     assert done.bytes_written
     assert read(spark, table) == before
     assert problems(spark, lake) == []
+
+
+@pytest.mark.parametrize("lost", [(1,), (1, 2, 3), "all"], ids=str)
+def test_a_vacuum_goes_on_with_a_log_that_was_rebuilt_after_history_was_dropped(
+    spark: SparkSession, lake: Lake, lost: tuple[int, ...] | str
+) -> None:
+    for n in range(4):
+        commit_rows(lake, "tap.s", ROW, ["id"], [{"id": i, "n": n} for i in range(5)])
+    table = lake.table(NAME)
+    vacuum(spark, table)
+    head = table.snapshot()
+    assert any(t.operation == DROP_HISTORY for t in head.transactions)
+    before = read(spark, table)
+    for n in range(1, head.head + 1) if lost == "all" else lost:
+        lake.store.delete(NAME.transaction(int(n)))
+    rebuild_table(lake.store, NAME)
+    assert not check_log(lake.store, NAME).problems
+    vacuum(spark, table)
+    assert read(spark, table) == before
