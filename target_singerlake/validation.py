@@ -123,13 +123,12 @@ class Validator:
         except _UnreadableError:
             return False
 
-    def check(self, raw: Raw, line: int, *, note: bool = True) -> None:
+    def check(self, raw: Raw, line: int) -> None:
         """Check one record.
 
         Args:
             raw: Its bytes.
             line: Its line number, for the error.
-            note: Whether to note what no column can hold, where that is not refused.
 
         Raises:
             MissingKeyError: A key property is not there.
@@ -137,7 +136,7 @@ class Validator:
                 is of the key or to be refused.
         """
         if self.accept([raw]):
-            self.values.look(raw, line, note=note)
+            self.values.look(raw, line)
             return
         try:
             record, extreme = _read(raw)

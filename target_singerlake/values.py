@@ -157,13 +157,12 @@ class ValueCheck:
         escaped = self.strict and any(data.rfind(escape) >= 0 for escape in _ESCAPES)
         return escaped and _ESCAPED.search(data) is not None
 
-    def look(self, raw: Raw, line: int, *, note: bool = True) -> None:
+    def look(self, raw: Raw, line: int) -> None:
         """Try each value of a valid record.
 
         Args:
             raw: The record's bytes.
             line: Its line number.
-            note: Whether to note what does not fit and is not refused.
 
         Raises:
             InvalidRecordError: A value does not fit, and is of the key or to be refused.
@@ -177,8 +176,6 @@ class ValueCheck:
             if refused := self._refusal(name):
                 where = f"line {line}: the record of stream {self._stream!r}"
                 raise InvalidRecordError(f"{where}: {said}, {refused}", {})
-            if not note:
-                continue
             noted = self._noted.get((self._stream, name))
             if noted is None:
                 first = f"line {line}: {said}"
