@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import pytest
 
+from singerlake.format import sealed
 from singerlake.lake import Lake
 from tests.target.harness import (
     NOW,
@@ -209,7 +210,9 @@ def test_a_newer_lake_is_refused(tmp_path: Path) -> None:
     assert "999" in one_plain_line(done)
     path.write_text(path.read_text().replace("999", "1"))
     [manifest] = lake.rglob("manifest.json")
-    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 999', 1))
+    newer = json.loads(manifest.read_text()) | {"format": 999}
+    del newer["hash"]
+    manifest.write_bytes(sealed.seal(json.dumps(newer).encode())[0])
     done = process(lake, PLAIN)
     assert done.returncode == 5
     assert "upgrade" in one_plain_line(done)
