@@ -187,7 +187,8 @@ def _format(lake: Lake) -> Finding:
             f"{lake.store.uri}: its lake file is missing or damaged, its tables may be well",
             "singerlake rebuild --all",
         )
-    found = f"{lake.store.uri}: format {known.format}, {len(taps)} tap{'s'[: len(taps) != 1]}"
+    many = f"{len(taps)} tap{'s'[: len(taps) != 1]}"
+    found = f"{lake.store.uri}: {many} (lake file of format {known.format})"
     return Finding("lake", OK, found)
 
 

@@ -64,7 +64,6 @@ def test_what_it_says_and_where_it_shows(shop: Lake) -> None:
     ("args", "code", "said"),
     [
         (["tap-shop.orders", "retype", "amonut", "text"], 3, "did you mean 'amount'?"),
-        (["tap-shop.orders", "retype", "id", "text"], 2, "of the key"),
         (["tap-shop.orders", "retype", "amount", "number"], 2, "'number' is not 'text'"),
         (["tap-shop.orders.@1", "retype", "amount", "text"], 2, "alter the table itself"),
         (["tap-shop.nothing", "retype", "amount", "text"], 3, "no table"),

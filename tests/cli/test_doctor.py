@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from singerlake import FORMAT
+from singerlake.format.metadata import LAKE_FORMAT
 from singerlake.lake import Lake
 from singerlake.spark import class_data, java
 from singerlake.storage import s3_facts
@@ -78,7 +78,9 @@ def test_all_is_well(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert {one["state"] for one in found.values()} == {"ok"}
     assert found["Java"]["found"] == f"21 ({home}/bin/java, from JAVA_HOME)"
     assert "SINGERLAKE_CACHE=off" in found["class data"]["found"]
-    assert found["lake"]["found"] == f"{filled.store.uri}: format {FORMAT}, 1 tap"
+    assert (
+        found["lake"]["found"] == f"{filled.store.uri}: 1 tap (lake file of format {LAKE_FORMAT})"
+    )
     assert sorted(Path(filled.store.uri).rglob("*")) == before
     text = run(filled.store.uri)
     assert text.exit_code == 0
