@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO ?= singerlake-demo
 
-.PHONY: help demo test wheel wheel-check lint format bench faults soak clean
+.PHONY: help demo test wheel wheel-check lint format bench faults soak model clean
 
 help:
 	@echo "make demo    install, and run the whole road once in $(DEMO)/"
@@ -16,6 +16,8 @@ help:
 	@echo "make faults  every fault at every operation on the store; the counts go into docs/safety.md"
 	@echo "make soak    writers, readers, freezers and vacuums, killed at random (SECONDS=120, ARGS='--on s3'), or"
 	@echo "             first commits in the threads of fresh processes (ARGS='--on threads')"
+	@echo "make model   every order of steps of a few writers, readers, freezes and vacuums (docs/model.md;"
+	@echo "             ARGS=--large: hours)"
 	@echo "make bench   measure against peers on this machine (see bench/README.md)"
 
 .venv/bin/python:
@@ -55,8 +57,10 @@ $(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.
 	done < tests/postgres/environments.txt
 	@touch $@
 
+# What the tests with PostgreSQL need is installed beside the first tests, which do not need it.
 test: .venv/installed-dev .venv-meltano/installed
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m tests.postgres.plugins >/dev/null 2>&1 & \
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 wheel: .venv/installed-dev
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
@@ -81,6 +85,9 @@ faults: .venv/installed-dev
 SECONDS ?= 120
 soak: .venv/installed-dev
 	$(BIN)/python -m tests.soak --seconds $(SECONDS) $(ARGS)
+
+model: .venv/installed-dev
+	$(BIN)/python -m model $(ARGS)
 
 bench: .venv/installed-bench
 	$(BIN)/python -m bench $(ARGS)

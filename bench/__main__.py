@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-TOPICS = ("target", "tap", "state", "query", "small", "commits", "combine")
+TOPICS = ("target", "tap", "state", "query", "small", "commits", "combine", "site", "upload")
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 

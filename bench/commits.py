@@ -27,8 +27,9 @@ from singerlake.format.log import Block, Entry, SchemaEntry, seal_entry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
+from singerlake.transactions.checkpoint import write_checkpoint
 from singerlake.transactions.commit import appending
-from singerlake.transactions.derived import write_checkpoint
+from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 
@@ -234,7 +235,7 @@ began = time.perf_counter()
 from pathlib import Path
 from singerlake.lake import Lake
 from singerlake.format.names import TableName
-from singerlake.spark import fold
+from singerlake.records import activations, block_tasks as block_tasks
 from tap_singerlake.plan import Plan
 imported = time.perf_counter()
 table = Lake.open(sys.argv[1]).table(TableName(sys.argv[2], sys.argv[3]))
@@ -242,15 +243,15 @@ snapshot = table.snapshot()
 opened = time.perf_counter()
 steps = sum(1 for _ in Plan(snapshot, 0).steps())
 tap = time.perf_counter()
-blocks = fold.needed(snapshot.blocks, fold.survival(snapshot.blocks))
-tasks = fold.tasks(blocks, 4, 256 << 20)
+blocks = activations.needed(snapshot.blocks, activations.survival(snapshot.blocks))
+tasks = block_tasks.split(blocks, 4, 256 << 20)
 spark = time.perf_counter()
-before = snapshot.at(snapshot.head // 2)
+before = snapshot.at(snapshot.number // 2)
 old = time.perf_counter()
 print(json.dumps({
     "import": imported - began, "open": opened - imported, "tap": tap - opened,
     "spark": spark - tap, "at": old - spark, "blocks": len(blocks), "steps": steps,
-    "head": snapshot.head, "planned": sum(map(len, tasks)),
+    "head": snapshot.number, "planned": sum(map(len, tasks)),
     # Not what getrusage says: that counts what started this process as well.
     "peak": int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) << 10,
 }))
@@ -359,7 +360,7 @@ def many_small(root: Path, count: int) -> tuple[Path, tuple[int, int]]:
 
     tail = min(TAIL, count - 1)
     entries = chained()
-    snapshot = Snapshot(NAME).applied(itertools.islice(entries, count - tail))
+    snapshot = fold(Snapshot(NAME), itertools.islice(entries, count - tail))
     write_checkpoint(lake.store, snapshot)
     with appending(lake.store, NAME) as append:
         for written in entries:

@@ -29,19 +29,19 @@ QUERIES = {
 
 def run(folder: Path, rows: int, count: int) -> str:
     from singerlake.lake import Lake
-    from singerlake.spark import index
-    from singerlake.spark.freeze import freeze
-    from singerlake.spark.query import query
-    from singerlake.spark.session import session
+    from singerlake.spark.jobs.freeze import freeze
+    from singerlake.spark.jobs.query import query
+    from singerlake.spark.jvm.session import session
+    from singerlake.spark.state import index
 
     spark = session("local[2]")
     sync(folder, messages(folder / "messages.jsonl", rows))
     lake = Lake.open(str(folder / "lake"))
     table = lake.table(lake.tables()[0])
     first = timed(lambda: freeze(spark, table))
-    built = index.load(table, table.snapshot().settled())
+    built = index.load(table, table.snapshot().earliest_equal())
     assert built is not None
-    files = [str(folder / "lake" / key) for key in built.keys]
+    files = [str(folder / "lake" / part.key) for part in built.parts]
 
     def ours(name: str, sql: str) -> Any:
         with query(spark, lake, sql.format(name)) as answer:
@@ -49,7 +49,7 @@ def run(folder: Path, rows: int, count: int) -> str:
 
     def theirs(sql: str) -> Any:
         frame = spark.read.parquet(*files)
-        frame = frame.drop(*frame.columns[-3:])  # what says where a row lies is not the table's
+        frame = frame.select(*frame.columns[: len(built.shape.columns)])  # without provenance
         frame.createOrReplaceTempView("plain")
         return sorted(repr(tuple(row)) for row in spark.sql(sql.format("plain")).collect())
 

@@ -31,15 +31,15 @@ marks = [("", time.perf_counter())]
 def mark(name):
     marks.append((name, time.perf_counter()))
 from singerlake.lake import Lake
-from singerlake.spark import launch
+from singerlake.spark.jvm import launch
 mark("import the core")
 launch.ahead()
-from singerlake.spark.freeze import freeze
-from singerlake.spark.query import query
-from singerlake.spark.revert import revert
-from singerlake.spark.session import session
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.revert import revert
+from singerlake.spark.jvm.session import session
 mark("import the jobs")
-from singerlake.spark import session as sessions
+from singerlake.spark.jvm import session as sessions
 connected = sessions._connected
 def noted(*arguments):
     found = connected(*arguments)
@@ -69,7 +69,7 @@ def run(folder: Path, rows: int, rounds: int) -> str:
     base = _lake(folder, rows)
     cache = folder / "cache"
     kept, none = {"SINGERLAKE_CACHE": str(cache)}, {"SINGERLAKE_CACHE": "off"}
-    trained = harness.command([sys.executable, "-m", "singerlake.spark.training"], env=kept)
+    trained = harness.command([sys.executable, "-m", "singerlake.spark.jobs.training"], env=kept)
     (archive,) = (cache / "java").glob("*.jsa")
     phases: dict[str, list[list[tuple[str, float]]]] = {"off": [], "kept": []}
     cases = {}

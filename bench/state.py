@@ -25,15 +25,15 @@ COLUMNS = {
 OURS = """
 import shutil, sys, time
 from singerlake.lake import Lake
-from singerlake.spark import index
-from singerlake.spark.session import session
+from singerlake.spark.state import index_build
+from singerlake.spark.jvm.session import session
 spark = session("local[2]")
 spark.range(1).count()
 lake = Lake.open(sys.argv[1])
 table = lake.table(lake.tables()[0])
 shutil.rmtree(sys.argv[1] + "/index", ignore_errors=True)
 started = time.perf_counter()
-built = index.ensure(spark, table, table.snapshot())
+built = index_build.ensure(spark, table, table.snapshot())
 print(time.perf_counter() - started, built.marker.rows)
 """
 DUCKDB = """

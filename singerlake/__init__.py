@@ -1,4 +1,15 @@
-"""Singerlake: a lake of raw Singer messages that behaves like versioned tables."""
+"""Singerlake: a lake of raw Singer messages that behaves like versioned tables.
+
+These names are the public interface; they keep their meaning from release to release::
+
+    import singerlake
+
+    lake = singerlake.open("s3://bucket/lake")
+    for version in lake.table("tap-shop.orders").versions():
+        print(version.number, version.label, version.rows)
+
+Rows are read with Spark: see :mod:`singerlake.spark`. Nothing here imports or starts it.
+"""
 
 import sys
 
@@ -7,6 +18,103 @@ if sys.version_info < (3, 10):  # noqa: UP036  # pip refuses it, but a checkout 
         f"Singerlake needs Python 3.10 or later, and this is {sys.version.split()[0]}"
     )
 
-__version__ = "0.1.0"
-FORMAT = 2
-"""The number of the on-disk format this release writes, and the newest it reads."""
+from typing import TYPE_CHECKING, Any
+
+from singerlake.errors import (
+    ConflictError,
+    DamagedError,
+    DroppedError,
+    InputError,
+    InvalidNameError,
+    InvalidQueryError,
+    LockTimeoutError,
+    MisfitsError,
+    NewerFormatError,
+    NotDurableError,
+    NotFoundError,
+    OutcomeUnknownError,
+    RejectedRowsError,
+    RuntimeMissingError,
+    SingerlakeError,
+    StoreError,
+    UsageError,
+    ViolationsError,
+)
+from singerlake.version import FORMAT, __version__
+
+if TYPE_CHECKING:
+    import os
+
+    from singerlake.api import Lake, Table
+    from singerlake.storage.options import StoreOptions
+
+__all__ = [
+    "FORMAT",
+    "ConflictError",
+    "DamagedError",
+    "DroppedError",
+    "InputError",
+    "InvalidNameError",
+    "InvalidQueryError",
+    "Lake",
+    "LockTimeoutError",
+    "MisfitsError",
+    "NewerFormatError",
+    "NotDurableError",
+    "NotFoundError",
+    "OutcomeUnknownError",
+    "RejectedRowsError",
+    "RuntimeMissingError",
+    "SingerlakeError",
+    "StoreError",
+    "StoreOptions",
+    "Table",
+    "UsageError",
+    "ViolationsError",
+    "__version__",
+    "open",
+]
+
+_LATE = {
+    "Lake": "singerlake.api",
+    "Table": "singerlake.api",
+    "StoreOptions": "singerlake.storage.options",
+}
+"""Imported when first asked for: every command imports this package, and few need all of them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_LATE[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def open(  # noqa: A001  # singerlake.open, as gzip.open
+    uri: "str | os.PathLike[str] | None" = None,
+    options: "StoreOptions | None" = None,
+    *,
+    create: bool = False,
+) -> "Lake":
+    """Open a lake.
+
+    Args:
+        uri: A folder, or ``s3://bucket/prefix``. By default the environment's SINGERLAKE_LAKE,
+            else ``./lake``.
+        options: Credentials, region and endpoint for S3. By default AWS's usual chain finds them.
+        create: Start an empty lake where there is none.
+
+    Raises:
+        NotFoundError: There is no lake, and ``create`` is not set.
+        NewerFormatError: A newer release wrote it.
+        StoreError: The disk or the bucket refused.
+    """
+    from singerlake.api import Lake
+
+    return Lake.open(uri, options, create=create)

@@ -2,37 +2,49 @@
 
 ::
 
-    SingerlakeError                  exit 1   something in the surroundings failed
-    ├── UsageError                   exit 2   ask differently
-    │   ├── InvalidNameError                  a tap, stream or table name that cannot be used
-    │   └── InvalidQueryError                 SQL that is not a SELECT over the lake's tables
-    ├── NotFoundError                exit 3   name something that is there
-    ├── ConflictError                exit 4   run it again
-    │   └── LockTimeoutError                  another writer held the lock too long
-    ├── DamagedError                 exit 5   repair the data, or leave it out
-    │   ├── InputError                        a message on standard input
-    │   ├── MisfitsError                      values that their columns cannot hold
-    │   └── NewerFormatError                  written by a newer Singerlake: upgrade
-    ├── StoreError                   exit 1   the disk or the bucket refused
-    │   └── OutcomeUnknownError               a write may or may not have happened
-    │       └── NotDurableError               it happened, and may be gone after a power cut
-    └── RuntimeMissingError          exit 1   install Java, or another runtime
+    class                     exit  kind             what it means, or what to do
+    SingerlakeError              1  failed           something in the surroundings failed
+    ├── UsageError               2  usage            ask differently
+    │   ├── InvalidNameError     2  invalid_name     a tap, stream or table name that cannot be used
+    │   └── InvalidQueryError    2  invalid_query    SQL that is not a SELECT over the lake's tables
+    ├── NotFoundError            3  not_found        name something that is there
+    │   └── DroppedError         3  dropped          a table that somebody dropped
+    ├── ConflictError            4  conflict         run it again
+    │   └── LockTimeoutError     4  lock_timeout     another writer held the lock too long
+    ├── DamagedError             5  damaged          repair the data, or leave it out
+    │   ├── InputError           5  invalid_input    a message on standard input
+    │   ├── MisfitsError         5  misfits          values that their columns cannot hold
+    │   ├── RejectedRowsError    5  rejected_rows    rows of a file, or of a program, with problems
+    │   ├── ViolationsError      5  violations       rows that a key or a type is not for
+    │   └── NewerFormatError     5  newer_format     written by a newer Singerlake: upgrade
+    ├── StoreError               1  store            the disk or the bucket refused
+    │   └── OutcomeUnknownError  1  outcome_unknown  a write may or may not have happened
+    │       └── NotDurableError  1  not_durable      it happened, and may be gone after a power cut
+    └── RuntimeMissingError      1  runtime_missing  install Java, or another runtime
 
-A message says what happened, where, and the next step, and never holds a secret.
+A message says what happened, where, and the next step, and never holds a secret. The wording of
+messages may change with any release; a kind never changes and is never used for anything else, so
+programs should go by the class, the kind or the exit code. ``--output json`` prints it.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 
 class SingerlakeError(Exception):
     """The root of the tree. Its text is fit for a person to read as it stands.
 
     Attributes:
+        exit_code: What a command ends with.
+        kind: What sort of error it is, as a word for programs; each class of this module has its
+            own.
         lines: The whole text line by line, where it has several: a name in one of them may hold
             ends of lines too, and must not begin a line with them.
     """
 
     exit_code = 1
+    kind: ClassVar[str] = "failed"
     lines: tuple[str, ...] = ()
 
 
@@ -40,40 +52,56 @@ class UsageError(SingerlakeError):
     """What was asked cannot be done as asked."""
 
     exit_code = 2
+    kind = "usage"
 
 
 class InvalidNameError(UsageError):
     """A tap, stream or table name that has no place in a lake."""
 
+    kind = "invalid_name"
+
 
 class InvalidQueryError(UsageError):
     """SQL that does not parse, is not a SELECT, or asks for an unknown column."""
+
+    kind = "invalid_query"
 
 
 class NotFoundError(SingerlakeError):
     """The lake, table, version or transaction is not there."""
 
     exit_code = 3
+    kind = "not_found"
+
+
+class DroppedError(NotFoundError):
+    """The table was dropped. Its text says whether it can be brought back."""
+
+    kind = "dropped"
 
 
 class ConflictError(SingerlakeError):
     """Somebody else changed the table meanwhile; nothing was changed."""
 
     exit_code = 4
+    kind = "conflict"
 
 
 class LockTimeoutError(ConflictError):
     """Another writer held the lock for longer than this one may wait."""
+
+    kind = "lock_timeout"
 
 
 class DamagedError(SingerlakeError):
     """Data that is cut, altered or not what its place says it is."""
 
     exit_code = 5
+    kind = "damaged"
 
     @classmethod
     def of_lines(cls, *lines: str) -> DamagedError:
-        """One that lists what it is about: the first line says what happened."""
+        """Return one that lists what it is about: the first line says what happened."""
         error = cls("\n".join(lines))
         error.lines = lines
         return error
@@ -82,29 +110,60 @@ class DamagedError(SingerlakeError):
 class InputError(DamagedError):
     """A Singer message that cannot be accepted. Names line, stream and field."""
 
+    kind = "invalid_input"
+
 
 class MisfitsError(DamagedError):
     """Values of a table that their columns cannot hold. Its text is of several lines."""
+
+    kind = "misfits"
+
+
+class ViolationsError(DamagedError):
+    """Rows of a table that a key or a type is not for. Its text is of several lines."""
+
+    kind = "violations"
+
+
+class RejectedRowsError(DamagedError):
+    """Rows that somebody gave and that cannot be taken. Its text is of several lines.
+
+    Attributes:
+        problems: What is wrong with them, as ``records.problems.Problems``.
+    """
+
+    kind = "rejected_rows"
+    problems: object = None
 
 
 class NewerFormatError(DamagedError):
     """The lake was written by a newer Singerlake than this one."""
 
+    kind = "newer_format"
+
 
 class StoreError(SingerlakeError):
     """The store refused: a full disk, a read-only folder, a missing permission."""
+
+    kind = "store"
 
 
 class OutcomeUnknownError(StoreError):
     """A write was sent and no answer came: it may have happened."""
 
+    kind = "outcome_unknown"
+
 
 class NotDurableError(OutcomeUnknownError):
     """What was written can be seen, but the disk failed to make it outlast a power cut.
 
-    Reading it back settles nothing: what answers is memory, not the disk.
+    Reading it back resolves nothing: what answers is memory, not the disk.
     """
+
+    kind = "not_durable"
 
 
 class RuntimeMissingError(SingerlakeError):
     """Something that must be installed on the machine is not."""
+
+    kind = "runtime_missing"

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from singerlake.errors import (
     DamagedError,
     InvalidNameError,
     NewerFormatError,
     NotFoundError,
+    SingerlakeError,
+    UsageError,
 )
 from singerlake.format import metadata, names
-from singerlake.format.log import Block, Entry
-from singerlake.format.metadata import Catalogue
+from singerlake.format.log import Block, Entry, FrozenVersion
+from singerlake.format.metadata import Catalogue, LakeFile
 from singerlake.format.names import TableName, TableRef
 from singerlake.maintenance import scan
-from singerlake.storage import StoreOptions, open_store
+from singerlake.maintenance.inventory import Inventory, take_inventory
+from singerlake.nearest import bare, offer
 from singerlake.storage.base import KeyMissingError, Store
-from singerlake.transactions import derived, log
+from singerlake.storage.opening import default_uri, open_store
+from singerlake.storage.options import StoreOptions
+from singerlake.transactions import capabilities, lake_file, log
 from singerlake.transactions.blocks import read_block
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import TableWriter, WriteOptions
 
 logger = logging.getLogger(__name__)
+_Lake = TypeVar("_Lake", bound="Lake")
 
 
 class Table:
@@ -42,13 +50,26 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.name})"
 
-    def snapshot(self) -> Snapshot:
+    def versions(self) -> list[FrozenVersion]:
+        """List the table's frozen versions, oldest first.
+
+        Raises:
+            NotFoundError: There is no such table.
+            DamagedError: The log has a gap or cannot be read.
+        """
+        return list(self.snapshot().frozen)
+
+    def snapshot(self, *, dropped: bool = False) -> Snapshot:
         """The table's head, as of now.
 
         Where the log and the manifest are both lost, the files are looked through instead.
 
+        Args:
+            dropped: Give that of a table that was dropped, too.
+
         Raises:
             NotFoundError: There is no such table.
+            DroppedError: It was dropped.
             DamagedError: The log has a gap or cannot be read.
         """
         snapshot = log.read_snapshot(self.store, self.name)
@@ -58,6 +79,8 @@ class Table:
             raise NotFoundError(
                 f"the lake has no table {self.name}: see what it has with: singerlake ls"
             )
+        if not dropped:
+            snapshot.check_there()
         return snapshot
 
     def snapshot_at(self, version: str | None) -> Snapshot:
@@ -120,44 +143,51 @@ class Lake:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.file: LakeFile | None = None
+        """The lake's own file as it was when the lake was opened; None where it was of no use."""
 
     def __repr__(self) -> str:
         return f"Lake({self.store.uri!r})"
 
     @classmethod
-    def open(cls, uri: str, options: StoreOptions | None = None, *, create: bool = False) -> Lake:
-        """Open a lake.
-
-        Args:
-            uri: A folder, or ``s3://bucket/prefix``.
-            options: For S3.
-            create: Begin one where there is none.
+    def open(
+        cls: type[_Lake],
+        uri: str | os.PathLike[str] | None = None,
+        options: StoreOptions | None = None,
+        *,
+        create: bool = False,
+    ) -> _Lake:
+        """Open a lake. See :func:`singerlake.open`.
 
         Raises:
             NotFoundError: There is no lake there, and ``create`` is not set.
             NewerFormatError: A newer release wrote it.
         """
-        lake = cls(open_store(uri, options))
-        if not lake._is_known() and not create and not lake.store.folders(names.RAW):
+        lake = cls(open_store(default_uri() if uri is None else os.fspath(uri), options))
+        if not lake._read_file() and not create and not lake.store.folders(names.RAW):
             raise NotFoundError(
                 f"there is no lake at {lake.store.uri}: sync into it with target-singerlake, "
                 "or name another with --lake or SINGERLAKE_LAKE"
             )
         return lake
 
-    def _is_known(self) -> bool:
-        """Whether the lake's file is there; it is derived, so a damaged one stops nobody.
+    def _read_file(self) -> bool:
+        """Read the lake's file, and say whether it is there; a damaged one stops nobody.
 
         Raises:
             NewerFormatError: A newer release wrote it.
         """
         try:
-            return derived.read_lake_file(self.store) is not None
+            self.file = lake_file.read(self.store)
         except NewerFormatError:
             raise
         except DamagedError as error:
-            logger.warning("%s; the next sync or `singerlake rebuild --all` makes it anew", error)
-        return True
+            logger.warning(
+                "%s; what people say of the lake is in it: see singerlake verify --all", error
+            )
+            return True
+        self.store.recorded_capabilities = capabilities.recorded(self.store, self.file)
+        return self.file is not None
 
     def taps(self) -> list[str]:
         """The ids of the lake's taps, sorted."""
@@ -175,21 +205,35 @@ class Lake:
         """
         if tap is not None:
             return self._tables_of(tap)
-        found: list[TableName] = []
+        listed: list[TableName] = []
         refused: list[DamagedError] = []
         for one in self.taps():
             try:
-                found += self._tables_of(one)
+                listed += self._tables_of(one)
             except DamagedError as error:
                 refused.append(error)
-                logger.warning("passed over the tap %s: %s", one, error)
-        if refused and not found:
+                logger.warning("skipped the tap %s: %s", one, error)
+        if refused and not listed:
             raise refused[0]
-        return found
+        return listed
 
     def _tables_of(self, tap: str) -> list[TableName]:
         streams = _decoded(self.store.folders(names.tap_folder(tap)), "stream")
         return [TableName(tap, stream) for stream in streams]
+
+    def annotations(self, *, strict: bool = False) -> LakeFile:
+        """Return what people say of the lake, as it was when the lake was opened.
+
+        Args:
+            strict: Fail where the lake's file cannot be read; else it counts as empty. For all
+                that goes out of the lake: what is classified would count as public.
+
+        Raises:
+            DamagedError: ``strict``, and the lake's file cannot be read.
+        """
+        if self.file is None and strict:
+            return lake_file.read(self.store) or LakeFile()
+        return self.file or LakeFile()
 
     def catalogue(self, tap: str) -> Catalogue | None:
         """A tap's catalogue; None where it is missing or cannot be read."""
@@ -202,31 +246,84 @@ class Lake:
             logger.warning("%s; reading the tables instead", error)
             return None
 
-    def table(self, name: TableName) -> Table:
-        """One table, whether or not it exists yet."""
-        return Table(self.store, name)
+    def table(self, name: str | TableName) -> Table:
+        """Get one table.
+
+        Args:
+            name: ``tap.stream``, of a table that is there; or its :class:`TableName`, whether or
+                not it is there yet.
+
+        Raises:
+            InvalidNameError: The text is no table's name.
+            NotFoundError: The lake has no table of this text.
+            UsageError: The text names a version.
+        """
+        if isinstance(name, TableName):
+            return Table(self.store, name)
+        table, ref = self.find(name)
+        if ref.version is not None:
+            raise UsageError(
+                f"{name} is a version of {table.name}: get the table, and ask it for the version"
+            )
+        return table
 
     def find(self, text: str) -> tuple[Table, TableRef]:
         """The table that a person's ``tap.stream`` or ``tap.stream.2`` means.
 
+        As in SQL, a dash may be written as an underscore, where only one table can be meant.
+
         Raises:
-            InvalidNameError: It is no table reference.
+            InvalidNameError: It is no table reference, or could mean several tables.
             NotFoundError: The lake has no such table.
+            DamagedError: The table's folder is gone.
         """
-        # Its own tap's streams decide what it means; the others are only for the error.
+        # Its own tap's streams decide what it means; the others only where it is not among them.
         known = set(self.tables(names.parse_ref(text).table.tap))
         ref = names.parse_ref(text, known)
         if ref.table not in known:
-            near = ", ".join(str(name) for name in self.tables()[:10])
-            raise NotFoundError(
-                f"the lake at {self.store.uri} has no table {ref.table}: "
-                + (f"it has {near}" if near else "it is empty")
-            )
+            ref = self._find_alike(names.parse_ref(text))
+            known = set(self.tables(ref.table.tap))
         table = self.table(ref.table)
         other = TableName(ref.table.tap, f"{ref.table.stream}.{ref.version}")
         if ref.version is not None and other in known:
             _check_meant(table, ref.version, names.written(other, known))
         return table, ref
+
+    def _find_alike(self, ref: TableRef) -> TableRef:
+        """The table that is meant by a name with underscores in the place of dashes."""
+        like = [tap for tap in self.taps() if bare(tap) == bare(ref.table.tap)]
+        known = [table for tap in like for table in self.tables(tap)]
+        readings = [ref]
+        if ref.version is not None:
+            readings.append(TableRef(TableName(ref.table.tap, f"{ref.table.stream}.{ref.version}")))
+        for reading in readings:
+            matches = names.alike(reading.table, known)
+            if len(matches) > 1:
+                raise InvalidNameError(
+                    f"{reading.table} could mean {' or '.join(map(str, matches))}: write the one "
+                    "that is meant"
+                )
+            if matches:
+                return TableRef(matches[0], reading.version)
+        raise self.missing(ref.table)
+
+    def missing(self, table: TableName) -> SingerlakeError:
+        """What to raise where a table that is asked for is not there: what is known of it."""
+        known = self.tables()
+        for lost in self.inventory(known).lost:
+            if names.alike(table, [lost.table or TableName(lost.tap, table.stream)]):
+                return DamagedError(str(lost))
+        hint = offer(str(table), map(str, known), "it is empty")
+        return NotFoundError(f"the lake at {self.store.uri} has no table {table}: {hint}")
+
+    def inventory(self, tables: Iterable[TableName], tap: str | None = None) -> Inventory:
+        """What the lake's file and the catalogues list, held against the tables there are.
+
+        Args:
+            tables: The tables, as :meth:`tables` has listed them.
+            tap: The tap that they are of; all taps by default.
+        """
+        return take_inventory(self.store, tables, tap, self.file)
 
 
 def _check_meant(table: Table, version: str, other: str) -> None:
@@ -238,10 +335,10 @@ def _check_meant(table: Table, version: str, other: str) -> None:
 
 
 def _decoded(folders: Sequence[str], kind: str) -> list[str]:
-    found = []
+    decoded = []
     for folder in folders:
         try:
-            found.append(names.decode(folder))
+            decoded.append(names.decode(folder))
         except InvalidNameError:
-            logger.warning("left out the folder %r, which names no %s", folder, kind)
-    return sorted(found)
+            logger.warning("ignored the folder %r, which is not the name of a %s", folder, kind)
+    return sorted(decoded)

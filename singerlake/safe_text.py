@@ -63,21 +63,21 @@ def remember_secrets(values: Iterable[object]) -> None:
     A short one is hidden where it stands alone, and not as a part of a name: it may be ``test``.
     """
     global _pattern  # noqa: PLW0603  # one process, one set of secrets
-    found = {text for value in values for text in _texts(value) if len(text) >= _SHORTEST}
+    texts = {text for value in values for text in _texts(value) if len(text) >= _SHORTEST}
     with _lock:
-        if found <= _secrets:
+        if texts <= _secrets:
             return
-        _secrets.update(found)
+        _secrets.update(texts)
         forms = {
             form
             for text in _secrets
             for form in (text, quote(text, safe=""), quote(text), quote_plus(text))
         }
         # The longest first: one may begin as another does.
-        _pattern = re.compile("|".join(map(_found_by, sorted(forms, key=len, reverse=True))))
+        _pattern = re.compile("|".join(map(_expression_for, sorted(forms, key=len, reverse=True))))
 
 
-def _found_by(secret: str) -> str:
+def _expression_for(secret: str) -> str:
     if len(secret) >= _LONG:
         return re.escape(secret)
     return rf"(?<![\w.-]){re.escape(secret)}(?![\w-]|\.\w)"
@@ -102,8 +102,8 @@ def remember_environment() -> None:
 
 def remember_password(url: str) -> None:
     """Hide the password that stands in a URL; it may hold characters that end a host."""
-    if found := re.match(r"[^/]*://[^:/@]*:(.*)@", url):
-        remember_secrets([found[1]])
+    if match := re.match(r"[^/]*://[^:/@]*:(.*)@", url):
+        remember_secrets([match[1]])
 
 
 def _texts(value: object) -> Iterable[str]:
@@ -115,15 +115,15 @@ def _texts(value: object) -> Iterable[str]:
 
 
 def redacted(text: str) -> str:
-    """A text without secrets: those that are known, and what stands where one would."""
+    """Return a text without secrets: those that are known, and what stands where one would."""
     if _pattern is not None:
         text = _pattern.sub(HIDDEN, text)
     return _NAMED.sub(_hidden, _USERINFO.sub(rf"\1{HIDDEN}@", text))
 
 
-def _hidden(found: re.Match[str]) -> str:
-    before = found["open"] or found["opens"] or found["half"] or ""
-    return f"{found['name']}{before}{HIDDEN}{found['close'] or found['closes'] or ''}"
+def _hidden(match: re.Match[str]) -> str:
+    before = match["open"] or match["opens"] or match["half"] or ""
+    return f"{match['name']}{before}{HIDDEN}{match['close'] or match['closes'] or ''}"
 
 
 def _escapes() -> dict[int, str]:
@@ -132,11 +132,11 @@ def _escapes() -> dict[int, str]:
     bidirectional = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
     lines = [0x2028, 0x2029]
     unseen = [*range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080), *range(0xD800, 0xE000)]
-    found = {
+    escapes = {
         code: f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004
         for code in [*controls, *bidirectional, *lines, *unseen]
     }
-    return found | {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+    return escapes | {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 _ESCAPES = _escapes()
@@ -153,7 +153,7 @@ _SPACES_KEPT = {code: text for code, text in _LINES_KEPT.items() if code != ord(
 
 
 def visible(text: str, *, lines: bool = False, spaces: bool = False) -> str:
-    r"""A text that a terminal shows and does not obey: an escape sequence begins with ``\x1b``.
+    r"""Make a text one that a terminal shows and does not obey: an escape becomes ``\x1b``.
 
     Args:
         text: Any.
@@ -169,7 +169,7 @@ def visible_json(text: str) -> str:
 
 
 def for_people(text: object, *, lines: bool = False) -> str:
-    """A message: without secrets, and such that a terminal shows it and does not obey it."""
+    """Return a message: without secrets, and such that a terminal shows it and does not obey it."""
     return visible(redacted(str(text)), lines=lines)
 
 
@@ -186,10 +186,10 @@ class _SafeRecord(logging.LogRecord):
             self.exc_text = _formatted(*self.exc_info)
             # For formatters that take the error to pieces instead of the text.
             kind, error, trace = self.exc_info
-            self.exc_info = (kind, _told(error), trace)
+            self.exc_info = (kind, _safe_error(error), trace)
 
     def getMessage(self) -> str:  # noqa: N802  # logging's own name
-        """The message, as every formatter asks for it."""
+        """Return the message, as every formatter asks for it."""
         return for_people(super().getMessage(), lines=True)
 
 
@@ -257,14 +257,14 @@ def _thread_excepthook(args: threading.ExceptHookArgs) -> None:
     if issubclass(args.exc_type, SystemExit):
         return
     name = for_people(args.thread.name if args.thread is not None else "that is gone")
-    said = _formatted(args.exc_type, args.exc_value, args.exc_traceback)
-    print(f"Exception in thread {name}:\n{said}", file=sys.stderr)  # noqa: T201
+    trace = _formatted(args.exc_type, args.exc_value, args.exc_traceback)
+    print(f"Exception in thread {name}:\n{trace}", file=sys.stderr)  # noqa: T201
 
 
 def _unraisablehook(args: sys.UnraisableHookArgs) -> None:
-    said = _formatted(args.exc_type, args.exc_value, args.exc_traceback)
+    trace = _formatted(args.exc_type, args.exc_value, args.exc_traceback)
     about = for_people(f"{args.err_msg or 'Exception ignored in'}: {args.object!r}")
-    print(f"{about}\n{said}", file=sys.stderr)  # noqa: T201
+    print(f"{about}\n{trace}", file=sys.stderr)  # noqa: T201
 
 
 def _formatted(
@@ -274,17 +274,17 @@ def _formatted(
     return visible(redacted(text), spaces=True).rstrip("\n")
 
 
-def _told(error: BaseException, depth: int = 0) -> BaseException:
+def _safe_error(error: BaseException, depth: int = 0) -> BaseException:
     """An error that says what may be shown of another: the same one, where that is all of it."""
     cause, context = (
-        None if one is None or depth == _CHAIN else _told(one, depth + 1)
+        None if one is None or depth == _CHAIN else _safe_error(one, depth + 1)
         for one in (error.__cause__, error.__context__)
     )
-    said = redacted(str(error))
-    if said == str(error) and cause is error.__cause__ and context is error.__context__:
+    message = redacted(str(error))
+    if message == str(error) and cause is error.__cause__ and context is error.__context__:
         return error
     kind = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
-    told: BaseException = kind(said)
-    told.__cause__, told.__context__ = cause, context
-    told.__suppress_context__ = error.__suppress_context__
-    return told.with_traceback(error.__traceback__)
+    shown: BaseException = kind(message)
+    shown.__cause__, shown.__context__ = cause, context
+    shown.__suppress_context__ = error.__suppress_context__
+    return shown.with_traceback(error.__traceback__)

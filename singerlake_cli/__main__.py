@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from singerlake_cli.main import main
+import signal
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it is being imported ends it without a word."""
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from singerlake_cli.main import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

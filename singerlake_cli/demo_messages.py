@@ -32,7 +32,7 @@ _ORDER_WITH_COUPON = {**_ORDER, "coupon": {"type": ["null", "string"]}}
 
 
 def monday() -> Iterator[str]:
-    """The first sync: everything is new."""
+    """Yield the first sync: everything is new."""
     random_ = random.Random(1)  # noqa: S311  # the same every time is the point
     yield _schema("customers", _CUSTOMER)
     for number in range(1, CUSTOMERS + 1):
@@ -44,7 +44,7 @@ def monday() -> Iterator[str]:
 
 
 def tuesday() -> Iterator[str]:
-    """The second: some moved, some orders were shipped or cancelled, and a column is new."""
+    """Yield the second: some moved, some orders were shipped or cancelled, and a column is new."""
     random_ = random.Random(2)  # noqa: S311
     yield _schema("customers", _CUSTOMER)
     for number in (3, 14, 15, 92, 65, CUSTOMERS + 1):
@@ -60,6 +60,10 @@ def tuesday() -> Iterator[str]:
         new = {**_order(number, random_), "coupon": random_.choice(["SPRING", None])}
         yield _record("orders", new, TUESDAY)
     yield _state(TUESDAY)
+
+
+DAYS = {"monday": monday, "tuesday": tuesday}
+"""The messages of each day, in order."""
 
 
 def _customer(number: int, random_: random.Random) -> dict[str, Any]:

@@ -7,16 +7,19 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import IO, Any, NoReturn
 
 import click
 from click.core import ParameterSource
 
 from singerlake import __version__, safe_text
 from singerlake.errors import SingerlakeError
-from singerlake.storage import in_project
-from singerlake_cli import output
-from singerlake_cli.shared import Shared
+from singerlake.nearest import nearest
+from singerlake.storage.opening import in_project
+from singerlake_cli import interrupts
+from singerlake_cli.output import OUTPUTS, Output, say
+from singerlake_cli.shared import Shared, lake_option, output_option, take_shared_options
 
 COMMANDS = {
     "demo": "demo",
@@ -27,9 +30,18 @@ COMMANDS = {
     "versions": "versions",
     "query": "query",
     "rows": "rows",
+    "diff": "diff",
+    "files-of": "files_of",
     "create-table": "create_table",
+    "upload": "upload",
+    "update": "update",
+    "delete": "delete",
     "revert": "revert",
     "alter": "alter",
+    "drop": "drop",
+    "undrop": "undrop",
+    "annotate": "annotate",
+    "docs": "docs",
     "vacuum": "vacuum",
     "verify": "verify",
     "rebuild": "rebuild",
@@ -48,7 +60,36 @@ Exit codes:
   3  not found: no such lake, table, version
   4  conflict, or a lock that was not given up in time: run it again
   5  damaged or unreadable data
+  130  interrupted, as by Ctrl-C
 """
+
+
+NOT_SHARED = {"demo", "completion"}
+"""Commands that have no use for ``--lake`` and ``--output``."""
+_GIVEN = "singerlake.arguments"
+"""What a context keeps the arguments under, as they were given."""
+
+
+def asked_output(args: Sequence[str]) -> Output:
+    """Make the output that a command line asks for which is too wrong to be parsed."""
+    forms = [after for before, after in pairwise(args) if before == "--output"]
+    forms += [arg.partition("=")[2] for arg in args if arg.startswith("--output=")]
+    return OUTPUTS["json" if "json" in forms else "table"]()
+
+
+class ShownError(click.ClickException):
+    """A wrong command line, printed as other errors are."""
+
+    def __init__(self, error: click.ClickException, output: Output) -> None:
+        super().__init__(error.message)
+        self.exit_code: int = error.exit_code  # type: ignore[misc]  # click sets it so, too
+        self._error = error
+        self._output = output
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print it on standard error."""
+        del file
+        self._output.wrong_usage(self._error)
 
 
 class CommandGroup(click.Group):
@@ -64,51 +105,99 @@ class CommandGroup(click.Group):
             return None
         module = importlib.import_module(f"singerlake_cli.commands.{COMMANDS[cmd_name]}")
         command: click.Command = module.command
+        if cmd_name not in NOT_SHARED:
+            take_shared_options(command)
         return command
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Parse what stands before the command."""
+        given = list(args)
+        try:
+            ctx = super().make_context(info_name, args, parent, **extra)
+        except click.ClickException as error:
+            raise ShownError(error, asked_output(given)) from error
+        ctx.meta[_GIVEN] = given
+        return ctx
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments begin with."""
+        name = args[0]
+        if name not in COMMANDS and name[:1].isalnum() and not ctx.resilient_parsing:
+            near = nearest(name, COMMANDS)
+            hint = f"Did you mean {' or '.join(near)}?" if near else "See singerlake --help."
+            raise click.UsageError(f"No such command {name!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command and turn its errors into exit codes."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _interrupted(ctx)
         except SingerlakeError as error:
-            output.say_failure(error)
+            if interrupts.came():
+                _interrupted(ctx)
+            _output(ctx).error(error)
             ctx.exit(error.exit_code)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except click.ClickException as error:
+            raise ShownError(error, asked_output(ctx.meta[_GIVEN])) from error
+        except (click.exceptions.Exit, click.Abort):
             raise
         except BrokenPipeError:
             # The reader had enough, as `head` has. What is still buffered has nowhere to go.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(128 + signal.SIGPIPE)
         except Exception as error:
+            if interrupts.came():
+                _interrupted(ctx)
             if os.environ.get("SINGERLAKE_DEBUG"):
                 raise
-            output.say_error(f"{type(error).__name__}: {error}", word="unexpected")
-            click.echo("run it again with SINGERLAKE_DEBUG=1 for the whole story", err=True)
+            _output(ctx).failure("unexpected", f"{type(error).__name__}: {error}")
+            _output(ctx).note("set SINGERLAKE_DEBUG=1 to see where it happened")
             ctx.exit(1)
+
+
+def _output(ctx: click.Context) -> Output:
+    """Where errors go, also those that come before a command is known."""
+    return ctx.obj.output if ctx.obj is not None else asked_output(ctx.meta[_GIVEN])
+
+
+def _interrupted(ctx: click.Context) -> NoReturn:
+    if interrupts.first_told():
+        if sys.stderr.isatty():
+            say("", err=True)  # the terminal has shown ^C on this line
+        _output(ctx).failure("interrupted", interrupts.MESSAGE)
+    ctx.exit(interrupts.EXIT_CODE)
 
 
 @click.group(
     cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EXIT_CODES,
-)
-@click.option(
-    "--lake",
-    "uri",
-    envvar="SINGERLAKE_LAKE",
-    default="./lake",
-    show_default=True,
-    show_envvar=True,
-    metavar="URI",
-    help="Where the lake lies: a folder, or s3://bucket/prefix.",
-)
-@click.option(
-    "--output",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Tables for people, or JSON for scripts.",
+    params=[
+        lake_option(
+            "uri",
+            envvar="SINGERLAKE_LAKE",
+            default="./lake",
+            show_default=True,
+            show_envvar=True,
+            help="Where the lake is: a folder, or s3://bucket/prefix.",
+        ),
+        output_option(
+            "form",
+            default="table",
+            show_default=True,
+            help="Tables for people, or JSON for programs.",
+        ),
+    ],
 )
 @click.version_option(__version__, prog_name="singerlake")
 @click.pass_context
@@ -124,17 +213,21 @@ def cli(ctx: click.Context, uri: str, form: str) -> None:
     safe_text.remember_environment()
     if ctx.get_parameter_source("uri") is not ParameterSource.COMMANDLINE:
         uri = in_project(uri)
-    ctx.obj = Shared(uri=uri, json=form == "json")
+    ctx.obj = Shared(uri=uri, output=OUTPUTS[form]())
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line."""
     safe_text.guard_logs()
-    cli.main(
-        args=list(args) if args is not None else None,
-        prog_name="singerlake",
-        color=False if os.environ.get("NO_COLOR") else None,
-    )
+    interrupts.install()
+    try:
+        cli.main(
+            args=list(args) if args is not None else None,
+            prog_name="singerlake",
+            color=False if os.environ.get("NO_COLOR") else None,
+        )
+    finally:
+        interrupts.end_at_once()
 
 
 if __name__ == "__main__":

@@ -2,32 +2,188 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import sys
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import msgspec
+from click.exceptions import NoArgsIsHelpError
 
-from singerlake import safe_text
-from singerlake.errors import SingerlakeError
+from singerlake import quantities, safe_text
+from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format import times
-from singerlake.safe_text import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from singerlake_cli.tables import Column
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-_STEP = 1000
-PIPE_WIDTH = 240
+FALLBACK_WIDTH = 80
+count = quantities.count
+size = quantities.size
 _PROOF_DIGITS = 8
-_FOLDED = 12
-_BETWEEN = 2
-"""Columns that a folded text needs at least, and that stand between two cells."""
 _BARS = "▁▂▃▄▅▆▇█"
+
+
+class Output(ABC):
+    """Where a command's results, notes and errors go: to people or to scripts, never to both."""
+
+    @abstractmethod
+    def result(self, document: Callable[[], Any], text: Callable[[], None]) -> None:
+        """Print a command's result in one of its two forms; the other is never made.
+
+        Args:
+            document: Makes what scripts are given.
+            text: Prints what people are given.
+        """
+
+    @abstractmethod
+    def item(self, document: Callable[[], Any], text: Callable[[], None]) -> None:
+        """Print one of many results: at once for people, in the array of `end` for scripts."""
+
+    @abstractmethod
+    def summary(self, text: str) -> None:
+        """Print for people a last line about many results; scripts can sum up themselves."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Print what is left to print after the last `item`."""
+
+    @abstractmethod
+    def note(self, text: str) -> None:
+        """Print on standard error what is worth knowing, before or beside the result."""
+
+    @abstractmethod
+    def warning(self, text: str) -> None:
+        """Print on standard error what was done otherwise than one would think."""
+
+    @abstractmethod
+    def failure(self, kind: str, message: str) -> None:
+        """Print on standard error what went wrong, where no `SingerlakeError` says it.
+
+        Args:
+            kind: As `SingerlakeError.kind`, or ``unexpected`` or ``interrupted``.
+            message: What happened, and the next step.
+        """
+
+    @abstractmethod
+    def wrong_usage(self, error: click.ClickException) -> None:
+        """Print on standard error why a command line makes no sense."""
+
+    @abstractmethod
+    def error(self, error: SingerlakeError, about: object = None) -> None:
+        """Print on standard error what went wrong.
+
+        Args:
+            error: What was raised.
+            about: The table it is about, where the command goes on to others.
+        """
+
+
+class ConsoleOutput(Output):
+    """Text and tables for people."""
+
+    def result(self, document: Callable[[], Any], text: Callable[[], None]) -> None:
+        """Print the text."""
+        del document
+        text()
+
+    def item(self, document: Callable[[], Any], text: Callable[[], None]) -> None:
+        """Print the text at once."""
+        self.result(document, text)
+
+    def summary(self, text: str) -> None:
+        """Print the line."""
+        say(text)
+
+    def end(self) -> None:
+        """Do nothing: all is printed."""
+
+    def note(self, text: str) -> None:
+        """Print a line on standard error."""
+        say(f"note: {text}", err=True)
+
+    def warning(self, text: str) -> None:
+        """Print a line on standard error."""
+        say(f"warning: {text}", err=True)
+
+    def failure(self, kind: str, message: str) -> None:
+        """Print a line on standard error."""
+        _say_error(message, "unexpected" if kind == "unexpected" else "error")
+
+    def wrong_usage(self, error: click.ClickException) -> None:
+        """Print why, and how the command is called."""
+        if isinstance(error, NoArgsIsHelpError):
+            error.show()
+            return
+        _say_error(error.format_message())
+        if isinstance(error, click.UsageError) and (ctx := error.ctx) is not None:
+            pieces = " ".join([ctx.command_path, *ctx.command.collect_usage_pieces(ctx)])
+            say(f"usage: {pieces}; {ctx.command_path} --help says more", err=True)
+
+    def error(self, error: SingerlakeError, about: object = None) -> None:
+        """Print each line of the message as one, and no end of a line in a name."""
+        first, *others = error.lines or (str(error),)
+        _say_error(first if about is None else f"{about}: {first}")
+        for line in others:
+            say(line, err=True)
+
+
+class JsonOutput(Output):
+    """Documents for scripts: one on standard output, and on standard error one a line."""
+
+    def __init__(self) -> None:
+        self._items: list[Any] = []
+
+    def result(self, document: Callable[[], Any], text: Callable[[], None]) -> None:
+        """Print the document."""
+        del text
+        print_json(document())
+
+    def item(self, document: Callable[[], Any], text: Callable[[], None]) -> None:
+        """Keep the document for the array."""
+        del text
+        self._items.append(document())
+
+    def summary(self, text: str) -> None:
+        """Do nothing."""
+
+    def end(self) -> None:
+        """Print the array."""
+        print_json(self._items)
+
+    def note(self, text: str) -> None:
+        """Print ``{"note": {"message": …}}`` on standard error."""
+        _print_line("note", message=text)
+
+    def warning(self, text: str) -> None:
+        """Print ``{"warning": {"message": …}}`` on standard error."""
+        _print_line("warning", message=text)
+
+    def failure(self, kind: str, message: str) -> None:
+        """Print ``{"error": {"kind": …, "message": …}}`` on standard error."""
+        _print_line("error", kind=kind, message=message)
+
+    def wrong_usage(self, error: click.ClickException) -> None:
+        """Print ``{"error": {"kind": "usage", "message": …}}`` on standard error."""
+        if isinstance(error, NoArgsIsHelpError):
+            self.failure(UsageError.kind, "there is no command: see singerlake --help")
+            return
+        usage = error.exit_code == UsageError.exit_code
+        self.failure(UsageError.kind if usage else SingerlakeError.kind, error.format_message())
+
+    def error(self, error: SingerlakeError, about: object = None) -> None:
+        """Print ``{"error": {"kind": …, "message": …}}``, with the table where there is one."""
+        table = {} if about is None else {"table": str(about)}
+        _print_line("error", kind=error.kind, message="\n".join(error.lines) or str(error), **table)
+
+
+OUTPUTS: dict[str, type[Output]] = {"table": ConsoleOutput, "json": JsonOutput}
+"""What ``--output`` may be."""
 
 
 def print_json(value: Any) -> None:
@@ -36,141 +192,168 @@ def print_json(value: Any) -> None:
     click.echo(safe_text.visible_json(text) if sys.stdout.isatty() else text)
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """Print a line; names in it can neither steer the terminal nor begin a line of their own."""
-    click.echo(safe_text.for_people(text), err=err)
+def _print_line(member: str, **document: str) -> None:
+    """Print a message for scripts, on one line of standard error."""
+    shown = {name: safe_text.redacted(text) for name, text in document.items()}
+    text = json.dumps({member: shown}, ensure_ascii=False)
+    # Escaped in a pipe too: half a character of a name would not encode, and logs are looked at.
+    click.echo(safe_text.visible_json(text), err=True)
 
 
-def say_error(text: str, *, word: str = "error") -> None:
-    """Print a line about what went wrong."""
-    click.secho(f"{word}: ", fg="red", bold=True, nl=False, err=True)
-    say(text, err=True)
+def say_text(text: str) -> None:
+    """Print a document of several lines that ends in one; a terminal shows and does not obey it."""
+    click.echo(safe_text.visible(text, lines=True) if sys.stdout.isatty() else text, nl=False)
 
 
-def say_failure(error: SingerlakeError, about: object = None) -> None:
-    """Print what went wrong: each line of the message as one, and no end of a line in a name.
+def say(
+    text: str,
+    *,
+    err: bool = False,
+    hang: int | None = None,
+    mark: str = "",
+    colour: str | None = None,
+    dim: bool = False,
+) -> None:
+    """Print a line; names in it can neither steer the terminal nor begin a line of their own.
 
     Args:
-        error: What was raised.
-        about: What it is about, where many are asked for at once.
+        text: The line. On a terminal it is wrapped at words.
+        err: Whether to print it on standard error.
+        hang: Spaces before what is wrapped; by default two more than the line begins with.
+        mark: What stands before it, as bold as a heading.
+        colour: Of the mark.
+        dim: Whether the text matters less than what is around it.
     """
-    first, *others = error.lines or (str(error),)
-    say_error(first if about is None else f"{about}: {first}")
-    for line in others:
-        say(line, err=True)
+    shown = safe_text.for_people(text)
+    stream = sys.stderr if err else sys.stdout
+    if stream.isatty():
+        indent = len(shown) - len(shown.lstrip(" ")) + 2 if hang is None else hang
+        shown = wrapped(mark + shown, terminal_width(stream), indent)[len(mark) :]
+    marked = click.style(mark, fg=colour, bold=True) if mark else ""
+    # A wrong command line is shown outside of the command's context, which knows of NO_COLOR too.
+    coloured = False if os.environ.get("NO_COLOR") else None
+    styled = marked + (click.style(shown, dim=True) if dim else shown)
+    click.echo(styled, err=err, color=coloured)
+
+
+def _say_error(text: str, word: str = "error") -> None:
+    say(text, err=True, mark=f"{word}: ", colour="red", hang=2)
+
+
+def say_whole(line: str) -> None:
+    """Print a line that is there to be copied: never wrapped, and in a pipe just as it is."""
+    click.echo(safe_text.visible(line) if sys.stdout.isatty() else line)
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print several lines."""
+    for line in lines:
+        say(line)
 
 
 def print_table(
-    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *notes: str
+    title: str | None,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *notes: str,
+    drop: Sequence[str] = (),
+    colours: Sequence[str] = (),
 ) -> None:
-    """Print a table.
+    """Print a table; where a terminal has no room for it, as :mod:`singerlake_cli.tables` says.
 
     Args:
         title: Above it.
         columns: Headings; one that ends in ``>`` holds numbers, set to the right, and one
-            that ends in ``~`` text that may be folded where the terminal is narrow.
+            that ends in ``~`` text that may be wrapped at words.
         rows: Cells; None is shown as a dash.
         notes: Lines below it; an empty one is none.
+        drop: Headings of columns that a narrow terminal may leave out, those that matter least
+            first; without the sign at their end.
+        colours: Of each row, where a terminal shows colours.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+    from singerlake_cli import tables
 
-    console = _console()
-    # Text, never markup: a column may be named [/], and a label hold a colour.
-    heading = None if title is None else Text(visible(title))
-    if rows and sys.stdout.isatty() and _width(columns, rows) > console.width:
-        table = _records(columns, rows, console.width // 2)
-        table.title, table.title_justify, table.title_style = heading, "left", "bold"
-    else:
-        table = Table(title=heading, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-        for column in columns:
-            _add_column(table, column)
-        for row in rows:
-            table.add_row(*(_cell(cell) for cell in row))
-    console.print(table)
+    room, measured = _measured(columns, rows)
+    layout = tables.lay_out(measured, room, drop)
+    wide = 1 + sum(column.widest + 2 for column in measured)
+    console = tables.console(wide if room is None else room)
+    with console.capture() as printed:
+        for part in tables.rendered(title, layout, console.width, colours):
+            console.print(part)
+    # Spaces to the end of a line are of no use where lines are kept.
+    text = printed.get()
+    if room is None:
+        text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    click.echo(text, nl=False)
+    if layout.left_out:
+        left_out = ", ".join(layout.left_out)
+        _note(f"no room for: {left_out} (a wider terminal shows all, and so does | less -S)")
     for note in filter(None, notes):
-        console.print(Text(safe_text.for_people(note), "dim"))
+        _note(note)
 
 
-def _width(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> int:
-    """How wide a table is at least in which no number is cut and folded texts can be read."""
+def has_room(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
+    """Tell whether a table has room, with all its columns side by side, where it is printed."""
+    from singerlake_cli import tables
+
+    room, measured = _measured(columns, rows)
+    return tables.lay_out(measured, room, ()).widths is not None
+
+
+def _measured(
+    columns: Sequence[str], rows: Sequence[Sequence[object]]
+) -> tuple[int | None, list[Column]]:
+    """The terminal's width, if there is one, and a table's columns."""
+    from singerlake_cli.tables import Column
+
+    room = terminal_width(sys.stdout) if sys.stdout.isatty() else None
+    return room, [
+        Column.of(heading, [row[number] for row in rows]) for number, heading in enumerate(columns)
+    ]
+
+
+def _note(text: str) -> None:
+    say(text, dim=True)
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Columns of the terminal that a stream writes to."""
+    if (columns := os.environ.get("COLUMNS", "")).isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or FALLBACK_WIDTH
+    except (OSError, ValueError):  # no terminal, or no file at all
+        return FALLBACK_WIDTH
+
+
+def wrapped(text: str, room: int, hang: int) -> str:
+    """A line broken at words; a word of more than a line stays whole, for it may be copied.
+
+    Args:
+        text: The line.
+        room: Columns that a line may take.
+        hang: Spaces that each line but the first begins with. With one at least, no name in the
+            text can begin a line.
+    """
     from rich.cells import cell_len
 
-    width = 0
-    for place, heading in enumerate(columns):
-        cells = max(_cell(row[place]).cell_len for row in rows)
-        if heading.endswith("~"):
-            cells = min(_FOLDED, cells)
-        width += max(cells, min(_FOLDED, cell_len(visible(_plain(heading))))) + _BETWEEN
-    return width + _BETWEEN
-
-
-def _records(columns: Sequence[str], rows: Sequence[Sequence[object]], widest: int) -> Table:
-    """A table that a narrow terminal has no room for: a line for each cell."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2))
-    table.add_column(overflow="fold", max_width=widest, style="dim")
-    table.add_column(overflow="fold")
-    for row in rows:
-        for heading, cell in zip(columns, row, strict=True):
-            table.add_row(Text(visible(_plain(heading))), _cell(cell))
-        table.add_row("", "")
-    return table
-
-
-def _plain(heading: str) -> str:
-    return heading[:-1] if heading.endswith((">", "~")) else heading
-
-
-def _cell(value: object) -> Text:
-    from rich.text import Text
-
-    return Text("–", "dim") if value is None else Text(visible(str(value)))
-
-
-def _console() -> Console:
-    """A console as wide as the terminal; where there is none, wide enough to cut nothing."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(highlight=False, width=width)
-
-
-def _add_column(table: Table, heading: str) -> None:
-    from rich.text import Text
-
-    right = heading.endswith(">")
-    folds = heading.endswith("~")
-    table.add_column(
-        Text(visible(_plain(heading))),
-        justify="right" if right else "left",
-        overflow="fold" if folds else "ellipsis",
-        no_wrap=not folds,
-    )
+    lines, used = [""], 0
+    for word in re.findall(r"\s*\S+", text):
+        width = cell_len(word)
+        if used and used + width > room:
+            word = word.lstrip()  # noqa: PLW2901
+            lines.append(" " * hang)
+            width = hang + cell_len(word)
+            used = 0
+        lines[-1] += word
+        used += width
+    return "\n".join(lines)
 
 
 def short_proof(fingerprint: str) -> str:
     """How a fingerprint begins, with the word that says how it was made."""
     made, _, digits = fingerprint.rpartition(":")
     return f"{made}:{digits[:_PROOF_DIGITS]}" if made else digits[:_PROOF_DIGITS]
-
-
-def count(number: int, word: str) -> str:
-    """A number of things: ``1 file``, ``2,000 files``."""
-    return f"{number:,} {word}" + ("" if number == 1 else "s")
-
-
-def size(count: int) -> str:
-    """Bytes for people: ``51.1 MB``."""
-    value = float(count)
-    for unit in _UNITS:
-        if value < _STEP or unit == _UNITS[-1]:
-            break
-        value /= _STEP
-    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
 
 
 def sparkline(values: Sequence[int]) -> str:
@@ -182,7 +365,7 @@ def sparkline(values: Sequence[int]) -> str:
 
 
 def ago(stamp: str) -> str:
-    """A time for people: ``5 min ago`` for what is recent, else the day."""
+    """A time for people: ``5 min ago`` for what is recent, else the second, in UTC."""
     instant = times.parse(stamp)
     if instant is None:
         return stamp
@@ -190,7 +373,7 @@ def ago(stamp: str) -> str:
     for limit, length, unit in ((90, 1, "s"), (5400, 60, "min"), (172800, 3600, "h")):
         if 0 <= seconds < limit:
             return f"{seconds / length:.0f} {unit} ago"
-    return f"{instant:%Y-%m-%d %H:%M}"
+    return f"{instant:%Y-%m-%d %H:%M:%S}"
 
 
 def clock(stamp: str) -> str:

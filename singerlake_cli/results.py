@@ -3,36 +3,102 @@
 from __future__ import annotations
 
 import base64
-import csv
 import json
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+
+import click
 
 from singerlake import safe_text
-from singerlake.errors import InvalidQueryError, StoreError
+from singerlake.errors import InvalidQueryError, UsageError
 from singerlake.format import times
 
 if TYPE_CHECKING:
-    from singerlake.spark.answer import Answer
+    from singerlake.spark.sql.result import QueryResult
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 FIRST_ROWS = 1000
+FORMS = ("table", "csv", "tsv", "jsonl", "parquet")
+"""What ``--format`` may be."""
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What begins a formula in one spreadsheet or another, also in the width of Chinese letters."""
 
 
-def first_rows(answer: Answer) -> tuple[list[str], list[list[str | None]], bool]:
+def row_options(command: Command) -> Command:
+    """Add the options of all commands that give rows: in which form, and to where."""
+    options = (
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(FORMS),
+            help="How rows are printed. All but `table` stream any number of rows.  [default: "
+            "what the name after --to ends in, else table]",
+        ),
+        click.option(
+            "--safe-cells",
+            is_flag=True,
+            help="For spreadsheets: put ' before texts in csv and tsv that they would evaluate.",
+        ),
+        click.option(
+            "--to", type=click.Path(path_type=Path), help="A file to write; parquet needs one."
+        ),
+        click.option("--force", is_flag=True, help="Replace the file behind --to, if it is there."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def form_of(given: str | None, to: Path | None, *, as_json: bool) -> str:
+    """Return how rows are given: as it was asked for, else as the file's name says.
+
+    Args:
+        given: What was said behind ``--format``.
+        to: The file that was named.
+        as_json: Whether the output is for scripts.
+
+    Raises:
+        UsageError: Parquet without a file, or a name that says no format.
+    """
+    if to is None:
+        if given == "parquet":
+            raise UsageError("parquet is not for a terminal: name a file with --to")
+        return "json" if as_json else given or "table"
+    if given is not None:
+        return given
+    suffix = to.suffix.lower()
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    if as_json:
+        return "json"
+    raise UsageError(
+        f"the name {to.name} does not say the format: end it in {', '.join(_SUFFIXES)}, or add "
+        "--format"
+    )
+
+
+def first_rows(answer: QueryResult) -> tuple[list[str], list[list[str | None]], bool]:
     """Headings for ``output.print_table``, the first rows as text, and whether there are more."""
     rows = answer.glimpse(FIRST_ROWS + 1)
     headings = [
-        f"{name}>" if _all_numbers([row[place] for row in rows]) else f"{name}~"
-        for place, name in enumerate(answer.columns)
+        f"{name}>" if _all_numbers([row[index] for row in rows]) else f"{name}~"
+        for index, name in enumerate(answer.columns)
     ]
-    texts = [[text(value) for value in row] for row in rows[:FIRST_ROWS]]
+    texts = [[shown(value) for value in row] for row in rows[:FIRST_ROWS]]
     return headings, texts, len(rows) > FIRST_ROWS
 
 
@@ -54,11 +120,8 @@ def _opened(to: Path | None, shown: Callable[[str], str]) -> Iterator[IO[str]]:
     if to is None:
         yield cast("IO[str]", _Screen(shown)) if sys.stdout.isatty() else sys.stdout
         return
-    try:
-        with to.open("w", encoding="utf-8", newline="") as file:
-            yield file
-    except OSError as error:
-        raise StoreError(f"cannot write {to}: {error.strerror}") from error
+    with to.open("w", encoding="utf-8", newline="") as file:
+        yield file
 
 
 class _Screen:
@@ -71,20 +134,43 @@ class _Screen:
         return sys.stdout.write(self._shown(text))
 
 
-def write_parquet(answer: Answer, to: Path) -> None:
-    """Stream all rows into one Parquet file."""
+def write(answer: QueryResult, form: str, to: Path | None, *, safe_cells: bool = False) -> int:
+    """Stream all rows in a form; in csv and tsv null is an empty cell, and an empty text ``""``.
+
+    Args:
+        answer: The rows.
+        form: ``csv``, ``tsv``, ``jsonl``, ``json`` or ``parquet``; ``table`` is csv.
+        to: A file; standard output without one, which parquet must not be.
+        safe_cells: Put an apostrophe before texts of csv and tsv that a spreadsheet would compute.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    if form == "parquet" and to is not None:
+        return _write_parquet(answer, to)
+    if form in ("json", "jsonl"):
+        with _opened(to, safe_text.visible_json) as out:
+            return _write_json(answer, out) if form == "json" else _write_lines(answer, out)
+    with _opened(to, lambda text: safe_text.visible(text, spaces=True)) as out:
+        return _write_cells(answer, "\t" if form == "tsv" else ",", out, safe_cells)
+
+
+def _write_parquet(answer: QueryResult, to: Path) -> int:
     import pyarrow.parquet as pq
 
     _check_unique(answer.columns)
-    try:
-        batches = answer.batches()
-        first = next(batches)
-        with pq.ParquetWriter(to, first.schema, compression="zstd") as writer:
-            writer.write_batch(first)
-            for batch in batches:
-                writer.write_batch(batch)
-    except OSError as error:
-        raise StoreError(f"cannot write {to}: {error.strerror}") from error
+    batches = answer.batches()
+    first = next(batches)
+    count = int(first.num_rows)
+    with pq.ParquetWriter(to, first.schema, compression="zstd") as writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count
 
 
 def _check_unique(columns: list[str]) -> None:
@@ -96,50 +182,32 @@ def _check_unique(columns: list[str]) -> None:
         )
 
 
-def write(answer: Answer, form: str, to: Path | None, *, safe_cells: bool = False) -> None:
-    """Stream all rows as csv, tsv or jsonl; null is an empty cell.
-
-    Args:
-        answer: The rows.
-        form: ``csv``, ``tsv`` or ``jsonl``.
-        to: A file; standard output without one.
-        safe_cells: Put an apostrophe before texts of csv and tsv that a spreadsheet would compute.
-    """
-    if form == "jsonl":
-        with _opened(to, safe_text.visible_json) as out:
-            _write_lines(answer, out)
-        return
-    with _opened(to, lambda text: safe_text.visible(text, spaces=True)) as out:
-        _write_cells(answer, "excel-tab" if form == "tsv" else "excel", out, safe_cells)
-
-
-def _write_lines(answer: Answer, out: IO[str]) -> None:
+def _write_lines(answer: QueryResult, out: IO[str]) -> int:
     columns = answer.columns
     _check_unique(columns)
-    for row in _rows(answer):
+    count = 0
+    for count, row in enumerate(_rows(answer), start=1):  # noqa: B007  # the last is what counts
         out.write(_json(dict(zip(columns, row, strict=True))) + "\n")
+    return count
 
 
-def _write_cells(answer: Answer, dialect: str, out: IO[str], safe_cells: bool) -> None:
+def _write_cells(answer: QueryResult, delimiter: str, out: IO[str], safe_cells: bool) -> int:
     cell = _inert if safe_cells else text
-    writer = csv.writer(_Rows(out), dialect=dialect, lineterminator=_Rows.END)
-    writer.writerow([cell(name) for name in answer.columns])
-    writer.writerows([cell(value) for value in row] for row in answer.rows())
+    # A byte order mark too, for a file that begins with one is taken to be without it.
+    needs_quotes = re.compile(f'["\r\n\ufeff{delimiter}]').search
 
+    def quoted(cell: str | None) -> str:
+        if cell is None:
+            return ""
+        if cell and not needs_quotes(cell):
+            return cell
+        return '"' + cell.replace('"', '""') + '"'
 
-class _Rows:
-    """Rows as they are written; a carriage return in a cell is quoted as a line's end is.
-
-    The csv module quotes those characters that its own line ends with, and no other.
-    """
-
-    END = "\r\n"
-
-    def __init__(self, out: IO[str]) -> None:
-        self._out = out
-
-    def write(self, row: str) -> int:
-        return self._out.write(row.removesuffix(self.END) + "\n")
+    out.write(delimiter.join(quoted(cell(name)) for name in answer.columns) + "\n")
+    count = 0
+    for count, row in enumerate(answer.rows(), start=1):  # noqa: B007
+        out.write(delimiter.join([quoted(cell(value)) for value in row]) + "\n")
+    return count
 
 
 def _inert(value: Any) -> str | None:
@@ -149,13 +217,28 @@ def _inert(value: Any) -> str | None:
     return f"'{cell}" if cell is not None and not number and cell.startswith(_FORMULA) else cell
 
 
-def write_json(answer: Answer, to: Path | None) -> None:
-    """Stream one JSON document: what was read, the columns, the rows as arrays."""
+def write_document(members: Mapping[str, Any], answer: QueryResult, to: Path | None) -> int:
+    """Stream one JSON document: some members, then ``rows``, each an object.
+
+    Args:
+        members: What comes before the rows.
+        answer: The rows.
+        to: A file; standard output without one.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     with _opened(to, safe_text.visible_json) as out:
-        _write_json(answer, out)
+        head = "".join(f"{_json(name)}: {_json(value)},\n " for name, value in members.items())
+        objects = (dict(zip(answer.columns, row, strict=True)) for row in _rows(answer))
+        return _write_array("{" + head, objects, out)
 
 
-def _write_json(answer: Answer, out: IO[str]) -> None:
+def _write_json(answer: QueryResult, out: IO[str]) -> int:
+    """One JSON document: what was read, the columns, the rows as arrays."""
     read = [
         {
             "table": str(r.table),
@@ -165,16 +248,21 @@ def _write_json(answer: Answer, out: IO[str]) -> None:
         }
         for r in answer.sources
     ]
-    out.write(f'{{"read": {_json(read)},\n "columns": {_json(answer.columns)},\n')
-    out.write(' "rows": [')
-    separator = "\n  "
-    for row in _rows(answer):
-        out.write(separator + _json(row))
-        separator = ",\n  "
+    head = f'{{"read": {_json(read)},\n "columns": {_json(answer.columns)},\n '
+    return _write_array(head, _rows(answer), out)
+
+
+def _write_array(head: str, rows: Iterable[Any], out: IO[str]) -> int:
+    """The end of a document: its rows, one a line."""
+    out.write(f'{head}"rows": [')
+    count = 0
+    for count, row in enumerate(rows, start=1):
+        out.write(("\n  " if count == 1 else ",\n  ") + _json(row))
     out.write("]}\n")
+    return count
 
 
-def _rows(answer: Answer) -> Iterator[list[Any]]:
+def _rows(answer: QueryResult) -> Iterator[list[Any]]:
     for row in answer.rows():
         yield [plain(value) for value in row]
 
@@ -196,6 +284,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(part) for part in value]
     return value
+
+
+def shown(value: Any) -> str | None:
+    """A Spark value as a cell of a table for people: a time without digits that are all zero."""
+    cell = text(value)
+    if isinstance(value, datetime) and cell is not None:
+        return cell.replace(".000000", "", 1)
+    return cell
 
 
 def _json(value: Any) -> str:

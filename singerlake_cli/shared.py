@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
 
 import click
 
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.lake import Lake
+from singerlake.maintenance.change import ChangeOptions
+from singerlake.nearest import bare
 from singerlake.safe_text import visible
+from singerlake_cli import interrupts
+from singerlake_cli.output import OUTPUTS, ConsoleOutput, JsonOutput, Output
 from singerlake_cli.working import follow
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -22,11 +27,16 @@ class Shared:
 
     Attributes:
         uri: Where the lake lies.
-        json: Whether to print JSON instead of tables.
+        output: Where results, notes and errors go.
     """
 
     uri: str
-    json: bool
+    output: Output = field(default_factory=ConsoleOutput)
+
+    @property
+    def json(self) -> bool:
+        """Whether the output is for scripts."""
+        return isinstance(self.output, JsonOutput)
 
     def lake(self) -> Lake:
         """Open the lake.
@@ -37,6 +47,60 @@ class Shared:
         return Lake.open(self.uri)
 
 
+_LAKE = "singerlake.lake"
+"""What a context keeps a lake under that was named behind the command."""
+
+
+def lake_option(name: str, **more: Any) -> click.Option:
+    """Make ``--lake``, which may stand before the command and behind it."""
+    return click.Option(["--lake", name], metavar="URI", **more)
+
+
+def output_option(name: str, **more: Any) -> click.Option:
+    """Make ``--output``, which may stand before the command and behind it."""
+    return click.Option(["--output", name], type=click.Choice(list(OUTPUTS)), **more)
+
+
+def take_shared_options(command: click.Command) -> None:
+    """Let a command, and each command within it, take ``--lake`` and ``--output`` as well."""
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            take_shared_options(inner)
+    elif not any("--lake" in option.opts for option in command.params):
+        # By names that no command gives a parameter of its own.
+        own: dict[str, Any] = {"expose_value": False}
+        command.params += [
+            lake_option(
+                "_lake", help="The lake; also before the command.", callback=_take_lake, **own
+            ),
+            output_option(
+                "_output", help="The form; also before the command.", callback=_take_output, **own
+            ),
+        ]
+
+
+def _take_lake(ctx: click.Context, _: click.Parameter, uri: str | None) -> None:
+    if uri is not None:
+        ctx.meta[_LAKE] = uri
+        _change(ctx, uri=uri)
+
+
+def _take_output(ctx: click.Context, _: click.Parameter, form: str | None) -> None:
+    if form is not None:
+        _change(ctx, output=OUTPUTS[form]())
+
+
+def _change(ctx: click.Context, **changes: Any) -> None:
+    """Say otherwise for this command, and for the group that prints its errors."""
+    if ctx.obj is None:  # a shell asks for completions: nothing runs
+        return
+    changed = replace(ctx.obj, **changes)
+    at: click.Context | None = ctx
+    while at is not None:
+        at.obj = changed
+        at = at.parent
+
+
 def complete_table(
     ctx: click.Context,
     param: click.Parameter,  # noqa: ARG001
@@ -44,14 +108,20 @@ def complete_table(
 ) -> list[str]:
     """The lake's tables that begin with what was typed, for a shell that asks."""
     try:
-        tables = Lake.open(ctx.find_root().params["uri"]).tables()
+        tables = Lake.open(ctx.meta.get(_LAKE) or ctx.find_root().params["uri"]).tables()
     except SingerlakeError:
         return []  # a shell has no place for errors
     # What cannot be typed, nor shown as it is, is of no use here.
+    names = [text for name in tables if visible(text := str(name)) == text]
+    if begun := [name for name in names if name.startswith(incomplete)]:
+        return begun
+    # A shell goes on with what was typed, so underscores in the place of dashes stay.
+    typed = len(incomplete)
     return [
-        text
-        for name in tables
-        if (text := str(name)).startswith(incomplete) and visible(text) == text
+        incomplete + name[typed:]
+        for name in names
+        if bare(name[:typed]) == bare(incomplete)
+        and name[:typed].count(".") == incomplete.count(".")
     ]
 
 
@@ -72,7 +142,7 @@ def begin_spark(master: str | None, conf: tuple[str, ...]) -> None:
     Raises:
         UsageError: A setting is not KEY=VALUE.
     """
-    from singerlake.spark import launch
+    from singerlake.spark.jvm import launch
 
     launch.ahead(master, _settings(conf))
 
@@ -85,18 +155,102 @@ def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:
         RuntimeMissingError: There is no Java.
     """
     settings = _settings(conf)
-    from singerlake.spark.session import running_tasks, session
+    from singerlake.spark.jvm.progress import progress
+    from singerlake.spark.jvm.session import session
 
     spark = session(master, settings)
-    follow(lambda: running_tasks(spark))
+    interrupts.install_again()  # Spark has set a handler of its own, which asks Java within a call
+    follow(lambda: progress(spark))
     return spark
 
 
 def _settings(conf: tuple[str, ...]) -> dict[str, str]:
-    settings = {}
-    for text in conf:
+    return _pairs("--conf", conf)
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise UsageError(f"--conf {text!r} is not KEY=VALUE")
-        settings[key] = value
-    return settings
+            raise UsageError(f"{option} {text!r} is not KEY=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+def change_options(command: Command) -> Command:
+    """Add the options of all commands that change a table; they come in as ``change``.
+
+    That is a :class:`~singerlake.maintenance.change.ChangeOptions`.
+    """
+
+    @functools.wraps(command)
+    def packed(
+        *args: Any,
+        metadata: tuple[str, ...],
+        comment: str | None,
+        etag: int | None,
+        new_version: bool,
+        label: str | None,
+        dry_run: bool,
+        **kwargs: Any,
+    ) -> Any:
+        change = ChangeOptions(
+            comment=comment,
+            metadata=_pairs("--metadata", metadata),
+            etag=etag,
+            new_version=new_version,
+            label=label,
+            dry_run=dry_run,
+        )
+        return command(*args, change=change, **kwargs)
+
+    for option in reversed(_CHANGE_OPTIONS):
+        packed = option(packed)
+    return cast("Command", packed)
+
+
+def alter_options(command: Command) -> Command:
+    """Add those of :func:`change_options` that have a meaning where no row changes, as ``options``.
+
+    That is a :class:`~singerlake.maintenance.alter.AlterOptions`.
+    """
+
+    @functools.wraps(command)
+    def packed(
+        *args: Any,
+        metadata: tuple[str, ...],
+        comment: str | None,
+        etag: int | None,
+        dry_run: bool,
+        **kwargs: Any,
+    ) -> Any:
+        from singerlake.maintenance.alter import AlterOptions  # late: one command of many needs it
+
+        more = _pairs("--metadata", metadata)
+        options = AlterOptions(comment=comment, metadata=more, etag=etag, dry_run=dry_run)
+        return command(*args, options=options, **kwargs)
+
+    for option in reversed(_CHANGE_OPTIONS[:4]):
+        packed = option(packed)
+    return cast("Command", packed)
+
+
+_CHANGE_OPTIONS = (
+    click.option("--dry-run", is_flag=True, help="Only say what would be done."),
+    click.option("--comment", metavar="TEXT", help="Why; kept with the transaction."),
+    click.option(
+        "--metadata",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="More to keep with the transaction; may be repeated.",
+    ),
+    click.option(
+        "--etag",
+        type=click.IntRange(min=1),
+        metavar="TRANSACTION",
+        help="Change nothing unless the table is still at this transaction.",
+    ),
+    click.option("--new-version", is_flag=True, help="Freeze what the change leaves, with it."),
+    click.option("--label", metavar="TEXT", help="A label for that version."),
+)

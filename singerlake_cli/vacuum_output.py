@@ -16,12 +16,12 @@ SHOWN = 20
 
 
 def summary(done: Vacuumed) -> str:
-    """One line about one table."""
+    """Return one line about one table."""
     parts = []
     if done.rows_dropped:
         # Lines that are kept say where they were, which few rows may not make up for.
         saved = f" ({output.size(done.bytes_dropped)})" if done.bytes_dropped > 0 else ""
-        parts.append(f"dropped {done.rows_dropped:,} old row versions{saved}")
+        parts.append(f"dropped {output.count(done.rows_dropped, 'old row version')}{saved}")
     if done.files_in:
         parts.append(
             f"combined {output.count(done.files_in, 'file')} into {done.files_out:,} "
@@ -37,7 +37,7 @@ def summary(done: Vacuumed) -> str:
 
 
 def total(done: Sequence[Vacuumed], failed: Sequence[str]) -> str:
-    """The last line about all tables."""
+    """Return the last line about all tables."""
     worked = sum(1 for one in done if one.transaction)
     freed = sum(one.bytes_deleted - one.bytes_written for one in done)
     line = f"{output.count(len(done), 'table')} vacuumed, {worked:,} with work to do, "
@@ -47,11 +47,11 @@ def total(done: Sequence[Vacuumed], failed: Sequence[str]) -> str:
 
 
 def plan_as_json(plan: VacuumPlan) -> dict[str, Any]:
-    """A plan for scripts."""
-    history = plan.history
+    """Return a plan for scripts."""
+    history = plan.drop_history
     return {
         "table": str(plan.snapshot.table),
-        "transaction": plan.snapshot.head,
+        "transaction": plan.snapshot.number,
         "cutoff": _time(plan.cutoff),
         "combine": [
             {"files": group.files, "blocks": len(group.blocks), "bytes": group.bytes}
@@ -74,26 +74,26 @@ def plan_as_json(plan: VacuumPlan) -> dict[str, Any]:
 
 def print_plan(plan: VacuumPlan) -> None:
     """A plan for people."""
-    table, found = plan.snapshot.table, plan.garbage
-    output.say(f"{table} at transaction {plan.snapshot.head}; cutoff {_time(plan.cutoff)}")
+    table, garbage = plan.snapshot.table, plan.garbage
+    output.say(f"{table} at transaction {plan.snapshot.number}; cutoff {_time(plan.cutoff)}")
     if plan.empty:
         output.say("  nothing to do")
     if plan.combine:
         files = sum(group.files for group in plan.combine)
         size = output.size(sum(group.bytes for group in plan.combine))
-        output.say(f"  combine: {files:,} files into {len(plan.combine):,} ({size})")
-    if plan.history is not None:
-        blocks = plan.history.blocks
+        output.say(f"  combine: {output.count(files, 'file')} into {len(plan.combine):,} ({size})")
+    if plan.drop_history is not None:
+        blocks = plan.drop_history.blocks
         rows = sum(block.rows for block in blocks)
         size = output.size(sum(block.length for block in blocks))
         output.say(
-            f"  drop history before transaction {plan.history.floor}: looks through {rows:,} rows "
-            f"in {len(blocks):,} blocks ({size})"
+            f"  drop history before transaction {plan.drop_history.floor}: looks through "
+            f"{output.count(rows, 'row')} in {output.count(len(blocks), 'block')} ({size})"
         )
-        for number, by in sorted(plan.history.protected.items()):
+        for number, by in sorted(plan.drop_history.protected.items()):
             output.say(f"    transaction {number} stays readable: {by}")
-    _print_items("delete", found.everything, plan)
-    _print_items("keep", found.kept, plan)
+    _print_items("delete", garbage.everything, plan)
+    _print_items("keep", garbage.kept, plan)
     for lease in plan.leases:
         output.say(f"  reader: {lease.reader_id} at transaction {lease.transaction}")
 
@@ -102,7 +102,7 @@ def _print_items(verb: str, items: Sequence[Item], plan: VacuumPlan) -> None:
     if not items:
         return
     size = output.size(sum(item.bytes for item in items))
-    output.say(f"  {verb}: {len(items):,} files ({size})")
+    output.say(f"  {verb}: {output.count(len(items), 'file')} ({size})")
     for item in items[:SHOWN]:
         by = protected(item, plan.leases)
         held = f"; the reader {by.reader_id} may need it" if by is not None else ""
@@ -111,6 +111,16 @@ def _print_items(verb: str, items: Sequence[Item], plan: VacuumPlan) -> None:
         reasons = Counter(item.reason.partition(" by transaction")[0] for item in items[SHOWN:])
         more = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(3))
         output.say(f"    and {len(items) - SHOWN:,} more: {more}")
+
+
+def print_leftovers(items: Sequence[Item], *, dry_run: bool) -> None:
+    """What is left in no table, and goes; nothing where there is none."""
+    if not items:
+        return
+    verb = "would be removed" if dry_run else "removed"
+    size = output.size(sum(item.bytes for item in items))
+    many = output.count(len(items), "leftover of a dead writer", "leftovers of dead writers")
+    output.say(f"staging: {many} {verb} ({size})")
 
 
 def _time(seconds: float) -> str:

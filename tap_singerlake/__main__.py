@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from singerlake.imports import quick_imports
+from singerlake.plugins.quick_imports import quick_imports
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ _CATALOG = {
 
 
 def state_of(content: Any) -> dict[str, Any]:
-    """The state itself: of a STATE message its value, of Meltano's wrapping what is in it.
+    """Unwrap a state: from a STATE message, or from what Meltano wraps it in.
 
     Raises:
         UsageError: This is no state.
@@ -68,7 +68,7 @@ def state_of(content: Any) -> dict[str, Any]:
     bookmarks = state.get("bookmarks", {}) if isinstance(state, dict) else None
     if not isinstance(bookmarks, dict) or not all(map(_is_bookmark, bookmarks.values())):
         raise UsageError(
-            'the state is none of a tap\'s: it must look like {"bookmarks": {"stream": {…}}}'
+            'this is not the state of a tap: it must look like {"bookmarks": {"stream": {…}}}'
         )
     return state  # type: ignore[no-any-return]
 
@@ -86,19 +86,19 @@ def _is_bookmark(value: Any) -> bool:
 
 
 def catalog_of(content: Any) -> Catalog:
-    """A catalog with schemas that the SDK can take: see :func:`plain`.
+    """Build a catalog with schemas that the SDK can take: see :func:`plain`.
 
     Raises:
         UsageError: This is no catalog.
     """
     import jsonschema
 
-    found = next(jsonschema.Draft202012Validator(_CATALOG).iter_errors(content), None)
-    if found is not None:
-        place = ".".join(str(part) for part in found.absolute_path)
+    error = next(jsonschema.Draft202012Validator(_CATALOG).iter_errors(content), None)
+    if error is not None:
+        path = ".".join(str(part) for part in error.absolute_path)
         raise UsageError(
-            f"the catalog is none of a tap's{f', at {place}' if place else ''}: "
-            f"{found.message[:200]}; `tap-singerlake --discover` writes one"
+            f"this is not the catalog of a tap{f', at {path}' if path else ''}: "
+            f"{error.message[:200]}; `tap-singerlake --discover` writes one"
         )
     try:
         return Catalog.from_dict({"streams": [_entry(stream) for stream in content["streams"]]})

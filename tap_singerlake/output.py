@@ -141,8 +141,8 @@ def _line_end(data: bytes, at: int) -> int:
 class LineWriter(SimpleSingerWriter):
     """The SDK's message writer, on the same output as the blocks."""
 
-    def __init__(self) -> None:
-        self.output = Output()
+    def __init__(self, output: Output | None = None) -> None:
+        self.output = output or Output()
 
     def write_message(self, message: Message) -> None:
         """Write one message as a line."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from singerlake.format import rewritten
+from singerlake.format import messages, rewritten, times
 from singerlake.format.log import Block
 from singerlake.format.metadata import TransactionSummary
+from singerlake.format.overlay import ColumnOverlay
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -26,8 +27,29 @@ class Plan:
     snapshot: Snapshot
     start: int
 
+    @property
+    def seen(self) -> int:
+        """The last block of the start; 0 for none."""
+        return self.snapshot.summary(self.start).last_block if self.start else 0
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether what was put out before is of a table that was dropped since."""
+        return 0 < self.start < self.snapshot.first
+
+    def clearing(self) -> bytes:
+        """Lines that remove from a target what it has of a table that was dropped since.
+
+        As a revert of a table without keys does it: no row can have both versions.
+        """
+        stream, schema = self.snapshot.table.stream, self.snapshot.schema
+        began = times.parse(self.snapshot.summary(self.snapshot.first).time) or times.now()
+        version = times.micros(began) // 1000  # as taps have it: the time in milliseconds
+        lines = (messages.activate_version_line(stream, v) for v in (version - 1, version))
+        return b"".join((messages.schema_line(stream, schema), *lines))
+
     def steps(self) -> Iterator[tuple[TransactionSummary, list[Block]]]:
-        """The transactions after the start, each with its blocks, in order of the log.
+        """Yield the transactions after the start, each with its blocks, in order of the log.
 
         Where a vacuum has put rows of a transaction together with later ones, its blocks come
         with the later transaction: a bookmark between them would stand for rows that are not
@@ -43,14 +65,14 @@ class Plan:
             yield transaction, own
             own = []
 
-    def blocks(self) -> list[Block]:
-        """The blocks of all steps."""
-        if self.start >= self.snapshot.head:
+    def blocks(self) -> Sequence[Block]:
+        """List the blocks of all steps."""
+        if self.start >= self.snapshot.number:
             return []
         return self.snapshot.blocks_after(self.start)
 
     def new_in(self, block: Block, text: bytes) -> tuple[bytes, int]:
-        """A block's lines and its number of rows, without what the start has seen already.
+        """Leave out of a block what the start has seen; return its lines and number of rows.
 
         A vacuum may have put rows from before and after the start into one block.
 
@@ -58,13 +80,12 @@ class Plan:
             block: One of the plan's.
             text: Its lines.
         """
-        seen = self.snapshot.summary(self.start).last_block if self.start else 0
-        if block.rewritten and block.first_version <= seen:
-            return rewritten.lines_after(text, block, seen)
+        if block.rewritten and block.first_version <= self.seen:
+            return rewritten.lines_after(text, block, self.seen)
         return text, block.rows
 
     def bookmark(self, transaction: TransactionSummary) -> dict[str, Any]:
-        """What the state keeps once a transaction is out.
+        """Build what the state keeps once a transaction is out.
 
         The commit id is kept beside the number, for a log that was lost and made again has
         the same numbers for other transactions. A table that was read from its files alone
@@ -94,16 +115,32 @@ def make_plan(
     """
     snapshot = head if version is None else head.at(head.version(version).transaction)
     start = _start(head, bookmark, logger)
-    if start > snapshot.head:
+    if start > snapshot.number:
         logger.warning(
             "%s was read up to transaction %d already, and version %s is of transaction %d: "
-            "nothing new comes out",
+            "there is nothing new",
             head.table,
             start,
             version,
-            snapshot.head,
+            snapshot.number,
         )
     return Plan(snapshot, start)
+
+
+def columns_differ(head: Snapshot, number: int) -> bool:
+    """Tell whether rows up to a transaction go out otherwise now than they did by then."""
+    if number < head.first:
+        return False  # of a table that was dropped since; what there is of it is cleared
+    old, new = head.overlay_at(number), head.overlay
+    for member in old.columns.keys() | new.columns.keys():
+        then, now = (one.columns.get(member, ColumnOverlay()) for one in (old, new))
+        types = (one.type if isinstance(one.type, dict) else None for one in (then, now))
+        if len({str(one) for one in types}) > 1 or (then.dropped and not now.dropped):
+            return True
+        if then.name != now.name and not now.dropped:
+            return True
+    added = (one for member, one in new.added.items() if member not in old.added)
+    return any(one.defaults[0][1] is not None for one in added)
 
 
 def _start(head: Snapshot, bookmark: Mapping[str, Any], logger: logging.Logger) -> int:
@@ -116,10 +153,12 @@ def _start(head: Snapshot, bookmark: Mapping[str, Any], logger: logging.Logger) 
         doubt = "the bookmark names no transaction, so it is not one of tap-singerlake's"
     elif not head.from_log:
         doubt = "its log is lost, so the bookmark has nothing to refer to"
-    elif number > head.head:
-        doubt = f"the bookmark is of transaction {number} and the log ends with {head.head}"
+    elif number > head.number:
+        doubt = f"the bookmark is of transaction {number} and the log ends with {head.number}"
     elif head.summary(number).commit != bookmark.get("commit"):
         doubt = f"transaction {number} is not the one the bookmark was made for"
+    elif head.schema.key_properties and columns_differ(head, number):
+        doubt = "its columns were altered since"
     else:
         return number
     logger.warning("%s: %s; reading everything again", head.table, doubt)

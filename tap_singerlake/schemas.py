@@ -1,24 +1,12 @@
-"""Schemas as the SDK can take them, and SCHEMA lines."""
+"""Lines and schemas as the SDK can take them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from singer_sdk.singerlib.json import deserialize_json, serialize_json
+from singer_sdk.singerlib.json import deserialize_json
 
 from singerlake.errors import DamagedError
-from singerlake.format.log import SchemaEntry
-
-
-def schema_line(stream: str, entry: SchemaEntry) -> bytes:
-    """The SCHEMA line of a schema that no block is written under."""
-    message = {
-        "type": "SCHEMA",
-        "stream": stream,
-        "schema": entry.schema,
-        "key_properties": entry.key_properties,
-    }
-    return serialize_json(message).encode() + b"\n"
 
 
 def read_schema_line(line: bytes, where: str) -> dict[str, Any]:
@@ -42,14 +30,14 @@ def read_line(line: bytes, where: str) -> dict[str, Any]:
     try:
         message = deserialize_json(line)
     except ValueError as error:
-        raise DamagedError(f"{where} holds a line that is no JSON: {error}") from error
+        raise DamagedError(f"{where} holds a line that is not JSON: {error}") from error
     if not isinstance(message, dict):
-        raise DamagedError(f"{where} holds a line that is no Singer message")
+        raise DamagedError(f"{where} holds a line that is not a Singer message")
     return message
 
 
 def plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a schema that the SDK's catalog and selection can walk.
+    """Copy a schema into one that the SDK's catalog and selection can walk.
 
     They expect every schema in ``properties`` and ``items`` to be an object, where JSON Schema
     also has ``true``, ``false`` and, for ``items``, a list. Only what the SDK looks at changes,

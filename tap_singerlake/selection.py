@@ -10,6 +10,7 @@ from typing import Any
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.nearest import offer, underscored
 from tap_singerlake import settings
 
 
@@ -31,11 +32,14 @@ def choose(lake: Lake, config: Mapping[str, Any]) -> list[Choice]:
 
     Raises:
         NotFoundError: The lake, the tap or a named stream is not there.
-        UsageError: Two taps have a stream of one name, or one stream is asked for at two
-            versions.
+        UsageError: Two taps have a stream of one name, one stream is asked for at two versions,
+            or at none in mode ``rows``.
     """
     tap_id = config.get("tap_id") or None
     tables = lake.tables(tap_id)
+    if not tables and tap_id is not None:
+        like = [tap for tap in lake.taps() if underscored(tap) == underscored(tap_id)]
+        tables = lake.tables(like[0]) if len(like) == 1 else []
     if not tables:
         raise NotFoundError(_nothing(lake, tap_id))
     everything = settings.table_version(config)
@@ -52,15 +56,19 @@ def choose(lake: Lake, config: Mapping[str, Any]) -> list[Choice]:
                 )
             pinned[table] = version or before
     _check_names(list(pinned))
-    return [Choice(table, version or everything) for table, version in sorted(pinned.items())]
+    choices = [Choice(table, version or everything) for table, version in sorted(pinned.items())]
+    if config.get("mode") == settings.ROWS:
+        _check_versions(choices)
+    return choices
 
 
 def _matches(entry: str, tables: Sequence[TableName]) -> dict[TableName, str | None]:
-    """The tables that one entry of ``streams`` means, with the version it pins.
+    """Find the tables that one entry of ``streams`` means, with the version it pins.
 
     As in a table reference, ``orders.2`` is version 2 of ``orders`` where that stream exists,
     and the stream ``orders.2`` where it does not. A name goes before a pattern, so that a
-    stream whose name has a star in it can be named.
+    stream whose name has a star in it can be named. Last, a name is taken as SQL has it, with
+    underscores in the place of dashes, and with its tap in front or without.
     """
     base, dot, last = entry.rpartition(".")
     version = last if dot and base and last.isascii() and last.isdigit() else None
@@ -68,13 +76,40 @@ def _matches(entry: str, tables: Sequence[TableName]) -> dict[TableName, str | N
     if version is not None:
         readings.insert(0, (base, version))
     for text, pin in readings:
-        if found := {table: pin for table in tables if table.stream == text}:
-            return found
+        if matched := {table: pin for table in tables if table.stream == text}:
+            return matched
     for text, pin in reversed(readings):
-        if found := {table: pin for table in tables if fnmatchcase(table.stream, text)}:
-            return found
-    near = ", ".join(sorted({table.stream for table in tables})[:10])
-    raise NotFoundError(f"no stream matches {entry!r} of the setting streams: there are {near}")
+        if matched := {table: pin for table in tables if fnmatchcase(table.stream, text)}:
+            return matched
+    for text, pin in readings:
+        like = [table for table in tables if _is_alike(text, table)]
+        if len(like) > 1:
+            raise UsageError(f"streams: {entry!r} could mean {' or '.join(map(str, like))}")
+        if like:
+            return {like[0]: pin}
+    streams = sorted({table.stream for table in tables})
+    hint = offer(entry, streams)
+    raise NotFoundError(f"no stream matches {entry!r} of the setting streams: {hint}")
+
+
+def _is_alike(text: str, table: TableName) -> bool:
+    tap, dot, stream = text.partition(".")
+    whole = dot and (underscored(tap), underscored(stream))
+    return underscored(text) == underscored(table.stream) or whole == (
+        underscored(table.tap),
+        underscored(table.stream),
+    )
+
+
+def _check_versions(choices: Sequence[Choice]) -> None:
+    """Rows are known of versions only: that of the head may change with each sync."""
+    without = [choice.table for choice in choices if choice.version is None]
+    if without:
+        raise UsageError(
+            f"mode rows needs a version, and none is given of {', '.join(map(str, without[:10]))}: "
+            "set table_version, or name it in streams (orders.2); one is made with: "
+            f"singerlake freeze {without[0]}"
+        )
 
 
 def _check_names(tables: Sequence[TableName]) -> None:
@@ -90,10 +125,10 @@ def _check_names(tables: Sequence[TableName]) -> None:
 
 
 def _nothing(lake: Lake, tap_id: str | None) -> str:
-    taps = ", ".join(lake.taps()[:10])
+    taps = lake.taps()
     if tap_id is None or not taps:
         return f"the lake at {lake.store.uri} has no tables yet: sync into it first"
     return (
         f"the lake at {lake.store.uri} has nothing of the tap {tap_id!r}: "
-        f"its taps are {taps} (setting tap_id)"
+        f"{offer(tap_id, taps)} (setting tap_id)"
     )

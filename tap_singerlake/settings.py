@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from singer_sdk import typing as th
 
-from singerlake.storage import StoreOptions, in_project
+from singerlake.plugins.settings import AWS, LAKE
 
 # "number" and not "integer": the SDK would take an environment variable for an integer and
 # fail where it holds a label.
 _VERSION: dict[str, Any] = {"type": ["string", "number", "null"]}
 
+LOG, ROWS = "log", "rows"
+"""What the setting ``mode`` may be."""
+
 SETTINGS: dict[str, Any] = th.PropertiesList(
-    th.Property(
-        "lake",
-        th.StringType,
-        title="Lake",
-        description=(
-            "Where the lake is: a folder, or s3://bucket/prefix. "
-            "Without it the environment variable SINGERLAKE_LAKE counts, then ./lake."
-        ),
-        examples=["./lake", "s3://bucket/prefix"],
-    ),
+    LAKE,
     th.Property(
         "tap_id",
         th.StringType,
@@ -54,65 +47,21 @@ SETTINGS: dict[str, Any] = th.PropertiesList(
         ),
     ),
     th.Property(
-        "aws_access_key_id",
-        th.StringType,
-        secret=True,
-        title="AWS access key ID",
-        description="Access key for a lake on S3. Without it the usual AWS chain is used.",
+        "mode",
+        th.StringType(allowed_values=[LOG, ROWS]),
+        default=LOG,
+        title="Mode",
+        description=(
+            "`log` plays back all that was written, in order: replaced rows, deletions and "
+            "ACTIVATE_VERSION too. `rows` gives only the rows of the state that `table_version` "
+            "means, each once, for targets that only append."
+        ),
     ),
-    th.Property(
-        "aws_secret_access_key",
-        th.StringType,
-        secret=True,
-        title="AWS secret access key",
-        description="The secret to the access key.",
-    ),
-    th.Property(
-        "aws_session_token",
-        th.StringType,
-        secret=True,
-        title="AWS session token",
-        description="For temporary credentials.",
-    ),
-    th.Property(
-        "aws_profile",
-        th.StringType,
-        title="AWS profile",
-        description="A profile of the AWS configuration to take credentials from.",
-    ),
-    th.Property(
-        "aws_region",
-        th.StringType,
-        title="AWS region",
-        description="The region of the bucket.",
-    ),
-    th.Property(
-        "aws_endpoint_url",
-        th.StringType,
-        title="S3 endpoint URL",
-        description="The address of another S3-compatible service.",
-    ),
+    *AWS,
 ).to_dict()
 
 
-def lake_uri(config: Mapping[str, Any]) -> str:
-    """Where the lake is: the setting, else the environment, else the default."""
-    return in_project(config.get("lake") or os.environ.get("SINGERLAKE_LAKE") or "./lake")
-
-
-def store_options(config: Mapping[str, Any]) -> StoreOptions:
-    """How to reach S3. Empty settings count as not given, as Meltano passes them."""
-    return StoreOptions(
-        access_key_id=config.get("aws_access_key_id") or None,
-        secret_access_key=config.get("aws_secret_access_key") or None,
-        session_token=config.get("aws_session_token") or None,
-        profile=config.get("aws_profile") or None,
-        region=config.get("aws_region") or None,
-        endpoint_url=config.get("aws_endpoint_url") or None,
-    )
-
-
 def table_version(config: Mapping[str, Any]) -> str | None:
-    """The version that all streams are read at, by number or label."""
+    """Return the version that all streams are read at, by number or label."""
     value = config.get("table_version")
     return None if value is None or value == "" else str(value)

@@ -5,20 +5,23 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
-from singer_sdk import Stream
+from singer_sdk import Stream, Tap
 from singer_sdk.mapper import SameRecordTransform
 from singer_sdk.singerlib.catalog import REPLICATION_FULL_TABLE, REPLICATION_LOG_BASED
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DamagedError, DroppedError
+from singerlake.format.annotations import TableEntry, TapEntry
 from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.metadata import LakeFile, TransactionSummary
 from singerlake.lake import Table
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.log import refresh
 from singerlake.transactions.snapshot import Snapshot
-from tap_singerlake.messages import Emitter, MappedEmitter, RawEmitter
+from tap_singerlake.emitters import Emitter, MappedEmitter, RawEmitter
 from tap_singerlake.output import EarlyEndError
 from tap_singerlake.plan import Plan, make_plan
 from tap_singerlake.prefetch import inflate_ahead
+from tap_singerlake.run import Run
 from tap_singerlake.schemas import plain
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from singer_sdk.helpers.types import Context, Record
     from singer_sdk.metrics import Counter
 
-    from tap_singerlake.tap import TapSingerlake
+    from singerlake.records.laid_lines import LaidLines
 
 
 class LakeStream(Stream):
@@ -35,30 +38,45 @@ class LakeStream(Stream):
 
     Args:
         tap: The tap.
+        run: Its run.
         table: What to read.
         version: Up to which table version; None reads all of it.
         schema: For the catalog. What goes out comes from the blocks.
         snapshot: The table's head, where it was read already.
+        rows: Whether to put out the rows of the version alone.
+        lake_file: What people say of the lake.
     """
 
     def __init__(
         self,
-        tap: TapSingerlake,
+        tap: Tap,
+        run: Run,
         table: Table,
         version: str | None,
         schema: SchemaEntry,
         snapshot: Snapshot | None = None,
+        *,
+        rows: bool = False,
+        lake_file: LakeFile | None = None,
     ) -> None:
         super().__init__(tap, name=table.name.stream)
+        self._lake_file = lake_file or LakeFile()
         self._schema = plain(schema.schema)
         self.primary_keys = schema.key_properties
         # The log says what came since, and no column does: INCREMENTAL would make the SDK ask
         # for a replication key, FULL_TABLE would say that every run begins anew.
         self.forced_replication_method = REPLICATION_LOG_BASED
-        self._lake_tap = tap
+        self._run = run
         self._table = table
         self._version = version
         self._snapshot = snapshot
+        self._rows = rows
+        self._laid: LaidLines | None = None
+
+    def annotations(self) -> tuple[TapEntry, TableEntry]:
+        """What people say of the tap whose table it is, and of the table."""
+        name = self._table.name
+        return self._lake_file.tap(name.tap), self._lake_file.table(name)
 
     def sync(self, context: Context | None = None) -> None:  # type: ignore[misc]  # noqa: ARG002
         """Put out what came since the bookmark.
@@ -72,8 +90,10 @@ class LakeStream(Stream):
         """
         try:
             self._sync_table()
+        except DroppedError as error:
+            self.logger.warning("%s; there is nothing to read", error)
         except DamagedError as error:
-            self._lake_tap.give_up(self._table.name, error)
+            self._run.give_up(self._table.name, error, self.logger)
 
     def _sync_table(self) -> None:
         head, self._snapshot = self._snapshot, None  # a second sync sees what came since
@@ -90,6 +110,7 @@ class LakeStream(Stream):
                     self._sync(lease(head))
                     return
                 head = refresh(self._table.store, head)
+                head.check_there()
             plan = self._plan(head)
             self._sync(lease(head) if plan.blocks() else plan)
 
@@ -97,11 +118,12 @@ class LakeStream(Stream):
         blocks = plan.blocks()
         if blocks:
             message = "Reading %s: transactions %d to %d, %d blocks"
-            head = plan.snapshot.head
+            head = plan.snapshot.number
             self.log(message, self._table.name, plan.start + 1, head, len(blocks))
         else:
             self.log("Nothing new in %s since transaction %d", self._table.name, plan.start)
         emitter = self._emitter()
+        self._laid = _laid_lines(plan.snapshot)
         where = f"the schema of {self._table.name}"
         # Written at the first record by the SDK; here a limit may strike before any state.
         self.state_manager.is_flushed = False
@@ -109,13 +131,18 @@ class LakeStream(Stream):
             metrics.enter_context(self.get_sync_timer())
             counter = metrics.enter_context(self.get_record_counter())
             try:
+                if plan.begins_anew:
+                    emitter.block(plan.clearing(), where)
                 if not blocks:
                     emitter.schema(plan.snapshot.schema, where)
-                self._put_out(plan, emitter, counter)
+                if blocks and self._rows:
+                    self._put_out_rows(plan, emitter, counter)
+                else:
+                    self._put_out(plan, emitter, counter)
             except EarlyEndError:
                 metrics.pop_all()  # unlogged: a closed pipe is no failure
                 raise
-        self._lake_tap.streams_read += 1
+        self._run.streams += 1
 
     def _plan(self, head: Snapshot) -> Plan:
         return make_plan(head, self._version, self._bookmark(), self.logger)
@@ -125,7 +152,7 @@ class LakeStream(Stream):
         number = self._bookmark().get("transaction", 0)
         if not isinstance(number, int) or isinstance(number, bool):
             number = 0  # all is read again: see make_plan
-        return 0 <= number < table.head and bool(table.blocks_after(number))
+        return 0 <= number < table.number and bool(table.blocks_after(number))
 
     def _bookmark(self) -> dict[str, Any]:
         full = self.replication_method == REPLICATION_FULL_TABLE  # the user's catalog says so
@@ -139,17 +166,48 @@ class LakeStream(Stream):
             for transaction, blocks in plan.steps():
                 for block in blocks:
                     text, rows = plan.new_in(block, next(texts))
-                    emitter.block(text, self._name(block))
+                    emitter.block(self._shown(block, text), self._name(block))
                     schema_hash = block.schema_hash
                     counter.increment(rows)
-                    self._lake_tap.records_read += rows
-                if schema_hash and transaction.schema_hash != schema_hash:
+                    self._run.records += rows
+                altered = schema_hash and transaction.number in plan.snapshot.overlays
+                if (schema_hash and transaction.schema_hash != schema_hash) or altered:
                     # It changed with no rows behind it.
                     schema_hash = transaction.schema_hash
                     name = f"the schema of {self._table.name}"
-                    emitter.schema(plan.snapshot.schema_of(schema_hash), name)
-                if blocks or transaction.number == plan.snapshot.head:
+                    emitter.schema(self._schema_at(plan.snapshot, transaction), name)
+                if blocks or transaction.number == plan.snapshot.number:
                     self._move_bookmark(plan.bookmark(transaction))
+
+    def _put_out_rows(self, plan: Plan, emitter: Emitter, counter: Counter) -> None:
+        """Put the rows of the state out; STATE only behind the last, for it stands for them all."""
+        from tap_singerlake import state_rows  # late: it takes longer to import than a log to read
+
+        snapshot, schema_hash = plan.snapshot, ""
+        version = snapshot.version(self._version or "")
+        state = state_rows.rows_of(self._table, snapshot, version)
+        blocks = [block for block in plan.blocks() if state.holds_any(block)]
+        with closing(inflate_ahead(self._table, blocks)) as texts:
+            for block, text in zip(blocks, texts, strict=True):
+                lines, rows = state.lines(block, text, plan.seen)
+                if rows:
+                    emitter.block(self._shown(block, lines), self._name(block))
+                    schema_hash = block.schema_hash
+                    counter.increment(rows)
+                    self._run.records += rows
+        if schema_hash != snapshot.schema_hash:
+            emitter.schema(snapshot.schema, f"the schema of {self._table.name}")
+        self._move_bookmark(plan.bookmark(snapshot.summary(snapshot.number)))
+
+    def _shown(self, block: Block, text: bytes) -> bytes:
+        """Return a block's lines as people see the table."""
+        return text if self._laid is None else self._laid.block(block, text)
+
+    def _schema_at(self, snapshot: Snapshot, transaction: TransactionSummary) -> SchemaEntry:
+        """Return the schema that goes out behind a transaction."""
+        if self._laid is None:
+            return snapshot.schema_of(transaction.schema_hash)
+        return self._laid.entry(transaction.schema_hash, transaction.number)
 
     def _name(self, block: Block) -> str:
         return f"block {block.number} of {self._table.name} ({self._table.name.data(block.file)})"
@@ -159,15 +217,15 @@ class LakeStream(Stream):
         state = self.stream_state
         state.clear()
         state.update(bookmark)
-        self._lake_tap.state_writer.write_state(self.tap_state)
+        self._run.state_writer.write_state(self.tap_state)
 
     def _emitter(self) -> Emitter:
         if self.passes_bytes():
-            return RawEmitter(self.name, self._lake_tap.output)
+            return RawEmitter(self.name, self._run.output)
         return MappedEmitter(
             self.name,
-            self._lake_tap.output,
-            self._lake_tap.mapper,
+            self._run.output,
+            self._tap.mapper,
             self.mask,
             self._check_max_record_limit,
         )
@@ -183,7 +241,7 @@ class LakeStream(Stream):
         keys = {("properties", key) for key in self.primary_keys}
         if not all(on for breadcrumb, on in self.mask.items() if breadcrumb not in keys):
             return False
-        mapper = self._lake_tap.mapper
+        mapper = self._tap.mapper
         if self.name not in mapper.stream_maps:  # a catalog of the user's without this stream
             mapper.register_raw_stream_schema(self.name, self.schema, self.primary_keys)
         maps = mapper.stream_maps[self.name]
@@ -200,3 +258,12 @@ class LakeStream(Stream):
             NotImplementedError: Always.
         """
         raise NotImplementedError
+
+
+def _laid_lines(snapshot: Snapshot) -> LaidLines | None:
+    """Make what lays over the lines what people said of the table; None where that is nothing."""
+    if snapshot.overlay.only_texts:
+        return None
+    from singerlake.records.laid_lines import LaidLines  # late: few tables need it, or Arrow
+
+    return LaidLines(snapshot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import sys
 import time
@@ -19,21 +20,25 @@ from singer_sdk.helpers.capabilities import (
 )
 from singer_sdk.singerlib import Catalog
 
-from singerlake.arguments import FROM_ENVIRONMENT, check_secrets, parse_json, read_settings
-from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
+from singerlake.errors import DamagedError, DroppedError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue
-from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.plugins.arguments import parse_json
+from singerlake.plugins.plugin import LakePlugin
+from singerlake.plugins.settings import lake_uri, store_options
+from singerlake.quantities import count, size
 from singerlake.safe_text import guard_stderr
 from tap_singerlake import settings
+from tap_singerlake.annotated import add_annotations
 from tap_singerlake.given import catalog_of, state_of
-from tap_singerlake.output import BorderStateWriter, EarlyEndError, LineWriter, Output
+from tap_singerlake.output import BorderStateWriter, EarlyEndError, LineWriter
+from tap_singerlake.run import Run
 from tap_singerlake.selection import Choice, choose
 from tap_singerlake.stream import LakeStream
 
 
-class TapSingerlake(Tap):
+class TapSingerlake(LakePlugin, Tap):
     """Reads the streams of a lake that target-singerlake wrote."""
 
     name = "tap-singerlake"
@@ -54,28 +59,14 @@ class TapSingerlake(Tap):
     ]
 
     def __init__(self, **arguments: Any) -> None:
-        self.output = Output()  # first, for a signal may come while the rest is built
-        self.records_read = 0
-        self.streams_read = 0
-        self._damaged: dict[TableName, DamagedError] = {}
-        self._all_streams = False
+        self.run = Run()  # first, for a signal may come while the rest is built
         catalog = arguments.get("catalog")
         if isinstance(catalog, dict) and not isinstance(catalog, Catalog):
             arguments["catalog"] = catalog_of(catalog)
         super().__init__(**arguments)
-        # In the place of one that a caller passes: blocks go out as bytes, beside any writer.
-        writer = LineWriter()
-        writer.output = self.output
-        self.message_writer = writer
-        self._state_writer = BorderStateWriter(writer)
-
-    @classmethod
-    def cb_config(cls, ctx: Any, param: Any, value: tuple[str, ...]) -> Any:
-        """Read ``--config`` here, once, as a file, a pipe or text; the SDK reads files."""
-        environment = tuple(v for v in value if v == FROM_ENVIRONMENT)
-        found = super().cb_config(ctx, param, environment)
-        found.config.update(read_settings(value, cls.config_jsonschema["properties"]))
-        return found
+        # Instead of one that a caller passes: blocks go out as bytes, beside any writer.
+        self.message_writer = self.run.writer
+        self._state_writer = self.run.state_writer
 
     @classmethod
     def invoke(
@@ -88,10 +79,6 @@ class TapSingerlake(Tap):
             **options,
         )
 
-    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
-        check_secrets(self._config)
-        return super()._validate_config(raise_errors=raise_errors)
-
     def load_state(self, state: dict[str, Any]) -> None:
         """Take over the bookmarks of an earlier run.
 
@@ -102,12 +89,12 @@ class TapSingerlake(Tap):
         super().load_state(self._given_state)
 
     def discover_streams(self) -> Sequence[LakeStream]:
-        """The tables that the settings select.
+        """Find the tables that the settings select.
 
         Their schemas come from the tap's catalogue where it has them, which spares reading a
         manifest a table; a version that is asked for may have another schema.
         """
-        lake = Lake.open(settings.lake_uri(self.config), settings.store_options(self.config))
+        lake = Lake.open(lake_uri(self.config), store_options(self.config))
         catalogues: dict[str, dict[str, SchemaEntry]] = {}
         streams: list[LakeStream] = []
         there: set[str] = set()
@@ -123,30 +110,40 @@ class TapSingerlake(Tap):
         missing = set(self.input_catalog or ()) - there
         if missing:
             self.logger.warning(
-                "the catalog has streams that the lake has not, or that the settings leave out: %s",
+                "the catalog has streams that the lake lacks, or that the settings leave out: %s",
                 ", ".join(sorted(missing)),
             )
         return streams
 
     def _stream(self, lake: Lake, choice: Choice, schema: SchemaEntry | None) -> LakeStream | None:
-        table = lake.table(choice.table)
+        table, lake_file = lake.table(choice.table), lake.annotations()
+        rows = self.config.get("mode") == settings.ROWS
         if schema is not None:
-            return LakeStream(self, table, choice.version, schema)
+            return LakeStream(
+                self, self.run, table, choice.version, schema, rows=rows, lake_file=lake_file
+            )
         try:
             head = table.snapshot()
+        except DroppedError as error:
+            asked = bool(self.config.get("streams"))
+            level = logging.WARNING if asked else logging.INFO
+            self.logger.log(level, "left out %s: %s", choice.table, error)
+            return None
         except NotFoundError as error:
             # A folder alone makes no table: its first sync has not committed yet.
             self.logger.warning("left out %s: %s", choice.table, error)
             return None
         except DamagedError as error:
             if self._is_selected(choice.table.stream):
-                self._damaged[choice.table] = error
+                self.run.damaged[choice.table] = error
             else:
                 self.logger.warning("%s; the catalog does not select it", error)
             return None
         version = choice.version
         at = head if version is None else head.at(head.version(version).transaction)
-        return LakeStream(self, table, version, at.schema, head)
+        return LakeStream(
+            self, self.run, table, version, at.schema, head, rows=rows, lake_file=lake_file
+        )
 
     def _is_selected(self, stream: str) -> bool:
         """Whether the user wants a stream, by the SDK's rule; without a catalog all."""
@@ -156,6 +153,16 @@ class TapSingerlake(Tap):
         entry = catalog.get_stream(stream)
         return entry is not None and entry.metadata.resolve_selection().get((), True)
 
+    @property
+    def catalog_dict(self) -> dict[str, Any]:
+        """The catalog, with what people say of the tables in each stream's metadata."""
+        catalog: dict[str, Any] = super().catalog_dict
+        streams = {s.tap_stream_id: s for s in self.streams.values() if isinstance(s, LakeStream)}
+        for entry in catalog["streams"]:
+            if (stream := streams.get(entry["tap_stream_id"])) is not None:
+                add_annotations(entry, stream.annotations())
+        return catalog
+
     def run_discovery(self) -> str:
         """Write the catalog to standard output.
 
@@ -163,8 +170,8 @@ class TapSingerlake(Tap):
             The same text.
         """
         text = self.catalog_json_text
-        self.output.write(text.encode() + b"\n")
-        self._report_damage()
+        self.run.output.write(text.encode() + b"\n")
+        self.run.report_damage()
         return text
 
     def sync_all(self) -> None:  # type: ignore[misc]
@@ -179,45 +186,23 @@ class TapSingerlake(Tap):
         """
         started = time.monotonic()
         self._doubt_state()
-        self._all_streams = True
+        self.run.all_streams = True
         try:
             super().sync_all()
         finally:
-            self._all_streams = False
-        if self.state and not self._damaged:
+            self.run.all_streams = False
+        if self.state and not self.run.damaged:
             self.state_writer.write_last(self.state)
         seconds = max(time.monotonic() - started, 1e-6)
-        megabytes = self.output.bytes / 1e6
         self.logger.info(
-            "Read %s records of %d stream%s: %.1f MB in %.1f s (%.0f MB/s)",
-            f"{self.records_read:,}",
-            self.streams_read,
-            "" if self.streams_read == 1 else "s",
-            megabytes,
+            "Read %s of %s: %s in %.1f s (%s/s)",
+            count(self.run.records, "record"),
+            count(self.run.streams, "stream"),
+            size(self.run.output.bytes),
             seconds,
-            megabytes / seconds,
+            size(self.run.output.bytes / seconds),
         )
-        self._report_damage()
-
-    def give_up(self, table: TableName, error: DamagedError) -> None:
-        """Leave a table at what is out of it; the others go on where all were asked for.
-
-        Raises:
-            DamagedError: Just this one was.
-        """
-        if not self._all_streams:
-            raise error
-        self._damaged[table] = error
-        self.logger.error("%s; no more is read of %s, and the other tables go on", error, table)
-
-    def _report_damage(self) -> None:
-        damaged, self._damaged = self._damaged, {}
-        if len(damaged) == 1:
-            raise next(iter(damaged.values()))
-        if damaged:
-            tables = ", ".join(map(str, damaged))
-            errors = "; ".join(map(str, damaged.values()))
-            raise DamagedError(f"{len(damaged)} tables cannot be read, {tables}: {errors}")
+        self.run.report_damage()
 
     def _doubt_state(self) -> None:
         """Say it where a state was given that has nothing to say here."""
@@ -228,16 +213,14 @@ class TapSingerlake(Tap):
             strange = bool(bookmarks) and self.streams.keys().isdisjoint(bookmarks)
         if strange:
             self.logger.warning(
-                "the state that was given has no bookmark of %s: everything is read from its start",
+                "the state has no bookmark for %s: everything is read from the beginning",
                 ", ".join(list(self.streams)[:10]) or "any stream",
             )
 
     @property
     def state_writer(self) -> BorderStateWriter:
         """The writer of all STATE lines."""
-        writer = self._state_writer
-        assert isinstance(writer, BorderStateWriter)  # noqa: S101  # set at the end of __init__
-        return writer
+        return self.run.state_writer
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """End quickly, between two lines.
@@ -245,7 +228,7 @@ class TapSingerlake(Tap):
         The SDK's own writes a STATE here, which could land inside a line and says nothing
         that the STATE of the last transaction has not said; and it ends with success.
         """
-        self.output.interrupt(signum)
+        self.run.output.interrupt(signum)
 
 
 def _schemas(catalogue: Catalogue | None) -> dict[str, SchemaEntry]:
@@ -254,7 +237,7 @@ def _schemas(catalogue: Catalogue | None) -> dict[str, SchemaEntry]:
 
 
 def _checked(file: IO[str] | None, option: str, shape: Callable[[Any], Any]) -> IO[str] | None:
-    """A file's text, of JSON in the right shape, to be read once more by the SDK."""
+    """Check that a file is JSON of the right shape, and hand it to the SDK to read once more."""
     if file is None:
         return None
     where = f"{option} {file.name}"

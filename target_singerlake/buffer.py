@@ -15,9 +15,6 @@ from singerlake.format import times
 from singerlake.format.log import Block
 from target_singerlake.messages import Record, decode_line
 
-BLOCK_BYTES = 16 * 1024 * 1024
-"""A block is also cut at this many bytes, so that long lines do not fill the memory."""
-
 PENDING_BYTES = 24 * 1024 * 1024
 """Uncompressed bytes that may wait for the compressing threads."""
 
@@ -28,7 +25,7 @@ class StreamBuffer:
 
     Attributes:
         schema_line: Begins every block; with its newline.
-        parts: Runs of lines, each line ended by a newline.
+        parts: Stretches of lines, each line ended by a newline.
         rows: RECORD lines in them.
         size: Bytes in them.
         first: The part whose first line is the first RECORD.
@@ -53,10 +50,10 @@ class StreamBuffer:
         self.size += len(text)
 
     def add_activation(self, line: bytes, version: int) -> None:
-        """Append an ACTIVATE_VERSION line (without newline)."""
-        self.parts.append(line + b"\n")
+        """Append an ACTIVATE_VERSION line."""
+        self.parts.append(line)
         self.activations.append((self.rows, version))
-        self.size += len(line) + 1
+        self.size += len(line)
 
     def cut(self, written: int) -> Callable[[], tuple[bytes, Block]]:
         """Take everything out as one block.
@@ -92,14 +89,14 @@ class StreamBuffer:
 
 
 def _stamp(line: bytes, written: int) -> str:
-    """A RECORD line's ``time_extracted``; where that is no time, when the block was cut."""
+    """Read a RECORD line's ``time_extracted``; where that is no time, when the block was cut."""
     message = decode_line(line, 0)
     text = message.time_extracted if isinstance(message, Record) else UNSET
     instant = times.parse(text) if isinstance(text, str) else None
     return times.iso(instant or times.from_micros(written))
 
 
-class Press:
+class Compressor:
     """Compresses blocks on worker threads; isal lets go of Python's lock while it works.
 
     Args:

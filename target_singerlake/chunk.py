@@ -1,4 +1,4 @@
-"""Some lines of the input: what can be told, and decoded, of all of them at once."""
+"""Some lines of the input: what can be decided, and decoded, for all of them at once."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ class Chunk:
             return False
 
     def not_records(self) -> list[int]:
-        """The places of the lines that do not look like a RECORD."""
+        """List the indexes of the lines that do not look like a RECORD."""
         return [n for n, line in enumerate(self.lines) if not line.startswith(_RECORD_STARTS)]
 
     @classmethod
     def of(cls, lines: list[bytes]) -> Chunk:
-        """The chunk of some lines, each with its newline."""
+        """Make a chunk of some lines, each with its newline."""
         return cls(b"".join(lines), lines)
 
     def appended(self, member: bytes) -> Chunk:
-        """The same lines, which must be :attr:`records`, each with one more member at its end."""
+        """Add one more member to the end of each line; all must be :attr:`records`."""
         return Chunk(self.data.replace(b"}\n", member + b"}\n"))
 
     def decode(self, decoder: msgspec.json.Decoder[T]) -> list[T] | None:
@@ -106,7 +106,7 @@ class Chunk:
         return messages if len(messages) == self.count else None
 
     def _is_utf8(self) -> bool:
-        """Decoders skip over raw values without looking at this."""
+        """Check what decoders skip over in raw values."""
         try:
             return self.data.isascii() or bool(self.data.decode("utf-8"))
         except UnicodeDecodeError:

@@ -15,7 +15,7 @@ def check_possible() -> None:
     Raises:
         RuntimeMissingError: There is no Java that it runs on.
     """
-    from singerlake.spark import java
+    from singerlake.spark.jvm import java
 
     java.find()
 
@@ -35,8 +35,8 @@ def freeze_tables(
         SingerlakeError: A table could not be frozen. What was synced stays, and so do the
             versions that were made before.
     """
-    from singerlake.spark.freeze import freeze
-    from singerlake.spark.session import session
+    from singerlake.spark.jobs.freeze import freeze
+    from singerlake.spark.jvm.session import session
 
     spark = session()
     for name in sorted(tables):

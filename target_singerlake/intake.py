@@ -14,21 +14,22 @@ from msgspec import UNSET, Raw
 from singerlake.errors import InvalidNameError
 from singerlake.format import json_schema, times
 from singerlake.format.log import SchemaEntry
+from singerlake.format.messages import time_member, with_time
 from target_singerlake import messages, non_finite
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError, RecordBeforeSchemaError
+from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.messages import ActivateVersion, Batch, Message, Record, Schema, State
 from target_singerlake.progress import Progress
 from target_singerlake.prover import Prover
 from target_singerlake.run import Run
-from target_singerlake.sdk_way import SdkWay
 from target_singerlake.validation import Validator
 
 _STREAM = attrgetter("stream")
 _RECORD = attrgetter("record")
 _TIME = attrgetter("time_extracted")
-RUN_LINES = 8
-"""Runs of RECORDs shorter than this on average are not worth a decoding each."""
+STRETCH_LINES = 8
+"""Stretches of RECORDs shorter than this on average are not worth a decoding each."""
 
 G = TypeVar("G", bound=Hashable)
 V = TypeVar("V")
@@ -39,7 +40,7 @@ class Intake:
 
     Args:
         run: Where it goes.
-        sdk_way: Takes the streams with a map, flattening or added metadata.
+        mapped_streams: Takes the streams with a map, flattening or added metadata.
         progress: Counts.
         validate: Makes a stream's validator from name, schema and keys.
         how: What becomes of a record that holds what JSON has not: see :mod:`non_finite`.
@@ -53,13 +54,13 @@ class Intake:
     def __init__(
         self,
         run: Run,
-        sdk_way: SdkWay,
+        mapped_streams: MappedStreams,
         progress: Progress,
         validate: Callable[[str, dict[str, Any], list[str]], Validator],
         how: str = non_finite.FAIL,
     ) -> None:
         self._run = run
-        self._sdk_way = sdk_way
+        self._mapped_streams = mapped_streams
         self._progress = progress
         self._validate = validate
         self._how = how
@@ -91,9 +92,9 @@ class Intake:
         self._progress.advance(len(data))
 
     def _mixed(self, chunk: Chunk) -> None:
-        """Take lines that are one object each, the runs of RECORDs by the fastest way."""
+        """Take lines that are one object each, the stretches of RECORDs in the fastest way."""
         others = chunk.not_records()
-        if len(others) * RUN_LINES > chunk.count:
+        if len(others) * STRETCH_LINES > chunk.count:
             self._decode(chunk, proof=False)
             return
         start = 0
@@ -161,7 +162,7 @@ class Intake:
             self._many([whole], [message])
 
     def _one(self, line: bytes) -> tuple[bytes, Message]:
-        """A line, as JSON if it was none and the settings say so, and what it says."""
+        """Decode a line, made JSON first if it is none and the settings say so."""
         number = self._line + 1
         try:
             return line, messages.decode_line(line[:-1], number)
@@ -178,8 +179,8 @@ class Intake:
                 raise
             if self._how == non_finite.FAIL:
                 raise InvalidLineError(
-                    f"{error}; with the setting non_finite as null or string, NaN, infinities and "
-                    "lone surrogates in records are taken so"
+                    f"{error}; set non_finite to null or string to accept NaN, infinities and lone "
+                    "surrogates in records"
                 ) from error
         self.mended += 1
         return whole, message
@@ -191,7 +192,7 @@ class Intake:
             if type(message) is not Record:
                 self._records(lines[start:end], decoded[start:end])  # type: ignore[arg-type]
                 self._line += 1
-                self._other(lines[end][:-1], message)
+                self._other(lines[end], message)
                 start = end + 1
         if start:
             lines, decoded = lines[start:], decoded[start:]
@@ -215,7 +216,7 @@ class Intake:
             zip(lines, records, strict=True), start=self._line + 1
         ):
             if record.stream in self._mapped:
-                self._sdk_way.record(line[:-1], number)
+                self._mapped_streams.record(line, number)
             else:
                 [timed] = _timed_lines([line], [record])
                 self._run.add_text(record.stream, timed, rows=1)
@@ -243,7 +244,7 @@ class Intake:
                 attempt(record.record, number)
 
     def _doubt(self, stream: str, raws: list[Raw]) -> Callable[[Raw, int], None] | None:
-        """What is to be done with each record of a stream; None where all are certain to be good.
+        """Find what each record of a stream must go through; None where all are certain to be good.
 
         Args:
             stream: The stream.
@@ -254,7 +255,8 @@ class Intake:
             return functools.partial(_before_schema, stream)
         if not validator.accept(raws):
             return validator.check
-        return None if validator.values.fit(raws) else validator.values.look
+        columns = validator.values.doubtful(raws)
+        return functools.partial(validator.values.look, columns=columns) if columns else None
 
     def _other(self, line: bytes, message: Message) -> None:
         match message:
@@ -290,14 +292,14 @@ class Intake:
         keys = message.key_properties or []
         if missing := [key for key in keys if key not in whole["properties"]]:
             raise InvalidSchemaError(
-                f"{where} names the key {', '.join(missing)}, and has no such property: rows could "
-                "not be told apart; mend key_properties in the tap"
+                f"{where} names the key {', '.join(missing)}, and has no such property: correct "
+                "key_properties in the tap"
             )
         try:
-            if self._sdk_way.takes(message.stream, whole, keys):
+            if self._mapped_streams.takes(message.stream, whole, keys):
                 self._mapped.add(message.stream)
                 self._prover.learn(message.stream, None, None)
-                self._sdk_way.schema(message.stream)
+                self._mapped_streams.schema(message.stream)
             else:
                 self._mapped.discard(message.stream)
                 validator = self._validate(message.stream, schema, keys)
@@ -315,7 +317,7 @@ class Intake:
                 "its SCHEMA"
             )
         if message.stream in self._mapped:
-            self._sdk_way.activate_version(message.stream, message.version)
+            self._mapped_streams.activate_version(message.stream, message.version)
         else:
             self._run.activate_version(message.stream, line, message.version)
 
@@ -335,25 +337,25 @@ def _grouped(keys: Iterable[G], values: list[V]) -> dict[G, list[V]]:
 
 
 def _timed(chunk: Chunk, records: list[Any]) -> Chunk:
-    """A chunk that was decoded, each line with its ``time_extracted``."""
+    """Give each line of a decoded chunk its ``time_extracted``."""
     if UNSET not in map(_TIME, records):
         return chunk
     if chunk.records and set(map(_TIME, records)) == {UNSET}:
-        said = chunk.decode(messages.EXTRACTED)
-        if said is not None and all(map(messages.says_nothing, said)):
+        extracted = chunk.decode(messages.EXTRACTED)
+        if extracted is not None and all(map(messages.says_nothing, extracted)):
             # The commonest case, of a tap that leaves times to others: one for all the lines.
-            return chunk.appended(messages.time_member(times.iso(times.now())))
+            return chunk.appended(time_member(times.iso(times.now())))
     return Chunk.of(_timed_lines(chunk.lines, records))
 
 
 def _timed_lines(lines: list[bytes], records: list[Any]) -> list[bytes]:
-    """Decoded lines, each with its ``time_extracted``."""
+    """Give each decoded line its ``time_extracted``."""
     if UNSET not in map(_TIME, records):
         return lines
     received = times.iso(times.now())
     return [
         line
         if record.time_extracted is not UNSET
-        else messages.with_time(line, messages.time_of(line, received))
+        else with_time(line, messages.time_of(line, received))
         for line, record in zip(lines, records, strict=True)
     ]

@@ -17,15 +17,15 @@ SIGKILL after thirty seconds, which loses no more."""
 
 
 class Interrupts:
-    """Remembers a signal until the run is at a place where it may end.
+    """Remembers a signal until the run is at a point where it may end.
 
-    Such places are the wait for input, where the handler raises at once, and every
+    Such points are the wait for input, where the handler raises at once, and every
     :meth:`check`: before a table's commit and while it waits for a lock. In between, a
     commit in progress is completed: with each table that is done the time begins anew. Where
     something hangs (a network file system that is gone, a lock that another process never lets
-    go of), no such place may come: then the process ends as if it were killed, which loses
-    nothing that was acknowledged. After the run the time has no end: a freeze may take long, and
-    what follows it goes by :meth:`check` as well.
+    go of), no such point may come: then the process ends as if it were killed, which loses
+    nothing that was acknowledged. A freeze is :meth:`unlimited`: it may take long, and goes by
+    :meth:`check` as well.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Interrupts:
         self._lock = threading.RLock()  # again for the handler, which may come within
 
     def handle(self, signum: int, _frame: FrameType | None = None) -> None:
-        """The signal handler."""
+        """Handle a signal."""
         self._signum = signum
         with self._lock:
             if self._ultimatum is None and not self._over:
@@ -53,12 +53,24 @@ class Interrupts:
                 self._arm()
 
     def over(self) -> None:
-        """The run has ended, one way or the other: nothing of it can hang any more."""
+        """Note that the run has ended, one way or the other: nothing of it can hang any more."""
         with self._lock:
             self._over = True
             if self._ultimatum is not None:
                 self._ultimatum.cancel()
                 self._ultimatum = None
+
+    @contextmanager
+    def unlimited(self) -> Iterator[None]:
+        """Let what is within take any time after a signal; its time begins behind that."""
+        self.over()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._over = False
+                if self._signum is not None:
+                    self._arm()
 
     def _arm(self) -> None:
         self._ultimatum = threading.Timer(GRACE_SECONDS, self._end_at_once)
@@ -87,7 +99,7 @@ class Interrupts:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """A stretch in which a signal ends the run at once."""
+        """Let a signal end the run at once meanwhile."""
         self._may_raise = True
         try:
             self.check()

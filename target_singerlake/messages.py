@@ -75,7 +75,7 @@ EXTRACTED = msgspec.json.Decoder(_ExtractedLine)
 
 
 def record_type(stream: str, kind: Any, *, timed: bool) -> type[msgspec.Struct]:
-    """The type of one stream's RECORD messages, told from other streams' by their stream.
+    """Build the type of one stream's RECORD messages, told apart by the stream.
 
     Args:
         stream: The stream's name.
@@ -126,7 +126,7 @@ def decode_line(line: bytes, number: int) -> Message:
 
 
 def time_of(line: bytes, received: str) -> str:
-    """The time a RECORD line without ``time_extracted`` is given.
+    """Choose the time that a RECORD line without ``time_extracted`` is given.
 
     Args:
         line: The line.
@@ -143,19 +143,8 @@ def time_of(line: bytes, received: str) -> str:
     return times.iso(instant) if instant is not None else received
 
 
-def with_time(line: bytes, stamp: str) -> bytes:
-    """Splice a ``time_extracted`` into a line; every other byte stays as it is."""
-    end = line.rindex(b"}")
-    return b"".join((line[:end], time_member(stamp), line[end:]))
-
-
-def time_member(stamp: str) -> bytes:
-    """A ``time_extracted`` as it goes behind the last member of an object."""
-    return b', "time_extracted": "%b"' % stamp.encode("ascii")
-
-
 def says_nothing(line: _ExtractedLine) -> bool:
-    """Whether a record has no ``_sdc_extracted_at``."""
+    """Tell whether a record has no ``_sdc_extracted_at``."""
     return line.record._sdc_extracted_at is UNSET
 
 

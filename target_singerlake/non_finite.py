@@ -24,7 +24,7 @@ _ESCAPE = re.compile(
 
 
 def mended(line: bytes, how: str) -> bytes:
-    r"""A line as JSON; every byte but those that are none stays as it is.
+    r"""Make JSON of a line; every byte that is JSON already stays as it is.
 
     Args:
         line: A line that does not decode.

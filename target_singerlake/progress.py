@@ -6,6 +6,8 @@ import logging
 import threading
 import time
 
+from singerlake.quantities import count, size
+
 EVERY_SECONDS = 5.0
 
 
@@ -26,34 +28,33 @@ class Progress:
         self.stored_rows = 0
         self.stored_bytes = 0
 
-    def advance(self, size: int) -> None:
+    def advance(self, read: int) -> None:
         """Count input bytes and say how far it is, if it has been a while."""
-        self.bytes += size
+        self.bytes += read
         now = time.monotonic()
         if now - self._logged >= EVERY_SECONDS:
             self._logged = now
             self._logger.info("%s", self._so_far(now))
 
-    def committed(self, rows: int, size: int) -> None:
+    def committed(self, rows: int, compressed: int) -> None:
         """Count what a commit stored. Called from any thread."""
         with self._mutex:
             self.stored_rows += rows
-            self.stored_bytes += size
+            self.stored_bytes += compressed
 
     def summary(self, tables: int) -> None:
         """Say what the whole run did."""
         self._logger.info(
-            "%s; committed %s records to %d %s, %.1f MB compressed",
+            "%s; committed %s to %s, %s compressed",
             self._so_far(time.monotonic()),
-            f"{self.stored_rows:,}",
-            tables,
-            "table" if tables == 1 else "tables",
-            self.stored_bytes / 1e6,
+            count(self.stored_rows, "record"),
+            count(tables, "table"),
+            size(self.stored_bytes),
         )
 
     def _so_far(self, now: float) -> str:
         seconds = max(now - self._started, 1e-6)
         return (
-            f"{self.records:,} records, {self.bytes / 1e6:,.1f} MB in {seconds:,.1f} s "
+            f"{count(self.records, 'record')}, {size(self.bytes)} in {seconds:,.1f} s "
             f"({self.records / seconds:,.0f} records/s)"
         )

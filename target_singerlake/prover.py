@@ -47,7 +47,7 @@ class Prover:
             self.streams.update(dict.fromkeys(kinds, stream))
 
     def may_leave_the_calendar(self, data: bytes) -> bool:
-        """Whether lines may hold a time that is beyond the calendar, which no type tells."""
+        """Tell whether lines may hold a time that is beyond the calendar, which no type tells."""
         timed = [values for values in self._values.values() if values.has_times]
         # The strictest speaks for all.
         return bool(timed) and max(timed, key=lambda v: v.strict).may_leave_the_calendar(data)

@@ -78,7 +78,7 @@ class ChunkReader(GenericSingerReader[str]):
                 waiting += len(data)
                 if waiting > LINE_BYTES:
                     raise InvalidLineError(
-                        f"a line is longer than {LINE_BYTES >> 20} MiB, which no message may be: "
+                        f"a line is longer than {LINE_BYTES >> 20} MiB, and no message may be: "
                         f"{tail[0][:80].decode('utf-8', 'replace')}…"
                     )
                 continue
@@ -104,7 +104,7 @@ class ChunkReader(GenericSingerReader[str]):
             yield piece
 
     def _read(self, descriptor: int) -> bytes:
-        """What there is to read, up to ``CHUNK``; waits only while there is nothing."""
+        """Read what there is, up to ``CHUNK``; wait only while there is nothing."""
         pieces: list[bytes] = []
         size = 0
         while size < CHUNK and (not pieces or select.select([descriptor], [], [], 0)[0]):

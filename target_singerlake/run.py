@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from io import BytesIO
 
-from singerlake.errors import NotFoundError
+from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format import times
+from singerlake.format.block import BLOCK_BYTES
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
@@ -20,7 +21,8 @@ from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
 from singerlake.transactions.writer import TableWriter, WriteOptions, update_lake
-from target_singerlake.buffer import BLOCK_BYTES, Press, StreamBuffer
+from target_singerlake.buffer import Compressor, StreamBuffer
+from target_singerlake.overlays import Overlays
 from target_singerlake.progress import Progress
 
 BUFFER_BYTES = 48 * 1024 * 1024
@@ -94,6 +96,7 @@ class Run:
         done: Callable[[], None] = lambda: None,
     ) -> None:
         self.lake = lake
+        self.overlays = Overlays(lake, options.tap_id)
         self._options = options
         self._emit = emit
         self._progress = progress
@@ -101,7 +104,7 @@ class Run:
         self._done = done
         self._writer_id = new_writer_id()
         self._streams: dict[str, _Stream] = {}
-        self._press = Press()
+        self._compressor = Compressor()
         self._pool = ThreadPoolExecutor(COMMITTING, "commit")  # starts no thread before it must
         self._mixed: defaultdict[str, list[bytes]] = defaultdict(list)
         self._mixed_size = 0
@@ -118,37 +121,39 @@ class Run:
 
         Args:
             name: The stream.
-            line: The line without its newline; blocks from now on begin with it.
+            line: The line; blocks from now on begin with it.
             schema: What it says.
 
         Raises:
-            InvalidNameError: The stream's name or the schema has no place in a lake.
+            InvalidNameError: The stream's name or the schema cannot be stored in a lake.
         """
         self._sort()
         stream = self._streams.get(name)
         if stream is None:
             table = TableName(self._options.tap_id, name)
-            _ = table.folder  # raises for a name that has no place, before anything is written
+            _ = table.folder  # raises for a name that cannot be stored, before anything is written
             writer = self.lake.table(table).writer(self._options.write, self._writer_id)
             stream = self._streams[name] = _Stream(writer, table)
-        if stream.buffer.schema_line == line + b"\n":
+        if stream.buffer.schema_line == line:
             return
         self._cut(stream)
-        stream.buffer.schema_line = line + b"\n"
+        stream.buffer.schema_line = line
         stream.schema_hash = schema_hash(schema.schema, schema.key_properties)
         stream.schema = schema
         self._staged(stream)
 
     def retyped(self, name: str) -> frozenset[str]:
-        """The columns that a stream's table has as text by a person's word.
+        """Find the columns of a stream that a person has given another type, or dropped.
 
         Raises:
             DamagedError: The table's log cannot be read.
         """
         try:
-            return self.lake.table(self._streams[name].table).snapshot().retyped
+            overlay = self.lake.table(self._streams[name].table).snapshot().overlay
         except (KeyError, NotFoundError):  # a table that is not there yet
             return frozenset()
+        # What has another type by a person's word, or is no column, is not the tap's to fit.
+        return frozenset(m for m, said in overlay.columns.items() if said.type or said.dropped)
 
     def add_mixed(self, names: Iterable[str], lines: list[bytes], size: int) -> None:
         """Append RECORD lines of streams whose schemas are set.
@@ -211,7 +216,7 @@ class Run:
         self._sort()
         stream = self._streams[name]
         stream.buffer.add_activation(line, version)
-        self._add_size(stream, len(line) + 1)
+        self._add_size(stream, len(line))
         if stream.buffer.size >= BLOCK_BYTES:
             self._cut(stream)
 
@@ -235,7 +240,7 @@ class Run:
         self._sort()
         for stream in self._streams.values():
             self._cut(stream)
-        self._press.drain()
+        self._compressor.drain()
         self._commit_tables([s for s in self._streams.values() if s.staged is not None])
         self._gathered = 0
         self._committed_at = time.monotonic()
@@ -245,7 +250,7 @@ class Run:
 
     def close(self) -> None:
         """Drop what was not committed. May be called after :meth:`commit` as well."""
-        self._press.close()
+        self._compressor.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
         for stream in self._streams.values():
             if stream.staged is not None:
@@ -273,7 +278,8 @@ class Run:
         futures = [self._pool.submit(one, stream) for stream in streams]
         wait(futures)
         done = [future.result() for future in futures if future.exception() is None]
-        update_lake(self.lake.store, [snapshot for snapshot in done if snapshot is not None])
+        known = self.lake.file.taps if self.lake.file is not None else ()
+        update_lake(self.lake.store, [one for one in done if one is not None], known)
         for future in futures:
             future.result()  # raises what went wrong
 
@@ -281,10 +287,17 @@ class Run:
         staged = stream.staged
         assert staged is not None, "only streams with something staged"  # noqa: S101
         metrics = {"input_bytes": stream.bytes}
-        snapshot = stream.writer.commit(staged, metrics=metrics, catalogue=False)
+        overlay = self.overlays.of(stream.table.stream)
+        try:
+            snapshot = stream.writer.commit(
+                staged, metrics=metrics, catalogue=False, overlay=overlay
+            )
+        except ConflictError:
+            self.overlays.mend(stream.table)
+            raise
         stream.staged, stream.bytes = None, 0
         if snapshot is not None:
-            self.committed[stream.table] = snapshot.head
+            self.committed[stream.table] = snapshot.number
             self._progress.committed(staged.rows, staged.size)
             self.snapshots[stream.table] = snapshot
         return snapshot
@@ -314,7 +327,7 @@ class Run:
         self._written = max(self._written + 1, times.micros(times.now()))
         size = buffer.size
         self._buffered -= size
-        self._press.submit(size, buffer.cut(self._written), done)
+        self._compressor.submit(size, buffer.cut(self._written), done)
 
     def _make_room(self) -> None:
         """Cut the longest buffers until half the room is free."""

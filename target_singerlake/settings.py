@@ -10,65 +10,23 @@ from singer_sdk import typing as th
 
 from singerlake.errors import UsageError
 from singerlake.format import block, names
-from singerlake.storage import StoreOptions, in_project
+from singerlake.plugins.settings import AWS, LAKE
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import WriteOptions
 from target_singerlake import non_finite
 from target_singerlake.run import RunOptions
 
-DEFAULT_LAKE = "./lake"
 MAX_BLOCK_ROWS = 1_000_000
-
-_LAKE = th.Property(
-    "lake",
-    th.StringType,
-    title="Lake",
-    description=(
-        "Where the lake lies: a folder, or s3://bucket/prefix. "
-        "Default: SINGERLAKE_LAKE, else ./lake."
-    ),
+RUN_ID_VARIABLES = (
+    "MELTANO_RUN_ID",
+    "AIRFLOW_CTX_DAG_RUN_ID",
+    "DAGSTER_RUN_ID",
+    "PREFECT__FLOW_RUN_ID",
+    "GITHUB_RUN_ID",
+    "CI_PIPELINE_ID",  # GitLab
 )
-_AWS = [
-    th.Property(
-        "aws_access_key_id",
-        th.StringType,
-        secret=True,
-        title="AWS access key id",
-        description="Access key for S3. Default: the usual AWS chain (environment, profile, role).",
-    ),
-    th.Property(
-        "aws_secret_access_key",
-        th.StringType,
-        secret=True,
-        title="AWS secret access key",
-        description="The secret to aws_access_key_id.",
-    ),
-    th.Property(
-        "aws_session_token",
-        th.StringType,
-        secret=True,
-        title="AWS session token",
-        description="For temporary credentials.",
-    ),
-    th.Property(
-        "aws_profile",
-        th.StringType,
-        title="AWS profile",
-        description="A profile of the AWS configuration files.",
-    ),
-    th.Property(
-        "aws_region",
-        th.StringType,
-        title="AWS region",
-        description="The region of the bucket.",
-    ),
-    th.Property(
-        "aws_endpoint_url",
-        th.StringType,
-        title="AWS endpoint URL",
-        description="Another S3-compatible service, for example http://localhost:9000.",
-    ),
-]
+"""In which orchestrators say which run this is. Meltano comes first: others may have started it."""
+
 _TARGET = [
     th.Property(
         "tap_id",
@@ -92,8 +50,9 @@ _TARGET = [
         default=non_finite.FAIL,
         title="What is no JSON",
         description=(
-            "What becomes of NaN, Infinity and lone surrogates in records, which JSON has not: "
-            "`fail`, `null`, or their spelling as a `string`. The schema must allow that too."
+            "What to do with NaN, Infinity and lone surrogates in records, which are not JSON: "
+            "`fail`, store `null`, or store their spelling as a `string`. The schema must allow "
+            "that, too."
         ),
     ),
     th.Property(
@@ -112,7 +71,7 @@ _TARGET = [
         th.IntegerType(minimum=1, maximum=MAX_BLOCK_ROWS),
         default=block.MAX_ROWS,
         title="Rows in a block",
-        description="A block is a gzip member, the smallest piece that is read on its own.",
+        description="A block is a gzip member, the smallest piece that can be read on its own.",
     ),
     th.Property(
         "file_bytes",
@@ -164,56 +123,72 @@ _TARGET = [
         th.NumberType(minimum=1),
         default=60,
         title="Lock stale time",
-        description="A lock that stood still this long is taken over; its writer is gone.",
+        description="A lock not refreshed for this long is taken over; its writer is gone.",
     ),
     th.Property(
         "metadata",
         th.ObjectType(additional_properties=True),
         title="Metadata",
-        description="Anything to be kept with each transaction, for example a run id.",
+        description=(
+            "Anything to be kept with each transaction. A run_id in it is shown by `singerlake "
+            "history`; without one, that of Meltano, Airflow, Dagster, Prefect, GitHub or GitLab "
+            "is taken, if their variable is set."
+        ),
+    ),
+    th.Property(
+        "annotations",
+        th.ObjectType(additional_properties=True),
+        title="Annotations",
+        description=(
+            "What to say of the tap in the lake after a run that succeeded, as `singerlake "
+            "annotate --from` takes it: owner, description, freshness, tables and so on."
+        ),
+    ),
+    th.Property(
+        "job_url",
+        th.StringType,
+        title="Job URL",
+        description=(
+            "Where this run is seen; noted in the lake with its end and outcome. Default: what "
+            "Airflow, Dagster and GitHub Actions say in their variables."
+        ),
     ),
 ]
-SETTINGS = th.PropertiesList(_LAKE, *_TARGET, *_AWS)
-
-
-def lake_uri(config: Mapping[str, Any]) -> str:
-    """Where the lake lies."""
-    uri = config.get("lake") or os.environ.get("SINGERLAKE_LAKE") or DEFAULT_LAKE
-    return in_project(str(uri))
+SETTINGS = th.PropertiesList(LAKE, *_TARGET, *AWS)
 
 
 def tap_id(config: Mapping[str, Any]) -> str:
-    """Whose streams these are.
+    """Find whose streams these are.
 
     Raises:
         UsageError: Nothing says.
-        InvalidNameError: The id has no place in a lake.
+        InvalidNameError: The id cannot be stored in a lake.
     """
-    found = config.get("tap_id") or os.environ.get("MELTANO_EXTRACTOR_NAME")
-    if not found:
+    tap = config.get("tap_id") or os.environ.get("MELTANO_EXTRACTOR_NAME")
+    if not tap:
         raise UsageError(
             "whose streams are these? Set tap_id (TARGET_SINGERLAKE_TAP_ID=tap-shop with "
             '--config ENV, or {"tap_id": "tap-shop"} in a --config file); `meltano run` sets it '
             "by itself"
         )
-    names.tap_folder(found)
-    return str(found)
+    names.tap_folder(tap)
+    return str(tap)
 
 
-def store_options(config: Mapping[str, Any]) -> StoreOptions:
-    """How to reach S3."""
-    return StoreOptions(
-        access_key_id=config.get("aws_access_key_id"),
-        secret_access_key=config.get("aws_secret_access_key"),
-        session_token=config.get("aws_session_token"),
-        profile=config.get("aws_profile"),
-        region=config.get("aws_region"),
-        endpoint_url=config.get("aws_endpoint_url"),
-    )
+def metadata(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Collect what each transaction keeps: the setting, and the id of the orchestrator's run.
+
+    A ``run_id`` in the setting wins.
+    """
+    given = dict(config.get("metadata") or {})
+    for name in RUN_ID_VARIABLES:
+        if run := os.environ.get(name):
+            return {"run_id": run, **given}
+    return given
 
 
 def run_options(config: Mapping[str, Any], check: Callable[[], None]) -> RunOptions:
-    """How the run behaves; ``check`` may end it while it waits for a lock."""
+    """Collect how the run behaves; ``check`` may end it while it waits for a lock."""
     return RunOptions(
         tap_id=tap_id(config),
         block_rows=config["block_rows"],
@@ -224,7 +199,7 @@ def run_options(config: Mapping[str, Any], check: Callable[[], None]) -> RunOpti
         write=WriteOptions(
             lock_wait_seconds=config["lock_wait_seconds"],
             lock_stale_seconds=config["lock_stale_seconds"],
-            metadata=config.get("metadata") or {},
+            metadata=metadata(config),
             while_waiting=check,
         ),
     )

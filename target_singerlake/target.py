@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import sys
 from collections import Counter
 from types import FrameType
@@ -17,25 +18,27 @@ from singer_sdk.helpers.capabilities import (
     TargetCapabilities,
 )
 
-from singerlake.arguments import FROM_ENVIRONMENT, check_secrets, read_settings
 from singerlake.errors import SingerlakeError, StoreError, UsageError
+from singerlake.format.log import SchemaEntry
 from singerlake.lake import Lake
 from singerlake.maintenance import repeats
+from singerlake.plugins.plugin import LakePlugin
+from singerlake.plugins.settings import lake_uri, store_options
 from singerlake.safe_text import guard_stderr
-from target_singerlake import freezing, settings
+from target_singerlake import freezing, job, settings
 from target_singerlake.intake import Intake
 from target_singerlake.interrupts import Interrupts
+from target_singerlake.mapped_streams import MappedStreams, MetadataSink
 from target_singerlake.progress import Progress
 from target_singerlake.reader import ChunkReader
 from target_singerlake.run import Run
-from target_singerlake.sdk_way import MetadataSink, SdkWay
 from target_singerlake.validation import Validator
 from target_singerlake.values import Warnings
 
 logger = logging.getLogger("target-singerlake")
 
 
-class TargetSingerlake(Target):
+class TargetSingerlake(LakePlugin, Target):
     """Keeps every Singer message in a lake of versioned tables."""
 
     name = "target-singerlake"
@@ -60,14 +63,7 @@ class TargetSingerlake(Target):
         self._run: Run | None = None
         self._passed_over: set[tuple[str, str, str]] = set()
         self._intake: Intake | None = None
-
-    @classmethod
-    def cb_config(cls, ctx: Any, param: Any, value: tuple[str, ...]) -> Any:
-        """Read ``--config`` here, once, as a file, a pipe or text; the SDK reads files."""
-        environment = tuple(v for v in value if v == FROM_ENVIRONMENT)
-        found = super().cb_config(ctx, param, environment)
-        found.config.update(read_settings(value, cls.config_jsonschema["properties"]))
-        return found
+        self._report: job.Report | None = None
 
     @classmethod
     def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
@@ -75,10 +71,6 @@ class TargetSingerlake(Target):
         super().append_builtin_config(config_jsonschema)
         for name in ("load_method", "batch_size_rows", "process_activate_version_messages"):
             config_jsonschema["properties"].pop(name, None)
-
-    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
-        check_secrets(self._config)
-        return super()._validate_config(raise_errors=raise_errors)
 
     def process_lines(self, file_input: IO[str] | None) -> Counter[str]:  # type: ignore[misc]
         """Take all input. Final in the SDK, whose way is one dictionary for each line.
@@ -106,12 +98,32 @@ class TargetSingerlake(Target):
         except BaseException:
             self._end_early()
             raise
-        self._end()
-        self._progress.summary(len(run.committed))
-        self._say_repeats(run)
-        self._say_values()
+        self._run = None
+        try:
+            run.close()
+            self._progress.summary(len(run.committed))
+            self._say_repeats(run)
+            self._say_values()
+            self._freeze(run)
+        except BaseException:
+            self._note(run, job.FAILED)
+            raise
+        else:
+            self._note(run, job.SUCCEEDED)
+        finally:
+            self._interrupts.over()  # last: a note may hang on a store that is gone
+
+    def _freeze(self, run: Run) -> None:
+        """Freeze versions of what was committed, if asked to."""
         if self.config["new_version"] and run.committed:
-            freezing.freeze_tables(run.lake, run.committed, logger, self._interrupts.check)
+            with self._interrupts.unlimited():
+                freezing.freeze_tables(run.lake, run.committed, logger, self._interrupts.check)
+
+    def _note(self, run: Run, outcome: str) -> None:
+        """Let the lake's file say how the run ended."""
+        if self._report is not None:
+            rows = self._progress.stored_rows
+            self._report.note(run.lake, outcome, rows, len(run.committed))
 
     def _say_repeats(self, run: Run) -> None:
         """Say of tables without a key that they grow by their own size with each sync."""
@@ -120,8 +132,8 @@ class TargetSingerlake(Target):
             repeated = repeats.find(snapshot)
             if repeated and table.stream not in self._intake.incremental:
                 logger.warning(
-                    "%s: %s. If each sync brings the whole table, its rows are there once for "
-                    "each: give the stream a key (key_properties, or __key_properties__ in "
+                    "%s: %s. If each sync brings the whole table, its rows are stored once per "
+                    "sync: give the stream a key (key_properties, or __key_properties__ in "
                     "stream_maps), let the tap bring only what is new, or use one that sends "
                     "ACTIVATE_VERSION",
                     table,
@@ -133,22 +145,23 @@ class TargetSingerlake(Target):
         mended = self._intake.mended if self._intake is not None else 0
         if mended:
             logger.warning(
-                "NaN, infinities and lone surrogates, which JSON has not, were in %s %s; as the "
+                "NaN, infinities and lone surrogates, which are not JSON, were in %s %s; as the "
                 "setting non_finite says, each is kept as %s",
                 f"{mended:,}",
                 "record" if mended == 1 else "records",
                 {"null": "null", "string": "its spelling"}[self.config["non_finite"]],
             )
-        for said in self._warnings.words():
-            logger.warning("%s", said)
+        for warning in self._warnings.words():
+            logger.warning("%s", warning)
 
     def _begin(self) -> Intake:
         options = settings.run_options(self.config, self._interrupts.check)
+        configured = job.changes_in_settings(self.config.get("annotations"), options.tap_id)
+        this_job = job.find(self.config.get("job_url"), os.environ)
+        self._report = job.Report(options.tap_id, this_job, configured, logger)
         if self.config["new_version"]:
             freezing.check_possible()
-        lake = Lake.open(
-            settings.lake_uri(self.config), settings.store_options(self.config), create=True
-        )
+        lake = Lake.open(lake_uri(self.config), store_options(self.config), create=True)
         run = Run(
             lake,
             options,
@@ -160,7 +173,7 @@ class TargetSingerlake(Target):
         self._run = run
         return Intake(
             run,
-            SdkWay(self, run, self._validator),
+            MappedStreams(self, run, self._validator),
             self._progress,
             self._validator,
             self.config["non_finite"],
@@ -168,22 +181,23 @@ class TargetSingerlake(Target):
 
     def _end_early(self) -> None:
         """End, and say of values what the next run will not: what is committed comes no more."""
-        committed = self._run is not None and bool(self._run.committed)
-        self._end()
-        if committed:
-            self._say_values()
-
-    def _end(self) -> None:
-        if self._run is not None:
-            self._run.close()
-            self._run = None
-        self._interrupts.over()
+        run, self._run = self._run, None
+        try:
+            if run is not None:
+                run.close()
+                if run.committed:
+                    self._say_values()
+                self._note(run, job.FAILED)
+        finally:
+            self._interrupts.over()  # last: each of these may hang on a store that is gone
 
     def _validator(self, stream: str, schema: dict[str, Any], keys: list[str]) -> Validator:
+        assert self._run is not None, "there is no line before the run"  # noqa: S101
+        bound = self._run.overlays.bound(stream, SchemaEntry(schema, keys))
         return Validator(
             stream,
-            schema,
-            keys,
+            bound.schema,
+            bound.key_properties,
             records=self.config.get("validate_records", True),
             formats=self.config["validate_formats"],
             passed_over=functools.partial(self._say_passed_over, stream),
@@ -192,20 +206,20 @@ class TargetSingerlake(Target):
             retyped=lambda: self._run.retyped(stream) if self._run is not None else (),
         )
 
-    def _say_passed_over(self, stream: str, keyword: str, said: str) -> None:
+    def _say_passed_over(self, stream: str, keyword: str, argument: str) -> None:
         """Say once for a stream and what a keyword says that it is not checked."""
-        if (stream, keyword, said) not in self._passed_over:
-            self._passed_over.add((stream, keyword, said))
+        if (stream, keyword, argument) not in self._passed_over:
+            self._passed_over.add((stream, keyword, argument))
             logger.warning(
                 "the schema of stream %r has a %s that JSON Schema does not know, %r: "
-                "it is passed over, and records are not checked for it",
+                "it is ignored, and records are not checked for it",
                 stream,
                 keyword,
-                said[:80],
+                argument[:80],
             )
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:
-        """End at the next safe place, where the SDK would drain and put out STATE."""
+        """End at the next safe point, where the SDK would drain and put out STATE."""
         self._interrupts.handle(signum, frame)
 
 
@@ -220,7 +234,8 @@ def _emit(value: bytes) -> None:
         sys.stdout.flush()
     except OSError as error:
         raise StoreError(
-            f"all is committed, but nobody took the STATE on standard output: {error.strerror}; "
+            f"everything is committed, but nobody took the STATE from standard output: "
+            f"{error.strerror}; "
             "the next run will bring the same records again"
         ) from error
 

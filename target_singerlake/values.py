@@ -12,6 +12,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -65,6 +66,35 @@ class Misfits:
     first: str
 
 
+@dataclass(frozen=True)
+class _Column:
+    """A column whose values may not fit it, as those of a text always do."""
+
+    name: str
+    type: Type
+    convert: values.Converter
+
+    @cached_property
+    def proves(self) -> Callable[[bytes], bool]:
+        """Says of values, one a line, whether they are certain to fit."""
+        if self.type.kind is Kind.DECIMAL:
+            digits = _digits(self.type.scale)
+            return lambda texts: digits.fullmatch(texts + b"\n") is not None
+        try:
+            decode = msgspec.json.Decoder(_nullable(self.type)).decode_lines
+        except (UnsureError, TypeError, ValueError):  # a field with a quote in its name, for one
+            return lambda _texts: False
+
+        def decodes(texts: bytes) -> bool:
+            try:
+                decode(texts)
+            except (msgspec.DecodeError, RecursionError):
+                return False
+            return True
+
+        return decodes
+
+
 class ValueCheck:
     """Knows what the columns of one stream can hold.
 
@@ -102,7 +132,7 @@ class ValueCheck:
         """Take up the columns."""
         self.columns = columns_of(self._entry, retyped=retyped)
         self._readers = [
-            (name, type_, values.converter(type_))
+            _Column(name, type_, values.converter(type_))
             for name, type_ in self.columns
             if type_.kind is not Kind.TEXT
         ]
@@ -116,19 +146,42 @@ class ValueCheck:
         fields: list[tuple[str, Any, Any]] = []
         names: dict[str, str] = {}
         try:
-            for number, (name, type_, _) in enumerate(self._readers):
+            for number, column in enumerate(self._readers):
+                type_ = column.type
                 if type_.kind is Kind.DECIMAL:
                     self._decimals.append((f"f{number}", _digits(type_.scale)))
                     fields.append((f"f{number}", Raw, Raw(b"null")))
                 else:
                     fields.append((f"f{number}", _nullable(type_), None))
-                names[f"f{number}"] = name
+                names[f"f{number}"] = column.name
             return msgspec.json.Decoder(msgspec.defstruct("Values", fields, rename=names, gc=False))
         except (UnsureError, TypeError, ValueError):  # a name with a quote in it, for one
             return None
 
-    def fit(self, records: Sequence[Raw]) -> bool:
-        """Whether all values of some valid records are certain to fit."""
+    def doubtful(self, records: Sequence[Raw]) -> frozenset[str]:
+        """Find the columns some of whose values, in some valid records, may not fit."""
+        if self._fit(records):
+            return frozenset()
+        texts: dict[str, list[bytes]] = {column.name: [] for column in self._readers}
+        for record in map(_RECORD.decode, records):
+            for name, cells in texts.items():
+                if (value := record.get(name)) is not None:
+                    cells.append(value)
+        return frozenset(
+            column.name
+            for column in self._readers
+            if not self._column_fits(column, b"\n".join(texts[column.name]))
+        )
+
+    def _column_fits(self, column: _Column, texts: bytes) -> bool:
+        if not texts:
+            return True
+        if _has_times(column.type) and self.may_leave_the_calendar(texts):
+            return False
+        return column.proves(texts)
+
+    def _fit(self, records: Sequence[Raw]) -> bool:
+        """Whether one decoding proves that all values fit, as nearly always."""
         if not self._readers:
             return True
         if self._proof is None:
@@ -157,50 +210,56 @@ class ValueCheck:
         escaped = self.strict and any(data.rfind(escape) >= 0 for escape in _ESCAPES)
         return escaped and _ESCAPED.search(data) is not None
 
-    def look(self, raw: Raw, line: int) -> None:
-        """Try each value of a valid record.
+    def look(self, raw: Raw, line: int, columns: Container[str] | None = None) -> None:
+        """Try the values of a valid record.
 
         Args:
             raw: The record's bytes.
             line: Its line number.
+            columns: Those to look at, by :meth:`doubtful`; None for all.
 
         Raises:
             InvalidRecordError: A value does not fit, and is of the key or to be refused.
         """
-        found = list(self.misfits(raw))
-        if found and self._retyped is not None:
+        misfits = list(self.misfits(raw, columns))
+        if misfits and self._retyped is not None:
             ask, self._retyped = self._retyped, None
             self._learn(ask())
-            found = list(self.misfits(raw))
-        for name, type_, said in found:
+            misfits = list(self.misfits(raw, columns))
+        for name, type_, reason in misfits:
             if refused := self._refusal(name):
                 where = f"line {line}: the record of stream {self._stream!r}"
-                raise InvalidRecordError(f"{where}: {said}, {refused}", {})
+                raise InvalidRecordError(f"{where}: {reason}, {refused}", {})
             noted = self._noted.get((self._stream, name))
             if noted is None:
-                first = f"line {line}: {said}"
+                first = f"line {line}: {reason}"
                 self._noted[self._stream, name] = Misfits(type_, 1, first)
             else:
                 noted.values += 1
 
     def _refusal(self, column: str) -> str:
-        """Why a value that does not fit is refused; empty where it is taken."""
+        """Say why a value that does not fit is refused; empty where it is taken."""
         if column in self._entry.key_properties:
             return (
-                "and it is of the key, by which rows are told apart: no query could read the "
-                "table; mend the value or the column's type in the tap"
+                "and the column is part of the key, so no query could read the table; correct "
+                "the value or the column's type in the tap"
             )
         if self._refuses:
-            return "so no query could read it; check_values: false takes it all the same"
+            return "so no query could read it; check_values: false accepts it all the same"
         return ""
 
-    def misfits(self, raw: Raw) -> Iterator[tuple[str, str, str]]:
-        """Column, its type, and what is said of each value that does not fit."""
+    def misfits(
+        self, raw: Raw, columns: Container[str] | None = None
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield column, type and reason for each value that does not fit."""
         record = _RECORD.decode(raw)
-        for name, type_, read_value in self._readers:
+        for column in self._readers:
+            name = column.name
+            if columns is not None and name not in columns:
+                continue
             value = record.get(name)
-            if value is not None and (said := values.misfit(bytes(value), read_value, name)):
-                yield name, str(type_), said
+            if value is not None and (reason := values.misfit(bytes(value), column.convert, name)):
+                yield name, str(column.type), reason
 
 
 @dataclass
@@ -214,18 +273,18 @@ class Warnings:
     noted: Noted = field(default_factory=dict)
 
     def words(self) -> Iterator[str]:
-        """One sentence a column."""
-        for (stream, column), found in sorted(self.noted.items()):
-            count = "1 value" if found.values == 1 else f"{found.values:,} values"
+        """Yield one sentence a column."""
+        for (stream, column), misfits in sorted(self.noted.items()):
+            count = "1 value" if misfits.values == 1 else f"{misfits.values:,} values"
             yield (
-                f"{stream}: {count} taken that column {column!r} ({found.type}) cannot hold, the "
-                f"first in {found.first}; a query that reads the column will fail: see 'Values "
+                f"{stream}: {count} taken that column {column!r} ({misfits.type}) cannot hold, the "
+                f"first in {misfits.first}; a query that reads the column will fail: see 'Values "
                 "that do not fit' in docs/types.md, or refuse such values with check_values: true"
             )
 
 
 def proof_type(check: ValueCheck, keys: Sequence[str]) -> Any:
-    """The type that only records decode to whose values fit; None where there is none.
+    """Build the type that only records decode to whose values fit; None where there is none.
 
     Args:
         check: Knows the columns.
@@ -254,7 +313,7 @@ def _nullable(type_: Type) -> Any:
 
 
 def _typed(type_: Type) -> Any:
-    """A type that is no wider than what a column can hold."""
+    """Build a type that is no wider than what a column can hold."""
     if type_.kind is Kind.STRUCT:
         names = {f"f{number}": name for number, (name, _) in enumerate(type_.fields)}
         fields: list[Any] = [

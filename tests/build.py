@@ -17,6 +17,7 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
+from singerlake.transactions.writer import WriteOptions
 
 EXTRACTED = "2026-01-02T03:04:05.000006Z"
 
@@ -67,6 +68,7 @@ def commit_rows(
     keys: list[str],
     messages: list[dict[str, Any] | str | tuple[dict[str, Any] | str, int] | int],
     block_rows: int = 1000,
+    metadata: dict[str, Any] | None = None,
 ) -> Snapshot:
     """Commit one transaction.
 
@@ -78,6 +80,7 @@ def commit_rows(
         messages: Records (a dict or JSON text; with a singer version as a pair), or an
             integer for ACTIVATE_VERSION.
         block_rows: Rows in a block.
+        metadata: What the run's settings say of it.
     """
     tap, _, stream = table.partition(".")
     name = TableName(tap, stream)
@@ -100,6 +103,7 @@ def commit_rows(
         stamp = times.iso(times.parse(EXTRACTED) or times.now())
         block = Block(0, "", 0, 0, rows, len(text), stamp, stamp, activations)
         staged.add(hash_, format_block.encode(text, rows, time.time_ns() // 1000), block)
-    snapshot = lake.table(name).writer().commit(staged)
+    options = WriteOptions(metadata=metadata or {})
+    snapshot = lake.table(name).writer(options).commit(staged)
     assert snapshot is not None
     return snapshot

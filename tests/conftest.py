@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from singerlake.lake import Lake
+from tests import recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,14 +21,25 @@ if TYPE_CHECKING:
 
 # The commands that tests start must not keep files in the real home, nor train Java there.
 os.environ["SINGERLAKE_CACHE"] = "off"
+# Runs of the target in a CI job would note it in their lakes.
+for _name in ("GITHUB_RUN_ID", "AIRFLOW_CTX_DAG_ID", "DAGSTER_RUN_ID"):
+    os.environ.pop(_name, None)
 
 
-@pytest.hookimpl(tryfirst=True)  # the plugin looks at the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Side by side, all tests that need Spark share one worker, and so its one session."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Side by side, each file is dealt out as a whole."""
+    from tests.side_by_side import WholeFiles
+
+    return WholeFiles(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _journal() -> Iterator[None]:
+    """Where a journal is asked for, write down what is done to lakes."""
+    path = os.environ.get(recorder.VARIABLE)
+    with recorder.recording(Path(path)) if path else nullcontext():
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +62,6 @@ def lake(tmp_path: Path) -> Lake:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests: starting one takes seconds."""
-    from singerlake.spark.session import session
+    from singerlake.spark.jvm.session import session
 
     yield session("local[2]", {"spark.driver.memory": "1g"})

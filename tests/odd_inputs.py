@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import DamagedError, InputError
 from singerlake.lake import Lake
+from singerlake.records.drafts import draft_of
 from singerlake_cli.results import text
-from target_singerlake.drafts import draft_of
 from tests.target.harness import run, schema
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _taken(folder: Path, spec: str, value: str, *, check_values: bool) -> str:
 
 
 def _read(spark: SparkSession, lake: Lake, stream: str, name: str) -> str:
-    from singerlake.spark.query import query
+    from singerlake.spark.jobs.query import query
 
     try:
         [(value,)] = query(spark, lake, f"select {name} from tap_test.{stream}").rows()
@@ -170,7 +170,7 @@ def filled(page: str, rows: list[list[str]]) -> str:
 
 def main() -> None:
     """Write the table."""
-    from singerlake.spark.session import session
+    from singerlake.spark.jvm.session import session
 
     with TemporaryDirectory() as folder:
         rows: list[list[Any]] = outcomes(session("local[1]", {}), Path(folder))

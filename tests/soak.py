@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from singerlake.storage import open_store
-from singerlake.storage.s3 import S3Store
+from model import traces
+from singerlake.storage.opening import open_store
+from singerlake.storage.s3.store import S3Store
 from singerlake_cli.main import COMMANDS
 from tests.faults import plain
 from tests.faults.plain import Dump
@@ -68,10 +69,20 @@ class Soak:
         env: The environment of all processes.
         seconds: How long.
         seed: Of the kills.
+        journal: Where all that is done to the lake is written down; nowhere if empty.
     """
 
-    def __init__(self, uri: str, folder: Path, env: dict[str, str], seconds: float, seed: int):
+    def __init__(
+        self,
+        uri: str,
+        folder: Path,
+        env: dict[str, str],
+        seconds: float,
+        seed: int,
+        journal: str = "",
+    ):
         self.uri = uri
+        self._recorder = ["tests.recorder", journal] if journal else []
         self._folder = folder
         self._env = {**env, "TMPDIR": str(folder), "SINGERLAKE_LAKE": uri}
         self._ends = time.monotonic() + seconds
@@ -97,7 +108,7 @@ class Soak:
 
     def _start(self, *command: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", *command],
+            [sys.executable, "-m", *self._recorder, *command],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -199,9 +210,9 @@ class Soak:
 
     def _vacuum(self) -> None:
         while not self._over:
-            # As careless as it gets: nothing is retained, whoever may be at work.
-            careless = ["--retain", "0s", "--no-retention-guard", "--wait", "20s"]
-            self._command("vacuums", "vacuum", *careless, f"{TAP}.{SHARED}")
+            # As dangerous as it gets: nothing is retained, whoever may be at work.
+            dangerous = ["--retain", "0s", "--no-retention-guard", "--wait", "20s"]
+            self._command("vacuums", "vacuum", *dangerous, f"{TAP}.{SHARED}")
 
     def _command(self, role: str, *command: str) -> None:
         if not any(self.acknowledged):
@@ -297,17 +308,17 @@ def s3_server() -> Iterator[str]:
         process.wait(10)
 
 
-def soak_local(seconds: float, seed: int) -> list[str]:
+def soak_local(seconds: float, seed: int, journal: str) -> list[str]:
     """On the local disk."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         lake = Path(folder, "lake")
-        soak = Soak(str(lake), Path(folder), dict(os.environ), seconds, seed)
+        soak = Soak(str(lake), Path(folder), dict(os.environ), seconds, seed, journal)
         soak.run()
         return report(soak, plain.dump_folder(lake))
 
 
-def soak_s3(seconds: float, seed: int) -> list[str]:
-    """On S3."""
+def soak_s3(seconds: float, seed: int, _journal: str) -> list[str]:
+    """On S3, where nothing is recorded."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, s3_server() as endpoint:
         env = {
             "AWS_ACCESS_KEY_ID": KEY_ID,
@@ -333,6 +344,7 @@ def main() -> int:
     parser.add_argument("--on", choices=["local", "s3", "both", "threads"], default="both")
     parser.add_argument("--runs", type=int, default=2000, help="with --on threads: how many")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--journal", default="", help="record the local lake, check it as a trace")
     asked = parser.parse_args()
     places = {"local": soak_local, "s3": soak_s3}
     wrong: list[str] = []
@@ -342,8 +354,10 @@ def main() -> int:
     for place, soak in places.items():
         if asked.on in (place, "both"):
             print(f"{place}, {asked.seconds:g} s, seed {asked.seed}", flush=True)
-            found = soak(asked.seconds, asked.seed)
+            found = soak(asked.seconds, asked.seed, asked.journal)
             wrong += [f"{place}: {said}" for said in found]
+    if asked.journal and traces.main([asked.journal]):
+        wrong.append("a trace is no behaviour of the model")
     for said in wrong:
         print(f"WRONG  {said}")
     print("all is well" if not wrong else f"{len(wrong)} things went wrong")

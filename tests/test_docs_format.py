@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from singerlake import FORMAT
-from singerlake.format import block, log, metadata
+from singerlake.format import block, log, metadata, overlay
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import canonical, schema_hash
 from singerlake.transactions.checkpoint import from_manifest, to_manifest
@@ -22,7 +22,10 @@ EXAMPLES = dict(re.findall(r"^```json ([a-z-]+)\n(.*?)^```$", TEXT, re.MULTILINE
 VECTORS = re.findall(r"^\| `(\{.*\})` \| (\d+) \| `([0-9a-f]{16})` \| `(.{7})` \|$", TEXT, re.M)
 KINDS = {
     "log-entry": log.Entry,
+    "change-entry": log.Entry,
+    "drop": log.Entry,
     "frozen-version": log.FrozenVersion,
+    "overlay": overlay.Overlay,
     "manifest": metadata.Manifest,
     "lake": metadata.LakeFile,
     "lock": metadata.Lock,
@@ -45,6 +48,14 @@ def test_an_example_is_what_the_code_writes(name: str) -> None:
     assert not any(left_out.values()), "the code does not know these"
 
 
+def test_the_operations_are_those_of_the_page() -> None:
+    (listed,) = re.findall(r"^\| `operation` \| (.*): see below \|$", TEXT, re.M)
+    words = re.findall(r"`([a-z-]+)`", listed)
+    assert sorted(words) == sorted(map(str, log.Operation))
+    explained = {*re.findall(r"^\| `([a-z-]+)` \| ", TEXT, re.M)}
+    assert {*words} <= explained
+
+
 def test_all_kinds_of_file_have_an_example() -> None:
     assert set(EXAMPLES) == set(KINDS)
 
@@ -62,6 +73,9 @@ def test_the_examples_have_the_hash_that_the_page_defines() -> None:
     body = entry[: entry.index(b' "hash"')]
     assert found.hash == hashlib.sha256(body).hexdigest()
     assert body + f' "hash": "{found.hash}"\n}}\n'.encode() == entry
+    assert log.decode_entry(EXAMPLES["change-entry"].encode(), 83, "it").previous == found.hash
+    dropped = log.decode_entry(EXAMPLES["drop"].encode(), 83, "it")
+    assert dropped.previous == found.hash
     metadata.decode(EXAMPLES["manifest"].encode(), metadata.Manifest, "it")
     metadata.decode(EXAMPLES["index"].encode(), metadata.IndexMarker, "it")
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from singerlake.errors import SingerlakeError
 from singerlake_cli.main import COMMANDS, EXIT_CODES, cli
-from tests import readme_tables
+from tests import readme_steps, readme_tables
 from tests.meltano import project
 
 HELD_ELSEWHERE = {
-    "make demo": "tests/test_wheel.py runs the demo",
-    "make test": "runs this",
-    "pip install .": "tests/test_wheel.py installs into an empty environment",
+    "pip install .": "tests/test_wheel.py installs into an empty environment, and runs the demo",
 }
 
 
@@ -33,8 +31,8 @@ def test_the_settings_tables_are_those_of_about() -> None:
 
 def test_every_command_it_shows_exists() -> None:
     text = readme_tables.README.read_text(encoding="utf-8")
-    shown = set(re.findall(r"^(?:meltano invoke )?singerlake ([a-z]+)", text, re.M))
-    shown |= set(re.findall(r"`singerlake ([a-z]+)", text))
+    shown = set(re.findall(r"^(?:\$ |meltano invoke )?singerlake ([a-z][a-z-]*)", text, re.M))
+    shown |= set(re.findall(r"`singerlake ([a-z][a-z-]*)", text))
     assert shown
     assert shown <= set(COMMANDS)
 
@@ -60,66 +58,72 @@ def test_the_exit_codes_are_those_of_the_errors() -> None:
     assert codes(SingerlakeError) | {0} == documented
 
 
-def commands() -> Iterator[str]:
-    """Every command in the README's shell blocks, in order, without its comment."""
-    text = readme_tables.README.read_text(encoding="utf-8")
-    for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S):
-        for line in block.splitlines():
-            if command := re.sub(r"\s+#.*", "", line).strip():
-                yield command
-
-
 def test_no_command_goes_untested() -> None:
-    meltano = [command for command in commands() if command.startswith("meltano ")]
+    commands = [step.command for step in readme_steps.steps(readme_tables.README)]
+    meltano = [command for command in commands if command.startswith("meltano ")]
     assert meltano == project.readme_commands()
-    assert set(HELD_ELSEWHERE) <= set(commands())
+    assert set(HELD_ELSEWHERE) <= set(commands)
 
 
-@pytest.mark.slow
+def test_what_differs_from_run_to_run_is_left_out_of_the_comparison() -> None:
+    shown = "head 3 · 2026-11-22 03:11:33 · 1.9 kB · 5 s ago\n──────\n"
+    assert readme_steps.shape(shown) == readme_steps.shape(
+        "head  3 · 2027-01-02 13:01:03 · 20.9 MB · 2 min ago\n──\n\n"
+    )
+    assert readme_steps.shape(shown) != readme_steps.shape(shown.replace("3 ·", "4 ·"))
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_the_commands_work_one_after_the_other_from_an_empty_folder(
+def test_it_works_from_top_to_bottom_in_an_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's come in this process, for they share the session; the others in bash."""
-    programs, work = tmp_path / "programs", tmp_path / "work"
-    programs.mkdir()
+    """Spark's commands run in this process, which has the session; the others in bash."""
+    work = tmp_path / "work"
     work.mkdir()
-    shutil.copy(project.ROOT / "examples" / "tap-shop", programs)
-    path = [programs, _target_jsonl(tmp_path), Path(sys.executable).parent, os.environ["PATH"]]
-    monkeypatch.setenv("PATH", os.pathsep.join(str(one) for one in path))
+    beside = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", os.pathsep.join([str(beside), os.environ["PATH"]]))
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LOGNAME", "ada")
     monkeypatch.delenv("SINGERLAKE_LAKE", raising=False)
     monkeypatch.chdir(work)
-    Path("shop.json").write_text("{}")
-    ran = []
-    for command in commands():
-        if command in HELD_ELSEWHERE or command.startswith("meltano "):
+    outputs = {}
+    for step in readme_steps.steps(readme_tables.README):
+        if step.command in HELD_ELSEWHERE or step.command.startswith("meltano "):
             continue
-        ran.append(command)
-        if command.startswith("singerlake ") and "|" not in command:
-            done = CliRunner().invoke(cli, shlex.split(command)[1:])
-            assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception}"
-        else:
-            script = ["bash", "-euo", "pipefail", "-c", command]
-            bash = subprocess.run(script, capture_output=True, text=True, check=False, timeout=120)
-            assert bash.returncode == 0, f"{command}\n{bash.stderr}"
-    assert len(ran) > 15
-    assert "singerlake freeze tap-shop.orders --label 2026-q3" in ran
-    (written,) = work.glob("orders*.jsonl")
-    assert len(written.read_text().splitlines()) == 100
+        outputs[step.number] = _run(step, monkeypatch)
+    assert len(outputs) > 20
+    if os.environ.get("SINGERLAKE_README") == "write":
+        readme_steps.write(readme_tables.README, outputs)
+    for step in readme_steps.steps(readme_tables.README):
+        if step.output:
+            assert readme_steps.shape(step.output) == readme_steps.shape(outputs[step.number]), (
+                f"{step.command}: write what it prints now into the README with "
+                "SINGERLAKE_README=write"
+            )
+    lines = (work / "everything.jsonl").read_text().splitlines()
+    assert [json.loads(line)["type"] for line in lines].count("RECORD") == 106 + 1164
+    assert (work / "monday.csv").read_text().startswith("id,customer_id,")
     assert "singerlake completion bash" in (tmp_path / ".bashrc").read_text()
 
 
-def _target_jsonl(folder: Path) -> Path:
-    """The real target-jsonl, in an environment of its own; the folder of its program."""
-    project.installed()
-    uv = project.ENVIRONMENT / "bin" / "uv"
-    subprocess.run(
-        [uv, "venv", "--quiet", "--python", sys.executable, folder / "jsonl"], check=True
-    )
-    python = folder / "jsonl" / "bin" / "python"
-    subprocess.run(
-        [uv, "pip", "install", "--quiet", "--python", python, "target-jsonl"], check=True
-    )
-    return python.parent
+def _run(step: readme_steps.Step, monkeypatch: pytest.MonkeyPatch) -> str:
+    """One command's output; that of a pipeline without what its plugins log."""
+    command = step.command
+    if step.language == "python":
+        names: dict[str, Any] = {}
+        exec(command, names)
+        assert [version.number for version in names["versions"]] == [1]
+        assert names["orders"].columns[0] == "id"
+        return ""
+    if setting := re.fullmatch(r"export (\w+)=(\S+)", command):
+        monkeypatch.setenv(*setting.groups())
+        return ""
+    if command.startswith("singerlake ") and "|" not in command:
+        done = CliRunner().invoke(cli, shlex.split(command)[1:])
+        assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception}"
+        return done.output
+    script = ["bash", "-euo", "pipefail", "-c", command]
+    bash = subprocess.run(script, capture_output=True, text=True, check=False, timeout=120)
+    assert bash.returncode == 0, f"{command}\n{bash.stderr}"
+    return bash.stdout

@@ -63,7 +63,7 @@ def test_it_holds_what_it_should(wheel: Path) -> None:
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         text = archive.read(metadata).decode()
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
-    assert "singerlake/spark/log4j2.properties" in names
+    assert "singerlake/spark/jvm/log4j2.properties" in names
     assert {name.partition("/")[0] for name in names} == {*PACKAGES, metadata.partition("/")[0]}
     assert f"\nVersion: {__version__}\n" in text
 
@@ -75,7 +75,7 @@ def test_the_version_stands_in_one_place() -> None:
         for path in (ROOT / folder).rglob("*")
         if path.suffix in {".py", ".md", ".yml"} and f'"{__version__}"' in path.read_text("utf-8")
     ]
-    assert places == [ROOT / "singerlake" / "__init__.py"]
+    assert places == [ROOT / "singerlake" / "version.py"]
     assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text("utf-8")
 
 

@@ -29,13 +29,15 @@ _ASSERTIONS = frozenset(
 here is an annotation: there the outermost word counts."""
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
+_DEEPEST = 10
+
 
 class _CannotError(Exception):
     """One keyword cannot say what two say together."""
 
 
 def resolved(spec: Any, root: Spec) -> Spec:
-    """A schema whose own ``$ref`` and ``allOf`` are put in place.
+    """Return a schema whose own ``$ref`` and ``allOf`` are put in place.
 
     Those of its properties and items are left for when these are looked at.
 
@@ -62,15 +64,51 @@ def resolved(spec: Any, root: Spec) -> Spec:
 
 
 def look_up(ref: str, root: Spec) -> Any:
-    """What a ``$ref`` within a schema points to; None where that is nothing."""
+    """Return what a ``$ref`` within a schema points to; None where that is nothing."""
     if not ref.startswith("#"):
         return None
-    found: Any = root
+    node: Any = root
     for part in ref[1:].split("/")[1:]:
-        if not isinstance(found, dict):
+        if not isinstance(node, dict):
             return None
-        found = found.get(part.replace("~1", "/").replace("~0", "~"))
-    return found if isinstance(found, (dict, bool)) else None
+        node = node.get(part.replace("~1", "/").replace("~0", "~"))
+    return node if isinstance(node, (dict, bool)) else None
+
+
+def may_be(spec: Any, root: Spec, kind: str, depth: int = 0) -> bool:
+    """Tell whether a schema may allow a value of some kind, by what it says of types and values.
+
+    Args:
+        spec: The schema.
+        root: The whole schema, in which ``$ref`` is looked up.
+        kind: A JSON type, such as ``null``.
+        depth: How deep within another schema it stands: at some depth anything may be.
+    """
+    if spec is False or depth > _DEEPEST:
+        return spec is not False
+    spec = resolved(spec, root)
+    kinds = spec.get("type")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if isinstance(kinds, list) and all(isinstance(one, str) for one in kinds):
+        allowed = {kind, "any", "integer" if kind == "number" else kind}
+        if allowed.isdisjoint(kinds):
+            return False
+    values = spec.get("enum")
+    if isinstance(values, list) and kind not in map(_kind, values):
+        return False
+    if "const" in spec and kind != _kind(spec["const"]):
+        return False
+    choices = (spec.get(word) for word in ("anyOf", "oneOf"))
+    return all(
+        any(may_be(branch, root, kind, depth + 1) for branch in branches)
+        for branches in choices
+        if isinstance(branches, list) and branches
+    ) and all(may_be(part, root, kind, depth + 1) for part in spec.get("allOf", ()))
+
+
+def _kind(value: Any) -> str:
+    kinds = {bool: "boolean", int: "number", float: "number", str: "string", list: "array"}
+    return "null" if value is None else kinds.get(type(value), "object")
 
 
 def _parts(spec: Spec, root: Spec) -> Iterator[Any]:

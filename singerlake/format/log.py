@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from enum import Enum
+from typing import Annotated, Any
 
 import msgspec
 
 from singerlake.errors import DamagedError
 from singerlake.format import sealed
-from singerlake.format.sealed import PLAIN
+from singerlake.format.block import MAX_BLOCK_BYTES
+from singerlake.format.overlay import Overlay
+from singerlake.format.sealed import CHAINED, DROPPABLE, LAID_OVER, PLAIN
 
-COMBINE, DROP_HISTORY = "combine", "drop-history"
-VACUUM = "vacuum"
-"""Says that a vacuum is done: what it was about to delete is gone, or stays."""
-MOVING = (COMBINE, DROP_HISTORY)
-"""Operations after which blocks lie elsewhere, or are no more."""
+
+class Operation(str, Enum):
+    """What a transaction does, by the word that the log has for it.
+
+    A later release may bring more, so :class:`Entry` takes any word, and what none of these
+    rules names counts as a change of rows.
+    """
+
+    SYNC = "sync"
+    CREATE = "create"
+    FREEZE = "freeze"
+    REVERT = "revert"
+    ALTER = "alter"
+    CHANGE = "change"
+    """Rows became as a person asked, and perhaps the overlay, and perhaps that was frozen."""
+    ADOPT = "adopt"
+    """A rebuild takes files in whose log entries are lost."""
+    DROP = "drop"
+    """The table is gone, until an undrop; what comes next instead begins another."""
+    UNDROP = "undrop"
+    VACUUM_START = "vacuum-start"
+    COMBINE = "combine"
+    DROP_HISTORY = "drop-history"
+    VACUUM = "vacuum"
+    """A vacuum is done: what it was about to delete is gone, or stays."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+FREEZES_ITSELF = frozenset({Operation.CHANGE, Operation.CREATE})
+"""Operations whose entry may carry a version of what they leave."""
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 """What is counted or numbered; JSON readers of every language know it exactly."""
 
-BlockBytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
-"""No writer makes a block that is longer, or inflates to more; a log that says so is forged."""
+BlockBytes = Annotated[int, msgspec.Meta(ge=0, le=MAX_BLOCK_BYTES)]
 
 
 Crc32 = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
@@ -99,6 +128,8 @@ class FrozenVersion(
         time: When it was frozen, ISO 8601 in UTC.
         by: Who froze it.
         types: The number of the rules by which its columns are read.
+        violations: The names of the constraints that its rows do not keep, where it was frozen all
+            the same.
     """
 
     number: int
@@ -112,23 +143,12 @@ class FrozenVersion(
     time: str = ""
     by: str = ""
     types: int = 1
+    violations: list[str] = []
 
     @property
     def only_against_accident(self) -> bool:
         """Whether who may choose rows can make others of the same fingerprint."""
         return ":" not in self.fingerprint
-
-
-class ColumnOverlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a person said of a column: it is text, whatever the tap says."""
-
-    type: Literal["text"]
-
-
-class Overlay(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a person said of a table. It lies over every schema that the table has or gets."""
-
-    columns: dict[str, ColumnOverlay] = {}
 
 
 class Entry(
@@ -140,7 +160,7 @@ class Entry(
         format: The format's number.
         number: 1, 2, 3, … per table with no gap.
         commit: An id no other commit has, by which a lost reply is recognised.
-        operation: ``sync``, ``freeze``, ``adopt``, …
+        operation: One of :class:`Operation`, or a later release's.
         stream: The stream's name as Singer has it.
         time: When it was committed, by the writer's clock; for people, never for order.
         writer: The writer's id.
@@ -148,7 +168,7 @@ class Entry(
         schema_hash: The schema in effect after it.
         schemas: The schemas that the table sees for the first time, by hash.
         blocks: The blocks it adds, in order.
-        version: The table version it makes (``freeze``).
+        version: The table version it makes (``freeze``, ``change``).
         lanes: What that version's fingerprints are the hashes of, in Base64.
         metadata: What the user said of it.
         metrics: Counts and durations.
@@ -160,7 +180,7 @@ class Entry(
         deleted: Files that it did delete since the vacuum before.
         last_block: The table's last block after it, where a rebuild wrote an entry whose
             blocks no longer tell.
-        overlay: With ``alter``: what people said of the columns, all of it, from now on.
+        overlay: With ``alter`` or ``change``: what people said of the table, all of it.
         previous: The chain id of the entry before; empty in the first, and in format 1.
         stands_for: The chain id of a lost entry that a rebuild wrote this one in place of,
             where the entry after it, or the manifest, still tells.
@@ -212,13 +232,13 @@ class Entry(
 
 def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Ranges of numbers in order, ends included; those that meet are put together."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for first, last in ranges:
-        if found and found[-1][1] == first - 1:
-            found[-1] = (found[-1][0], last)
+        if merged and merged[-1][1] == first - 1:
+            merged[-1] = (merged[-1][0], last)
         else:
-            found.append((first, last))
-    return found
+            merged.append((first, last))
+    return merged
 
 
 _ENTRY = sealed.Reader(Entry)
@@ -246,7 +266,29 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
         raise DamagedError(f"{where} cannot be read: an entry of format 1 has no hash")
     if form > PLAIN and bool(entry.previous) is (number == 1):
         raise DamagedError(f"{where} cannot be read: it does not say which entry it follows")
+    if form < (needed := needed_format(entry)):
+        raise DamagedError(
+            f"{where} cannot be read: an entry of format {form} cannot say what needs {needed}"
+        )
     return msgspec.structs.replace(entry, hash=own_hash)
+
+
+def needed_format(entry: Entry) -> int:
+    """Return the smallest format that can say what an entry says.
+
+    An earlier release refuses by the number what it would misread, and goes on to read and write
+    tables that have nothing of the kind.
+    """
+    if entry.overlay is not None and not entry.overlay.only_texts:
+        return LAID_OVER
+    if entry.version is not None and entry.version.violations:
+        return LAID_OVER
+    # An earlier rebuild would lose the version, for it looks for versions in freezes only.
+    if entry.version is not None and entry.operation in FREEZES_ITSELF:
+        return LAID_OVER
+    if entry.operation in (Operation.DROP, Operation.UNDROP):
+        return DROPPABLE
+    return CHAINED if entry.previous or entry.format > PLAIN else PLAIN
 
 
 def seal_entry(entry: Entry) -> tuple[Entry, bytes]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from singerlake.errors import DamagedError
 from singerlake.format import sealed
-from singerlake.format.log import (
-    Block,
-    BlockBytes,
-    Count,
-    Crc32,
-    FrozenVersion,
-    Overlay,
-    SchemaEntry,
-)
+from singerlake.format.annotations import Annotations, TableEntry, TapEntry
+from singerlake.format.log import Block, BlockBytes, Count, Crc32, FrozenVersion, SchemaEntry
+from singerlake.format.names import TableName
+from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import PLAIN, UNREADABLE, check_format
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -97,8 +93,11 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_
         transaction: The transaction it is folded up to.
         floor: The history floor; 0 where no history was ever dropped.
         dropped: Files that wait to be deleted.
-        doomed: Files that a vacuum is about to delete, with the transaction that said so.
+        pending_deletes: Files that a vacuum is about to delete, with the transaction that said
+            so; ``doomed`` on disk.
         overlays: What people said of the columns, by the transaction that said it.
+        restorable: The files of a table that was dropped, as ``files`` has them, as long as it
+            can be brought back; None where it cannot, and where it is there.
         chain: The chain id of the entry it is folded up to; not in format 1.
         hash: SHA-256 of the file before the line with this; not in format 1, and set only
             in what was read.
@@ -115,19 +114,11 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_
     files: list[FileEntry] = []
     floor: int = 0
     dropped: list[DroppedFile] = []
-    doomed: dict[str, Count] = {}
+    pending_deletes: dict[str, Count] = msgspec.field(name="doomed", default={})
     overlays: dict[int, Overlay] = {}
+    restorable: list[FileEntry] | None = None
     chain: str = ""
     hash: str = ""
-
-
-class TapEntry(msgspec.Struct, omit_defaults=True):
-    """What the lake's file says of a tap."""
-
-    owner: str | None = None
-    description: str | None = None
-    documentation: str | None = None
-    job_status: str | None = None
 
 
 LAKE_FORMAT = 1
@@ -135,11 +126,12 @@ LAKE_FORMAT = 1
 this one has not written to, as long as it can read this file."""
 
 
-class LakeFile(msgspec.Struct, kw_only=True):
+class LakeFile(Annotations, frozen=True, kw_only=True, omit_defaults=False):
     """``raw/singerlake.json``.
 
     Attributes:
         format: The number of this file's own format.
+        taps: The taps, and what is said of them.
         conditional_writes: What a probe of the store found; None where none was needed, or
             none was made yet.
         probed: The place that it was found of: a lake that was copied is probed again.
@@ -148,14 +140,18 @@ class LakeFile(msgspec.Struct, kw_only=True):
     """
 
     format: int = LAKE_FORMAT
-    taps: dict[str, TapEntry] = {}
-    owner: str | None = None
-    description: str | None = None
-    documentation: str | None = None
-    job_status: str | None = None
+    taps: dict[str, TapEntry] = msgspec.field(default_factory=dict)
     conditional_writes: bool | None = None
     probed: str | None = None
     lock_settle_seconds: float | None = None
+
+    def tap(self, name: str) -> TapEntry:
+        """Return what it says of a tap; an empty entry where that is nothing."""
+        return self.taps.get(name, TapEntry())
+
+    def table(self, name: TableName) -> TableEntry:
+        """Return what it says of a table; an empty entry where that is nothing."""
+        return self.tap(name.tap).tables.get(name.stream, TableEntry())
 
 
 class CatalogueEntry(msgspec.Struct, kw_only=True):
@@ -288,23 +284,25 @@ def decode(data: bytes, kind: type[T], where: str) -> T:
     if issubclass(kind, IndexMarker) and number > PLAIN:
         sealed.check_seal(data, where)
     try:
-        found: T = _DECODERS[kind].decode(data)
+        content: T = _DECODERS[kind].decode(data)
     except UNREADABLE as error:
         raise DamagedError(f"{where} cannot be read: {error}") from error
-    return msgspec.structs.replace(found, hash="") if isinstance(found, IndexMarker) else found
+    return (
+        msgspec.structs.replace(content, hash="") if isinstance(content, IndexMarker) else content
+    )
 
 
 def _decode_manifest(data: bytes, where: str) -> Manifest:
     number = check_format(data, where)
     if number > PLAIN:
         sealed.check_seal(data, where)
-    found: Manifest = _MANIFEST.read(data, number, where)
-    if (number > PLAIN) is not bool(found.chain):
+    manifest: Manifest = _MANIFEST.read(data, number, where)
+    if (number > PLAIN) is not bool(manifest.chain):
         raise DamagedError(f"{where} cannot be read: it does not say which log entry it ends with")
-    return found
+    return manifest
 
 
-def encode(value: msgspec.Struct, *, indent: bool = True) -> bytes:
+def encode(value: msgspec.Struct | dict[str, Any], *, indent: bool = True) -> bytes:
     """Spell a metadata file as JSON with a newline at its end; some with their hash."""
     data = msgspec.json.encode(value)
     data = (msgspec.json.format(data, indent=1) if indent else data) + b"\n"
@@ -313,7 +311,7 @@ def encode(value: msgspec.Struct, *, indent: bool = True) -> bytes:
     return data
 
 
-def group_by_file(blocks: list[Block]) -> list[FileEntry]:
+def group_by_file(blocks: Sequence[Block]) -> list[FileEntry]:
     """The manifest's form of a list of blocks, files in order of first appearance."""
     files: dict[str, list[BlockRow]] = {}
     for b in blocks:

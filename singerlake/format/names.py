@@ -8,10 +8,13 @@ from __future__ import annotations
 import functools
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from singerlake.errors import InvalidNameError
+from singerlake.format import times
+from singerlake.nearest import bare
 
 LAKE = "raw/singerlake.json"
 LAKE_LOCK = "raw/singerlake.lock"
@@ -61,9 +64,9 @@ def encode(name: str) -> str:
     parts = [chr(b) if _PLAIN.match(chr(b)) else f"%{b:02X}" for b in data]
     if _RESERVED.fullmatch(name):
         parts[0] = f"%{data[0]:02X}"
-    for place in (0, -1):
-        if parts[place] == ".":
-            parts[place] = "%2E"
+    for position in (0, -1):
+        if parts[position] == ".":
+            parts[position] = "%2E"
     part = "".join(parts)
     if len(part) > MAX_PART:
         raise InvalidNameError(
@@ -160,9 +163,34 @@ class TableName:
         """Key prefix of the index of one transaction."""
         return f"{self.indexes}{transaction}/"
 
-    def file_base(self, first: str, last: str) -> str:
-        """Name of a data file but for its end; ``first`` and ``last`` are compact times."""
-        return f"{encode(self.stream)}-{first}-{last}"
+
+@dataclass(frozen=True)
+class FileNamer:
+    """Names a data file of a table.
+
+    Attributes:
+        schema_hash: The folder in which it lies.
+        first: ``time_extracted`` of its first record, ISO 8601; where it is none, the present.
+        last: The same of its last.
+    """
+
+    table: TableName
+    schema_hash: str
+    first: str
+    last: str
+
+    @property
+    def stem(self) -> str:
+        """The file's name but for its end."""
+        first, last = (times.parse(time) or times.now() for time in (self.first, self.last))
+        return f"{encode(self.table.stream)}-{times.compact(first)}-{times.compact(last)}"
+
+    def new_path(self) -> str:
+        """Give a path within the table that nobody has had, and nobody will have again.
+
+        What is deleted late, or by mistake, can so never be another's file.
+        """
+        return f"{self.schema_hash}/{self.stem}-{secrets.token_hex(8)}{SUFFIX}"
 
 
 def tap_folder(tap: str) -> str:
@@ -181,12 +209,9 @@ def catalogue(tap: str) -> str:
     return f"{tap_folder(tap)}catalogue.json"
 
 
-def new_file_name(base: str) -> str:
-    """A data file's name that nobody has had, and nobody will have again.
-
-    What is deleted late, or by mistake, can so never be another's file.
-    """
-    return f"{base}-{secrets.token_hex(8)}{SUFFIX}"
+def damaged_lake(digest: str) -> str:
+    """Key under which a lake's file that could not be read is kept for people to look at."""
+    return f"{RAW}singerlake.{digest}.damaged"
 
 
 def is_schema_folder(name: str) -> bool:
@@ -228,8 +253,8 @@ def is_lease(table: TableName, key: str) -> bool:
 
 def transaction_number(key: str) -> int | None:
     """The number in a log entry's key, or None where it is not one."""
-    found = _LOG_ENTRY.fullmatch(key.rsplit("/", 1)[-1])
-    return int(found[1]) if found else None
+    match = _LOG_ENTRY.fullmatch(key.rsplit("/", 1)[-1])
+    return int(match[1]) if match else None
 
 
 @dataclass(frozen=True)
@@ -276,6 +301,20 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
     return TableRef(whole)
 
 
+def alike(wanted: TableName, known: Iterable[TableName]) -> list[TableName]:
+    """The tables that a name means where a dash may be written as an underscore, in any case.
+
+    Args:
+        wanted: As written; a table of just this name is meant alone.
+        known: The lake's tables.
+    """
+    tables = list(known)
+    if wanted in tables:
+        return [wanted]
+    like = (bare(wanted.tap), bare(wanted.stream))
+    return [table for table in tables if (bare(table.tap), bare(table.stream)) == like]
+
+
 def written(table: TableName, known: set[TableName] | None) -> str:
     """How a person writes a table: in backticks where it would be taken for a version.
 
@@ -289,7 +328,7 @@ def written(table: TableName, known: set[TableName] | None) -> str:
 
 
 @dataclass(frozen=True)
-class LockPlace:
+class LockTarget:
     """What a lock's key says.
 
     Attributes:
@@ -304,21 +343,21 @@ class LockPlace:
     schema: str | None = None
 
 
-def lock_place(key: str) -> LockPlace | None:
+def lock_target(key: str) -> LockTarget | None:
     """What a key means as a lock; None where it is not one."""
     if key == LAKE_LOCK:
-        return LockPlace(None, "lake")
+        return LockTarget(None, "lake")
     parts = key.removeprefix(RAW).split("/")
     try:
         table = TableName(decode(parts[0]), decode(parts[1]))
     except (InvalidNameError, IndexError):
         return None
     if key == table.table_lock:
-        return LockPlace(table, "commit")
+        return LockTarget(table, "commit")
     if key == table.vacuum_lock:
-        return LockPlace(table, "vacuum")
+        return LockTarget(table, "vacuum")
     if key.startswith(table.leases) and key.endswith(".json"):
-        return LockPlace(table, "read")
+        return LockTarget(table, "read")
     if is_schema_folder(parts[2]) and key == table.lock(parts[2]):
-        return LockPlace(table, "write", parts[2])
+        return LockTarget(table, "write", parts[2])
     return None

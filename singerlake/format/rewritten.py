@@ -22,7 +22,7 @@ VERSION = "row_version"
 ORDINAL = "row_ordinal"
 
 
-class Placed(Protocol):
+class PositionedLine(Protocol):
     """A decoded RECORD line that may say where it was first."""
 
     row_version: int | None
@@ -39,8 +39,8 @@ _LINES = msgspec.json.Decoder(_Line)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def placed(line: bytes, version: int, ordinal: int) -> bytes:
-    """A RECORD line (without newline) that says where it came from."""
+def with_position(line: bytes, version: int, ordinal: int) -> bytes:
+    """Return a RECORD line (without newline) that says where it came from."""
     if b'"row_' in line:  # it may say so already: of another lake, or by an earlier vacuum
         members = _MEMBERS.decode(line)
         if VERSION in members or ORDINAL in members:
@@ -52,7 +52,7 @@ def placed(line: bytes, version: int, ordinal: int) -> bytes:
 
 
 def lines_after(text: bytes, block: Block, version: int) -> tuple[bytes, int]:
-    """A rewritten block's text without the rows of some version or an earlier one.
+    """Return a rewritten block's text without the rows of some version or an earlier one.
 
     For a reader that goes on from a transaction in the middle of what was put together.
 
@@ -73,39 +73,41 @@ def lines_after(text: bytes, block: Block, version: int) -> tuple[bytes, int]:
 
 
 def positions(text: bytes, block: Block) -> list[tuple[int, int]]:
-    """The position of each row of an inflated block: its first block, and its place there.
+    """Return the position of each row of an inflated block: its first block, and its place there.
 
     Raises:
         DamagedError: It has other rows than the log says, or a line does not say its place.
     """
     if not block.rewritten:
-        return [(block.number, place) for place in range(block.rows)]
+        return [(block.number, ordinal) for ordinal in range(block.rows)]
     try:
         lines = _LINES.decode_lines(format_block.lines(text)[1])
     except msgspec.DecodeError as error:
         raise DamagedError(f"block {block.number} holds a line of another kind: {error}") from error
-    found = [
+    stated = [
         position(line, block.number, 0, rewritten=True) for line in lines if line.type == "RECORD"
     ]
-    check_positions(found, block)
-    return found
+    check_positions(stated, block)
+    return stated
 
 
-def position(line: Placed, number: int, place: int, *, rewritten: bool) -> tuple[int, int]:
-    """The position of a RECORD line; an impossible one where it should say its own and does not.
+def position(
+    line: PositionedLine, number: int, ordinal: int, *, rewritten: bool
+) -> tuple[int, int]:
+    """Return a RECORD line's position; an impossible one where it should say its own but does not.
 
     Args:
         line: What it says.
         number: Its block's number.
-        place: Its place among the block's RECORD lines.
+        ordinal: Its place among the block's RECORD lines.
         rewritten: Whether a vacuum put the block together, so that the line tells.
     """
     if not rewritten:
-        return number, place
+        return number, ordinal
     return line.row_version or 0, -1 if line.row_ordinal is None else line.row_ordinal
 
 
-def check_positions(found: list[tuple[int, int]], block: Block) -> None:
+def check_positions(stated: list[tuple[int, int]], block: Block) -> None:
     """Hold the positions that a rewritten block's lines say against the log.
 
     Raises:
@@ -113,20 +115,20 @@ def check_positions(found: list[tuple[int, int]], block: Block) -> None:
     """
     inside = all(
         block.first_version <= version <= block.number and ordinal >= 0
-        for version, ordinal in found
+        for version, ordinal in stated
     )
-    rising = all(a < b for a, b in pairwise(found))
-    if len(found) != block.rows or not inside or not rising:
+    rising = all(a < b for a, b in pairwise(stated))
+    if len(stated) != block.rows or not inside or not rising:
         raise DamagedError(
-            f"block {block.number}, which a vacuum put together, has lines that do not say "
-            "where they came from, or not in order"
+            f"block {block.number}, which a vacuum combined, has lines that do not say "
+            "where they came from, or are out of order"
         )
 
 
-def activation_places(
+def activation_positions(
     lines: list[tuple[int, int] | int], number: int
 ) -> list[tuple[int, int | None, int]]:
-    """Where the activations of a rewritten block may have stood among its rows.
+    """Return where the activations of a rewritten block may have stood among its rows.
 
     Rows around them may be gone, so it is known only between which places; all of these mean
     the same. Only the last block that went in can have had activations.
@@ -139,11 +141,11 @@ def activation_places(
         For each activation the least number of rows before it, the greatest (None for any),
         and its version.
     """
-    found: list[tuple[int, int | None, int]] = []
-    for place, line in enumerate(lines):
+    activations: list[tuple[int, int | None, int]] = []
+    for index, line in enumerate(lines):
         if isinstance(line, int):
-            rows = [item for item in lines[:place] if isinstance(item, tuple)]
+            rows = [item for item in lines[:index] if isinstance(item, tuple)]
             least = rows[-1][1] + 1 if rows and rows[-1][0] == number else 0
-            after = (item[1] for item in lines[place:] if isinstance(item, tuple))
-            found.append((least, next(after, None), line))
-    return found
+            after = (item[1] for item in lines[index:] if isinstance(item, tuple))
+            activations.append((least, next(after, None), line))
+    return activations

@@ -15,7 +15,7 @@ _USABLE = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_-]{6}")
 
 
 def canonical(schema: dict[str, Any], key_properties: list[str]) -> bytes:
-    """The text that is hashed: sorted keys, no spaces, UTF-8.
+    """Return the text that is hashed: sorted keys, no spaces, UTF-8.
 
     Args:
         schema: The JSON Schema of a SCHEMA message.

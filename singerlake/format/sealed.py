@@ -14,11 +14,18 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from singerlake import FORMAT
 from singerlake.errors import DamagedError, NewerFormatError
+from singerlake.version import FORMAT
 
 PLAIN = 1
 """The format's number of files that have no hash; they are read as they were."""
+CHAINED = 2
+"""That of entries which need no later one. Each is written in the smallest format that says it
+right, and in none below that of the entry before it."""
+LAID_OVER = 3
+"""That of entries with an overlay which does more than make text of columns."""
+DROPPABLE = 3
+"""That of entries which drop a table or bring it back: to others its rows would still be there."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are no JSON, of another shape, or no UTF-8."""
@@ -39,7 +46,7 @@ _ANYTHING = msgspec.json.Decoder()
 
 
 def digest(data: bytes) -> str:
-    """The SHA-256 of some bytes, as 64 hexadecimal digits."""
+    """Return the SHA-256 of some bytes, as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -53,8 +60,8 @@ def seal(data: bytes) -> tuple[bytes, str]:
         The file's bytes, and the hash.
     """
     body = data.rstrip()[:-1].rstrip() + b",\n"
-    found = digest(body)
-    return body + _SEAL % found.encode(), found
+    computed = digest(body)
+    return body + _SEAL % computed.encode(), computed
 
 
 def check_seal(data: bytes, where: str) -> str:
@@ -66,16 +73,16 @@ def check_seal(data: bytes, where: str) -> str:
     line = _SEAL_LINE.fullmatch(data[-_SEAL_BYTES:])
     if line is None:
         raise DamagedError(f"{where} is damaged: it does not end in the hash of its own bytes")
-    said = line[1].decode()
+    recorded = line[1].decode()
     # A view: a large manifest is not copied for it.
-    found = hashlib.sha256(memoryview(data)[:-_SEAL_BYTES]).hexdigest()
-    if found != said:
+    computed = hashlib.sha256(memoryview(data)[:-_SEAL_BYTES]).hexdigest()
+    if computed != recorded:
         raise DamagedError(f"{where} is damaged: its bytes do not have the hash that it says")
-    return said
+    return recorded
 
 
 def check_format(data: bytes, where: str) -> int:
-    """The format number of a file; what a newer release wrote is refused.
+    """Return the format number of a file; what a newer release wrote is refused.
 
     Raises:
         NewerFormatError: The number is above this release's.
@@ -120,14 +127,14 @@ class Reader:
             DamagedError: It is cut, of another shape, or has a member that nobody knows.
         """
         try:
-            found = self._decoder.decode(data)
+            content = self._decoder.decode(data)
         except UNREADABLE as error:
             if number > PLAIN:
                 raise DamagedError(f"{where} cannot be read: {error}") from error
-            found = self._read_what_is_known(data, where)
-        if found.format != number:
+            content = self._read_what_is_known(data, where)
+        if content.format != number:
             raise DamagedError(f"{where} cannot be read: it says its format twice")
-        return found
+        return content
 
     def _read_what_is_known(self, data: bytes, where: str) -> Any:
         try:

@@ -2,9 +2,9 @@
 
 LtHash (Bellare and Micciancio, 1997) over BLAKE3: each string is stretched to 1,024 numbers of 16
 bits, and these are summed lane by lane. A plain sum of hashes modulo 2^128, which earlier releases
-took, is forged in minutes by whoever may choose the strings; to forge this one is to find a short
-vector in a lattice of 1,024 dimensions. Lanes are 32 bits wide, twice what a number needs: in 16
-bits 65,536 equal strings would sum to nothing.
+took, is forged in minutes by somebody who may choose the strings; to forge this one means finding a
+short vector in a lattice of 1,024 dimensions. Lanes are 32 bits wide, twice what a number needs: in
+16 bits 65,536 equal strings would sum to nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHUNK = 256
 
 
 def digest(text: bytes | memoryview) -> bytes:
-    """What stands for a record where its bytes would be too many."""
+    """Return what stands for a record where its bytes would be too many."""
     return blake3(text).digest(DIGEST_BYTES)
 
 
@@ -75,7 +75,7 @@ class SetHash:
 
     @classmethod
     def of_data(cls, data: bytes) -> SetHash:
-        """The lanes out of their bytes.
+        """Return the lanes out of their bytes.
 
         Raises:
             ValueError: There are more or fewer.
@@ -92,7 +92,7 @@ class SetHash:
 
     @classmethod
     def of_encoded(cls, text: str) -> SetHash:
-        """The lanes out of that text.
+        """Return the lanes out of that text.
 
         Raises:
             ValueError: It is not of this make.

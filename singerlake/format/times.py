@@ -55,7 +55,7 @@ def parse(text: str) -> datetime | None:
 
 
 def now() -> datetime:
-    """The present instant in UTC; the last that there is, where the clock is beyond it."""
+    """Return the present instant in UTC; the last that there is, where the clock is beyond it."""
     return from_micros(time.time_ns() // 1000)
 
 
@@ -78,7 +78,7 @@ def compact(instant: datetime) -> str:
 
 
 def from_micros(micros: int) -> datetime:
-    """The instant that lies so many microseconds after the beginning of 1970.
+    """Return the instant that lies so many microseconds after the beginning of 1970.
 
     The first or last of the calendar where it lies beyond, so that a clock gone wild stops nobody.
     """

@@ -31,7 +31,8 @@ RULES = 2
 keeps them: they overlaid the parts of ``allOf``, knew one format of decimals and no booleans as
 bounds, and counted no parts."""
 DECIMAL_FORMATS = ("singer.decimal", "x-singer.decimal")
-_INT64 = (-(1 << 63), (1 << 63) - 1)
+INT64 = range(-(1 << 63), 1 << 63)
+"""The whole numbers that a 64-bit column holds."""
 
 
 class Kind(Enum):
@@ -114,20 +115,42 @@ def columns_of(
     return tuple((name, column(name, spec)) for name, spec in properties.items())
 
 
+def descriptions_of(entry: SchemaEntry) -> dict[str, str]:
+    """What a schema says of its columns in words, for those of which it says anything."""
+    reader = _Reader(entry.schema, RULES)
+    properties = reader.resolved(entry.schema).get("properties")
+    if not isinstance(properties, dict):
+        return {}
+    described = {
+        name: reader.resolved(spec).get("description") for name, spec in properties.items()
+    }
+    return {name: text for name, text in described.items() if isinstance(text, str) and text}
+
+
 def key_positions(entry: SchemaEntry, columns: Columns, table: object) -> tuple[int, ...]:
     """Where a table's key columns are; none for a keyless table.
 
     Raises:
         DamagedError: A key is not among the columns.
     """
-    places = {name: place for place, (name, _) in enumerate(columns)}
-    missing = [key for key in entry.key_properties if key not in places]
+    positions = {name: position for position, (name, _) in enumerate(columns)}
+    missing = [key for key in entry.key_properties if key not in positions]
     if missing:
         raise DamagedError(
             f"the schema of {table} has the key {missing[0]!r} but no such property: "
-            "mend the tap's SCHEMA message"
+            "correct the tap's SCHEMA message"
         )
-    return tuple(dict.fromkeys(places[key] for key in entry.key_properties))
+    return tuple(dict.fromkeys(positions[key] for key in entry.key_properties))
+
+
+def never_fails(source: Type, target: Type) -> bool:
+    """Tell whether every value of one type can become the other."""
+    return (
+        source == target
+        or target.kind in (Kind.STRING, Kind.TEXT)
+        or (source.kind is Kind.INTEGER and target == NUMBER)
+        or (source.kind is Kind.DATE and target == TIMESTAMP)
+    )
 
 
 def type_of(spec: Any, root: dict[str, Any] | None = None) -> Type:
@@ -220,14 +243,14 @@ def _merge(types: list[Type]) -> Type:
 def _integer(spec: dict[str, Any], rules: int) -> Type:
     for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         bound = spec.get(word)
-        if isinstance(bound, (int, float)) and not _INT64[0] - 1 <= bound <= _INT64[1] + 1:
+        if isinstance(bound, (int, float)) and not INT64[0] - 1 <= bound <= INT64[-1] + 1:
             return WHOLE
     # In draft 4 the exclusive bounds only say of the others that they are.
     top, bottom = (
         spec.get(word) if rules == 1 or spec.get(exclusive) is not True else None
         for word, exclusive in (("maximum", "exclusiveMaximum"), ("minimum", "exclusiveMinimum"))
     )
-    return WHOLE if top == _INT64[1] + 1 or bottom == _INT64[0] - 1 else INTEGER
+    return WHOLE if top == INT64[-1] + 1 or bottom == INT64[0] - 1 else INTEGER
 
 
 def _number(spec: dict[str, Any]) -> Type:

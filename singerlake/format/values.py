@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from singerlake.format import times
-from singerlake.format.types import DIGITS, TEXT, Kind, Type
+from singerlake.format.types import DIGITS, INT64, TEXT, Kind, Type
 
 SHOWN = 60
 """Characters of a value in an error message."""
@@ -25,7 +25,6 @@ _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?")
 _TOKENS = b"-0123456789"
 _LONGEST = 4000
 _CONTEXT = Context(prec=_LONGEST + 1, Emax=9_999_999, Emin=-9_999_999)
-_INT64 = (-(1 << 63), (1 << 63) - 1)
 
 Converter: TypeAlias = Callable[[bytes], Any]
 
@@ -126,7 +125,7 @@ def _integer(raw: bytes) -> int:
         if value.adjusted() > DIGITS or value != value.to_integral_value():
             raise MisfitError("integer")
         number = int(value)
-    if not _INT64[0] <= number <= _INT64[1]:
+    if number not in INT64:
         raise MisfitError("64-bit integer")
     return number
 

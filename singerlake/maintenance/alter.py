@@ -1,29 +1,267 @@
-"""Altering: what a person says of a table's columns, laid over what the tap says of them.
+"""Altering: what a person says of a table's columns, key and rows, laid over what the tap says.
 
-Only the log is written. The lines stay as the tap wrote them, and so does its schema; what
-changes is how columns are read from now on, under every schema that the table has or gets.
+The lines stay as the tap wrote them, and so does its schema; what changes is how they are read from
+now on, under every schema that the table has or gets. What can be said is in
+``overlay_changes.py``; here it is planned and committed.
 """
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from singerlake.errors import NotFoundError, UsageError
-from singerlake.format.log import ColumnOverlay, Entry, Overlay
-from singerlake.format.types import TEXT, Kind, Type, columns_of
+from msgspec import structs
+
+from singerlake.errors import ConflictError, UsageError
+from singerlake.format.laid import member_of
+from singerlake.format.log import Block, Entry, Operation, SchemaEntry
+from singerlake.format.overlay import Constraint, Overlay
+from singerlake.format.overlay_words import differences
+from singerlake.format.types import never_fails
+from singerlake.maintenance.overlay_changes import with_type
 from singerlake.storage.base import Store
-from singerlake.transactions.commit import commit, current_user, new_entry, new_writer_id
+from singerlake.transactions import conflicts
+from singerlake.transactions.commit import commit, current_user, draft_entry, new_writer_id
 from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.writer import update_checkpoint
+from singerlake.transactions.staging import replace_block
+from singerlake.transactions.writer import WriteOptions, update_catalogues, update_checkpoint
 
-OPERATION = "alter"
-SHOWN = 20
-_TO_TEXT = ColumnOverlay("text")
+OverlayChange = Callable[[Snapshot], Overlay]
+"""Says what the overlay becomes; asked again on top of whatever was committed meanwhile."""
+
+
+@dataclass(frozen=True)
+class AlterOptions:
+    """How a table is altered.
+
+    Attributes:
+        comment: Why; kept with the transaction.
+        metadata: What else the user says of it; kept too.
+        etag: The transaction that the table must still be at.
+        dry_run: Only say what would be done.
+        writing: How to treat other writers.
+    """
+
+    comment: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    etag: int | None = None
+    dry_run: bool = False
+    writing: WriteOptions = field(default_factory=WriteOptions)
+
+
+@dataclass(frozen=True)
+class AlterPlan:
+    """What will be altered.
+
+    Attributes:
+        head: The table as it is.
+        overlay: What people say of it from then on.
+    """
+
+    head: Snapshot
+    overlay: Overlay
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing changes."""
+        return self.overlay == self.head.overlay
+
+    @property
+    def after(self) -> Snapshot:
+        """The table as it will be read."""
+        return self.head.laid_over(self.overlay)
+
+    @property
+    def words(self) -> list[str]:
+        """What changes, in words."""
+        return differences(self.head.overlay, self.overlay)
+
+    @property
+    def same_key(self) -> bool:
+        """Whether rows are told apart as before."""
+        ours, theirs = self.head.overlay, self.overlay
+        if ours.key == theirs.key:
+            return True
+        members = [
+            [member_of(overlay, name) for name in one.schema.key_properties]
+            for overlay, one in ((ours, self.head), (theirs, self.after))
+        ]
+        return members[0] == members[1]
+
+    @property
+    def new_constraints(self) -> dict[str, Constraint]:
+        """Those that were not asked before, by their names."""
+        known = self.head.overlay.constraints.values()
+        return {n: one for n, one in self.overlay.constraints.items() if one not in known}
+
+    @property
+    def retyped(self) -> set[str]:
+        """The columns of a new type that values may not fit, by their names from then on."""
+        before = {member_of(self.head.overlay, n): type_ for n, type_ in self.head.columns}
+        return {
+            name
+            for name, type_ in self.after.columns
+            if (old := before.get(member_of(self.overlay, name))) is not None
+            and not never_fails(old, type_)
+        }
 
 
 @dataclass(frozen=True)
 class Altered:
+    """What an alteration did, or would do.
+
+    Attributes:
+        changes: In words; nothing where there was nothing to do.
+        transaction: The one that says so; None where nothing was to be done, or only asked.
+        rows: How many rows were written again; None where none had to be.
+    """
+
+    changes: Sequence[str]
+    transaction: int | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """All rows of the state, written again for a new key.
+
+    Attributes:
+        blocks: In order, ACTIVATE_VERSION lines first.
+        schemas: What they are under, by hash.
+        writer_id: Who holds the locks.
+        check: Raises if they are lost.
+    """
+
+    blocks: Sequence[Block]
+    schemas: Mapping[str, SchemaEntry]
+    writer_id: str
+    check: Callable[[], None]
+
+
+def looks_at_rows(wanted: AlterPlan) -> bool:
+    """Tell whether only the rows can say if a table may be altered so."""
+    return bool(wanted.retyped or wanted.new_constraints) or not wanted.same_key
+
+
+def plan(head: Snapshot, change: OverlayChange, options: AlterOptions) -> AlterPlan:
+    """Check what can be checked before any row is read.
+
+    Args:
+        head: The table's head.
+        change: What is to be said.
+        options: How.
+
+    Raises:
+        NotFoundError: The table has no such column.
+        UsageError: It cannot be said, or the table has lost its log.
+        ConflictError: The table is not at the transaction that it should be at.
+    """
+    if not head.from_log:
+        raise UsageError(
+            f"{head.table} has lost its log, in which it would be kept: make it again with: "
+            f"singerlake rebuild {head.table}"
+        )
+    conflicts.check_etag(head, options.etag)
+    for name in ("by", "comment"):
+        if name in options.metadata:
+            raise UsageError(f"the metadata {name!r} is written by alter itself: rename it")
+    return AlterPlan(head, change(head))
+
+
+def alter(
+    store: Store, head: Snapshot, change: OverlayChange, options: AlterOptions | None = None
+) -> Altered:
+    """Alter a table where no row needs a look.
+
+    Args:
+        store: The lake's store.
+        head: The table's head.
+        change: What is to be said.
+        options: How.
+
+    Raises:
+        NotFoundError: The table has no such column.
+        UsageError: It cannot be said, or the table has lost its log.
+        ConflictError: Somebody changed the table too often meanwhile, or so that rows need a look.
+    """
+    options = options or AlterOptions()
+    wanted = plan(head, change, options)
+    if wanted.same or options.dry_run:
+        return Altered(wanted.words)
+    done = commit_alter(store, wanted, change, options)
+    return Altered(wanted.words, done.number)
+
+
+def commit_alter(
+    store: Store,
+    wanted: AlterPlan,
+    change: OverlayChange,
+    options: AlterOptions,
+    *,
+    by_rows: bool = False,
+    rewritten: Rewritten | None = None,
+) -> Snapshot:
+    """Commit an alteration.
+
+    Args:
+        store: The lake's store.
+        wanted: The plan.
+        change: What is to be said.
+        options: How.
+        by_rows: Whether rows were looked at, so that none may have come since.
+        rewritten: The rows that were written again.
+
+    Raises:
+        ConflictError: Somebody changed what it relied on; nothing was changed.
+        StoreError: The store refused.
+    """
+
+    def draft(present: Snapshot) -> Entry:
+        conflicts.check_etag(present, options.etag)
+        if by_rows:
+            conflicts.check_columns_unchanged(present, wanted.head)
+            conflicts.check_rows_as_read(present, wanted.head.number)
+        overlay = change(present)
+        if not looks_at_rows(wanted) and looks_at_rows(AlterPlan(present, overlay)):
+            raise ConflictError(
+                f"{present.table} was changed meanwhile, so that only its rows can tell whether it "
+                "may be altered so: nothing was altered; run it again"
+            )
+        said = {} if options.comment is None else {"comment": options.comment}
+        entry = draft_entry(
+            present.table,
+            Operation.ALTER,
+            writer=new_writer_id() if rewritten is None else rewritten.writer_id,
+            overlay=overlay,
+            metadata={**options.metadata, "by": current_user(), **said},
+        )
+        return entry if rewritten is None else _with_rows(present, entry, rewritten)
+
+    check = {} if rewritten is None else {"check": rewritten.check}
+    after = commit(store, wanted.head, draft, waiting=options.writing.waiting, **check)
+    update_checkpoint(store, after)
+    update_catalogues(store, [after])
+    return after
+
+
+def _with_rows(present: Snapshot, entry: Entry, rewritten: Rewritten) -> Entry:
+    used = {block.schema_hash for block in rewritten.blocks} - set(present.schemas)
+    numbered = [
+        replace_block(block, number=number)
+        for number, block in enumerate(rewritten.blocks, start=present.last_block + 1)
+    ]
+    rows = sum(block.rows for block in rewritten.blocks)
+    return structs.replace(
+        entry,
+        blocks=numbered,
+        schemas={name: rewritten.schemas[name] for name in rewritten.schemas if name in used},
+        metrics={"rewritten": rows},
+    )
+
+
+@dataclass(frozen=True)
+class Retyped:
     """What became of a column.
 
     Attributes:
@@ -51,7 +289,7 @@ def retype(
     *,
     comment: str | None = None,
     dry_run: bool = False,
-) -> Altered:
+) -> Retyped:
     """Make text of a column, whatever values came or will come in it.
 
     Args:
@@ -67,65 +305,16 @@ def retype(
             its log.
         ConflictError: Somebody changed the table too often meanwhile.
     """
-    if not snapshot.from_log:
-        raise UsageError(
-            f"{snapshot.table} has lost its log, in which it would be kept: make it again with: "
-            f"singerlake rebuild {snapshot.table}"
-        )
-    planned = _plan(snapshot, column)
-    if planned.same or dry_run:
-        return planned
+    options = AlterOptions(comment=comment, dry_run=dry_run)
 
-    def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-        _plan(present, column)
-        said = {"by": current_user(), **({} if comment is None else {"comment": comment})}
-        return new_entry(
-            present.table,
-            OPERATION,
-            number,
-            commit_id,
-            time,
-            writer=new_writer_id(),
-            overlay=Overlay({**present.overlay.columns, column: _TO_TEXT}),
-            metadata=said,
-        )
+    def to_text(present: Snapshot) -> Overlay:
+        return with_type(present, column, None)
 
-    after = commit(store, snapshot, build)
-    update_checkpoint(store, after)
-    return Altered(planned.column, planned.before, planned.after, after.head)
+    done = alter(store, snapshot, to_text, options)
+    return retyped(snapshot, column, to_text(snapshot), done)
 
 
-def _plan(snapshot: Snapshot, column: str) -> Altered:
-    columns = dict(columns_of(snapshot.schema, snapshot.rules, snapshot.retyped))
-    if column not in columns:
-        near = difflib.get_close_matches(column, columns, 1)
-        listed = ", ".join([*columns][:SHOWN]) + ", …" * (len(columns) > SHOWN)
-        raise NotFoundError(
-            f"{snapshot.table} has no column {column!r}: "
-            + (f"did you mean {near[0]!r}?" if near else f"it has {listed or 'none'}")
-        )
-    if column in snapshot.schema.key_properties:
-        _check_key(snapshot, column)
-    return Altered(column, str(columns[column]), str(TEXT))
-
-
-def _check_key(snapshot: Snapshot, column: str) -> None:
-    """Refuse where rows that are one by their key might come apart as texts."""
-    found = {
-        _of_key(dict(columns_of(schema, snapshot.rules)).get(column))
-        for schema in snapshot.schemas.values()
-    } - {None}
-    if len(found) > 1:
-        listed = ", ".join(sorted(map(str, found)))
-        raise UsageError(
-            f"column {column!r} is of the key of {snapshot.table}, by which rows are told apart, "
-            f"and has had several types ({listed}): as text, one row might become two; give it, "
-            "in the tap's schema, a type that all its values fit, and sync again"
-        )
-
-
-def _of_key(type_: Type | None) -> str | None:
-    """A type's name, the same for types whose values are the same texts."""
-    if type_ is None:
-        return None
-    return "int64 or decimal" if type_.kind in (Kind.INTEGER, Kind.DECIMAL) else str(type_)
+def retyped(head: Snapshot, column: str, overlay: Overlay, done: Altered) -> Retyped:
+    """Say what became of a column's type."""
+    before, after = (dict(one.columns)[column] for one in (head, head.laid_over(overlay)))
+    return Retyped(column, str(before), str(after), done.transaction)

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from singerlake.errors import ConflictError, DamagedError
+from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
-from singerlake.format.log import COMBINE, MOVING, Block, Entry
-from singerlake.format.names import TableName
+from singerlake.format.block import TRAILER_BYTES
+from singerlake.format.log import Block, Entry, Operation
+from singerlake.format.names import FileNamer, TableName
 from singerlake.storage.base import KeyMissingError, Range, Staged, Store
+from singerlake.transactions import conflicts
 from singerlake.transactions.blocks import runs
-from singerlake.transactions.commit import commit, new_entry
+from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import publish_file, replace_block
-
-_TAIL = format_block.TRAILER_BYTES
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ def write_group(store: Store, table: TableName, group: Group) -> str:
         _copy(store, table, group.blocks, staged)
         _check(table, group.blocks, staged)
         first, last = group.blocks[0], group.blocks[-1]
-        return publish_file(store, staged, table, first.schema_hash, first.first, last.last)
+        namer = FileNamer(table, first.schema_hash, first.first, last.last)
+        return publish_file(store, staged, namer)
     finally:
         staged.discard()
 
@@ -140,8 +141,8 @@ def _check(table: TableName, blocks: list[Block], staged: Staged) -> None:
             file.seek(offset)
             head = file.read(format_block.HEADER_BYTES)
             offset += block.length
-            file.seek(max(0, offset - _TAIL))
-            tail = file.read(_TAIL)
+            file.seek(max(0, offset - TRAILER_BYTES))
+            tail = file.read(TRAILER_BYTES)
             if not _is(head, tail, block):
                 where = f"{table.data(block.file)} at byte {block.offset}"
                 raise DamagedError(
@@ -152,10 +153,10 @@ def _check(table: TableName, blocks: list[Block], staged: Staged) -> None:
 
 def _is(head: bytes, tail: bytes, block: Block) -> bool:
     try:
-        found = format_block.header(head, "it")
+        header = format_block.header(head, "it")
     except DamagedError:
         return False
-    if (found.length, found.rows, len(tail)) != (block.length, block.rows, _TAIL):
+    if (header.length, header.rows, len(tail)) != (block.length, block.rows, TRAILER_BYTES):
         return False
     if block.crc not in (None, format_block.checksum(tail)):
         return False
@@ -184,16 +185,13 @@ def commit_combine(
             moved.append(replace_block(block, file=path, offset=offset))
             offset += block.length
     moved.sort(key=lambda block: block.number)
-    planned = snapshot.head
+    planned = snapshot.number
 
-    def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-        check_unmoved(present, planned)
-        return new_entry(
+    def draft(present: Snapshot) -> Entry:
+        conflicts.check_blocks_unmoved(present, planned)
+        return draft_entry(
             present.table,
-            COMBINE,
-            number,
-            commit_id,
-            time,
+            Operation.COMBINE,
             writer=writer_id,
             moved=moved,
             metrics={
@@ -203,18 +201,4 @@ def commit_combine(
             },
         )
 
-    return commit(store, snapshot, build)
-
-
-def check_unmoved(present: Snapshot, planned: int) -> None:
-    """Make sure that no other vacuum has moved blocks since a plan was made.
-
-    Raises:
-        ConflictError: One has.
-    """
-    for later in present.transactions[planned:]:
-        if later.operation in MOVING:
-            raise ConflictError(
-                f"another vacuum (transaction {later.number}, {later.operation}) changed "
-                f"{present.table} meanwhile: nothing was changed; run it again"
-            )
+    return commit(store, snapshot, draft)

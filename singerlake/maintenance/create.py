@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-import msgspec
+from msgspec import structs
 
-from singerlake.errors import ConflictError, DamagedError, UsageError
+from singerlake.errors import DamagedError, UsageError
 from singerlake.format import names
-from singerlake.format.log import Block, Entry, SchemaEntry
+from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.names import TableName
+from singerlake.format.schema_hash import schema_hash
 from singerlake.storage.base import Store
-from singerlake.transactions import files, log
-from singerlake.transactions.commit import commit, new_entry
+from singerlake.transactions import conflicts, files, log
+from singerlake.transactions.commit import commit, current_user, draft_entry, new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import replace_block
-
-OPERATION = "create"
+from singerlake.transactions.writer import update_checkpoint, update_lake
 
 
 def new_name(text: str) -> TableName:
-    """The name of a table that is to be made.
+    """Return the name of a table that is to be made.
 
     Raises:
         UsageError: It cannot be one.
@@ -35,41 +35,44 @@ def new_name(text: str) -> TableName:
     return ref.table
 
 
-def check_new(store: Store, table: TableName) -> None:
-    """Make sure that nothing is there under a table's name.
+def check_new(store: Store, table: TableName) -> Snapshot:
+    """Make sure that nothing is there under a table's name, or only what was dropped.
+
+    Returns:
+        What the table's first transaction goes on from: the log of dropped ones, if any.
 
     Raises:
         UsageError: There is a table.
         DamagedError: There are files whose log is lost.
     """
-    # The files first: who is just making the table commits before the lock beside them goes.
-    left = next(files.data_files(store, table), None)
-    if log.read_snapshot(store, table) is not None:
+    # The files first: a process that is just making the table commits before its lock goes.
+    left = next(iter(files.list_files(store, table).free), None)
+    present = log.read_snapshot(store, table)
+    if present is not None:
+        if present.dropped_at:
+            return present
         raise UsageError(f"there is a table {table} already: choose another name")
     if left is not None:
         raise DamagedError(
             f"{table} has files but neither log nor manifest: make them again first, with: "
             f"singerlake rebuild {table}"
         )
+    return Snapshot(table)
 
 
-def check_still_new(store: Store, table: TableName) -> None:
+def check_still_new(store: Store, table: TableName) -> Snapshot:
     """The same once the locks are held, where somebody else was just sooner.
 
     Raises:
         ConflictError: There is a table now.
     """
     try:
-        check_new(store, table)
+        return check_new(store, table)
     except UsageError as error:
-        raise _made_meanwhile(table) from error
+        raise conflicts.made_meanwhile(table) from error
 
 
-def _made_meanwhile(table: TableName) -> ConflictError:
-    return ConflictError(f"somebody else made {table} meanwhile: nothing of it was changed")
-
-
-def entry(
+def draft(
     table: TableName,
     schema_hash: str,
     schema: SchemaEntry,
@@ -79,10 +82,10 @@ def entry(
     metadata: Mapping[str, Any] | None = None,
     metrics: Mapping[str, int] | None = None,
 ) -> Entry:
-    """The table's first transaction, still without commit id and time."""
-    return new_entry(
+    """Draft the table's first transaction."""
+    return draft_entry(
         table,
-        OPERATION,
+        Operation.CREATE,
         writer=writer_id,
         schema_hash=schema_hash,
         schemas={schema_hash: schema},
@@ -92,17 +95,61 @@ def entry(
     )
 
 
-def commit_create(store: Store, table: TableName, first: Entry) -> Snapshot:
+def commit_create(store: Store, planned: Snapshot, first: Entry) -> Snapshot:
     """Commit a table's first transaction.
 
+    Args:
+        store: The lake's store.
+        planned: What :func:`check_new` gave.
+        first: What :func:`draft` made; behind the log of tables that were dropped, its blocks
+            and its version take the next numbers.
+
     Raises:
-        ConflictError: The log is not empty any more.
+        ConflictError: Somebody else made the table.
         StoreError: The store refused.
     """
 
-    def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-        if present.head:
-            raise _made_meanwhile(table)
-        return msgspec.structs.replace(first, number=number, commit=commit_id, time=time)
+    def draft_first(present: Snapshot) -> Entry:
+        conflicts.check_empty(present)
+        before, version = present.last_block, first.version
+        if version is not None:  # of this very transaction
+            number = present.last_version + version.number
+            version = structs.replace(version, number=number, transaction=present.number + 1)
+        return structs.replace(
+            first,
+            version=version,
+            blocks=[replace_block(block, number=before + block.number) for block in first.blocks],
+            schemas={h: s for h, s in first.schemas.items() if h not in present.schemas},
+        )
 
-    return commit(store, Snapshot(table), build)
+    return commit(store, planned, draft_first)
+
+
+def create_empty(
+    store: Store,
+    table: TableName,
+    schema: SchemaEntry,
+    *,
+    comment: str | None = None,
+    known_taps: Collection[str] = (),
+) -> Snapshot:
+    """Make a table that has columns and no row.
+
+    Args:
+        store: The lake's store.
+        table: Its name.
+        schema: Its columns and its key.
+        comment: Why; kept with the transaction.
+        known_taps: Taps that the lake's file is known to name.
+
+    Raises:
+        UsageError: There is a table.
+        ConflictError: Somebody else made it meanwhile.
+    """
+    planned = check_new(store, table)
+    said = {"by": current_user(), **({} if comment is None else {"comment": comment})}
+    hash_ = schema_hash(schema.schema, schema.key_properties)
+    first = draft(table, hash_, schema, [], writer_id=new_writer_id(), metadata=said)
+    done = update_checkpoint(store, commit_create(store, planned, first))
+    update_lake(store, [done], known_taps)
+    return done

@@ -26,7 +26,7 @@ _CLOSING = ("additionalProperties", "unevaluatedProperties")
 
 
 def declaring(entry: SchemaEntry) -> SchemaEntry:
-    """A schema that declares the mark; the same one where it does already."""
+    """Return a schema that declares the mark; the same one where it does already."""
     schema = entry.schema
     changed = _Marking(schema).whole()
     if MARK not in _properties(resolved(schema, schema)):
@@ -44,23 +44,25 @@ def deletion_schemas(snapshot: Snapshot, hashes: Iterable[str]) -> dict[str, Sch
     Returns:
         Those that differ from the rows' own, by the hash of the latter.
     """
-    found = {name: declaring(snapshot.schema_of(name)) for name in hashes}
-    return {name: entry for name, entry in found.items() if entry is not snapshot.schema_of(name)}
+    declared = {name: declaring(snapshot.schema_of(name)) for name in hashes}
+    return {
+        name: entry for name, entry in declared.items() if entry is not snapshot.schema_of(name)
+    }
 
 
 def hash_of(entry: SchemaEntry) -> str:
-    """A schema's hash."""
+    """Return a schema's hash."""
     return schema_hash(entry.schema, entry.key_properties)
 
 
 def _properties(schema: Spec) -> Spec:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _with_mark(schema: Spec) -> Spec:
-    found = _properties(schema)
-    return found if MARK in found else {**found, MARK: _TYPE}
+    properties = _properties(schema)
+    return properties if MARK in properties else {**properties, MARK: _TYPE}
 
 
 class _Marking:
@@ -79,7 +81,7 @@ class _Marking:
         self._added: dict[str, Spec] = {}
 
     def whole(self) -> Spec:
-        """The whole schema, with the copies."""
+        """Return the whole schema, with the copies."""
         changed = self._marked(self._root)
         for ref, spec in self._added.items():
             changed = _placed(changed, ref.split("/")[1:], spec)

@@ -37,12 +37,14 @@ class Item:
         bytes: How large it is.
         reason: Why it goes, or why it stays.
         dropped: The transaction that dropped it; 0 for one that never was in the log.
+        since: When nothing needed it any more, ISO 8601 in UTC; it stays for the retention.
     """
 
     key: str
     bytes: int
     reason: str
     dropped: int = 0
+    since: str = ""
 
 
 @dataclass
@@ -73,7 +75,7 @@ class Garbage:
         return [*self.files, *self.markers, *self.index_files, *self.dead]
 
     def without_dead(self) -> Garbage:
-        """The same for a vacuum that does not wait for long enough to know who is dead."""
+        """Return the same for a vacuum that does not wait for long enough to know who is dead."""
         reason = "the lease of a reader that seems dead: wait for longer (--wait) to be sure"
         spared = [replace(item, reason=reason) for item in self.dead]
         return replace(self, dead=[], kept=[*self.kept, *spared])
@@ -96,7 +98,7 @@ def find(
         listed: The objects in the table's folder; None looks at the log alone.
         indexed: Those of its indexes, where they were listed already.
     """
-    found = Garbage()
+    garbage = Garbage()
     objects = None if listed is None else list(listed)
     used = {block.file for block in snapshot.blocks}
     present = None if objects is None else _data_files(snapshot.table, objects)
@@ -105,38 +107,37 @@ def find(
             continue
         key = snapshot.table.data(path)
         if present is not None and path not in present:
-            found.vanished.append(path)
+            garbage.vanished.append(path)
             continue
         size = present[path].size if present is not None else file.bytes
         old = _seconds(file.time) <= cutoff
         reason = f"dropped by transaction {file.transaction} at {file.time}"
-        item = Item(key, size, reason if old else f"{reason}, within the retention")
-        target = found.files if old else found.kept
-        target.append(Item(item.key, item.bytes, item.reason, file.transaction))
+        reason += "" if old else ", within the retention"
+        target = garbage.files if old else garbage.kept
+        target.append(Item(key, size, reason, file.transaction, file.time))
     if objects is not None and present is not None:
-        _find_leftovers(present, used | snapshot.dropped.keys(), cutoff, found)
+        _find_leftovers(present, used | snapshot.dropped.keys(), cutoff, garbage)
         objects_of_indexes = store.list(snapshot.table.indexes) if indexed is None else indexed
-        _find_indexes(store, snapshot, objects_of_indexes, cutoff, found)
-        _find_dead(snapshot.table, objects, cutoff, found)
-    return found
+        _find_indexes(store, snapshot, objects_of_indexes, cutoff, garbage)
+        _find_dead(snapshot.table, objects, cutoff, garbage)
+    return garbage
 
 
 def _find_leftovers(
-    present: dict[str, Listed], known: set[str], cutoff: float, found: Garbage
+    present: dict[str, Listed], known: set[str], cutoff: float, garbage: Garbage
 ) -> None:
     """Data files that no transaction ever named."""
     reason = "a leftover: no transaction names it"
     for path, item in present.items():
         if path in known:
             continue
-        if item.modified <= cutoff:
-            found.files.append(Item(item.key, item.size, reason))
-        else:
-            younger = f"{reason}, but it is younger than the retention"
-            found.kept.append(Item(item.key, item.size, younger))
+        old = item.modified <= cutoff
+        why = reason if old else f"{reason}, but it is younger than the retention"
+        target = garbage.files if old else garbage.kept
+        target.append(Item(item.key, item.size, why, since=_iso(item.modified)))
 
 
-def _find_dead(table: TableName, listed: Sequence[Listed], cutoff: float, found: Garbage) -> None:
+def _find_dead(table: TableName, listed: Sequence[Listed], cutoff: float, garbage: Garbage) -> None:
     """Leases that are a day old; one that lives is refreshed every quarter minute.
 
     By clocks that may disagree, so that nothing goes for that alone.
@@ -144,11 +145,12 @@ def _find_dead(table: TableName, listed: Sequence[Listed], cutoff: float, found:
     oldest = min(cutoff, time.time() - DAY)
     for item in listed:
         if names.is_lease(table, item.key) and item.modified <= oldest:
-            found.dead.append(Item(item.key, item.size, "the lease of a reader that died"))
+            reason = "the lease of a reader that died"
+            garbage.dead.append(Item(item.key, item.size, reason, since=_iso(item.modified)))
 
 
 def _data_files(table: TableName, listed: Iterable[Listed]) -> dict[str, Listed]:
-    found = {}
+    present = {}
     for item in listed:
         path = item.key[len(table.folder) :]
         try:
@@ -156,12 +158,12 @@ def _data_files(table: TableName, listed: Iterable[Listed]) -> dict[str, Listed]
         except InvalidNameError:
             continue  # the log, a lock, or a file that is none of ours
         if names.is_own_data_file(table, path.partition("/")[2]):
-            found[path] = item
-    return found
+            present[path] = item
+    return present
 
 
 def _find_indexes(
-    store: Store, snapshot: Snapshot, listed: Iterable[Listed], cutoff: float, found: Garbage
+    store: Store, snapshot: Snapshot, listed: Iterable[Listed], cutoff: float, garbage: Garbage
 ) -> None:
     """Indexes that no version needs and that are not the newest, and files without a marker."""
     table = snapshot.table
@@ -171,7 +173,9 @@ def _find_indexes(
         if folder.isdecimal() and (name == names.INDEX_MARKER or names.is_index_part(name)):
             folders.setdefault(int(folder), []).append(item)
     marked = [n for n, items in folders.items() if any(_is_marker(i) for i in items)]
-    newest = max((n for n in marked if n <= snapshot.head), default=0)
+    # Of a table that was dropped none is the newest.
+    last = 0 if snapshot.dropped_at else snapshot.number
+    newest = max((n for n in marked if snapshot.first <= n <= last), default=0)
     marker_in = functools.cache(lambda folder: _marker(store, folder))
     needed = _needed_indexes(snapshot, marked, newest, marker_in)
     for number, present in sorted(folders.items()):
@@ -182,17 +186,19 @@ def _find_indexes(
             items = [i for i in present if not _is_marker(i) and i.key not in named]
         if not items:
             continue
-        old = max(item.modified for item in items) <= cutoff
+        since = max(item.modified for item in items)
+        old = since <= cutoff
         whole = number in marked and number not in needed
         why = "an index of no version" if whole else "a file of an unfinished index"
         for item in items:
-            entry = Item(item.key, item.size, why if old else f"{why}, younger than the retention")
+            reason = why if old else f"{why}, younger than the retention"
+            entry = Item(item.key, item.size, reason, since=_iso(since))
             if not old:
-                found.kept.append(entry)
+                garbage.kept.append(entry)
             elif _is_marker(item):
-                found.markers.append(entry)
+                garbage.markers.append(entry)
             else:
-                found.index_files.append(entry)
+                garbage.index_files.append(entry)
 
 
 def _needed_indexes(
@@ -205,7 +211,7 @@ def _needed_indexes(
     table = snapshot.table
     needed = {newest: "the newest index"}
     for version in snapshot.frozen:
-        number = snapshot.at(version.transaction).settled().head
+        number = snapshot.at(version.transaction).earliest_equal().number
         needed[number] = f"the index of version {version.number}"
     for number in [n for n in needed if n in marked]:
         marker = marker_in(table.index(number))
@@ -218,13 +224,17 @@ def _is_marker(item: Listed) -> bool:
     return item.key.endswith(f"/{names.INDEX_MARKER}")
 
 
+def _iso(seconds: float) -> str:
+    return times.iso(times.from_micros(int(seconds * 1_000_000)))
+
+
 def _seconds(text: str) -> float:
     instant = times.parse(text)
     return instant.timestamp() if instant is not None else float("inf")
 
 
 def protected(item: Item, leases: Iterable[LiveLease]) -> LiveLease | None:
-    """A lease because of which a file must stay; None where no reader needs it.
+    """Return a lease because of which a file must stay; None where no reader needs it.
 
     A reader may read what was referenced at its transaction. A file that never was in the log
     no reader can know.
@@ -235,7 +245,7 @@ def protected(item: Item, leases: Iterable[LiveLease]) -> LiveLease | None:
 
 
 def unmarked(store: Store, items: list[Item]) -> list[Item]:
-    """Those of some index files that no marker names now: one may have been made meanwhile."""
+    """Return those of some index files that no marker names now: one may have been made since."""
     named: dict[str, set[str]] = {}
     for item in items:
         folder = item.key.rpartition("/")[0] + "/"

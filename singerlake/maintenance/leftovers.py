@@ -34,7 +34,7 @@ class LeftoverPlan:
 def plan_leftovers(store: Store, options: VacuumOptions, now: float | None = None) -> LeftoverPlan:
     """Look for leftovers that are older than the retention.
 
-    Where it is not certain that a writer is dead (an upload to S3 shows no sign of life), a
+    Where it is not certain that a writer is dead (an upload to S3 shows no liveness marker), a
     day must have passed, whatever the retention.
     """
     options.check()

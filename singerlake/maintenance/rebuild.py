@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import msgspec
 
-from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, NotFoundError, SingerlakeError
 from singerlake.format import names
-from singerlake.format.log import MOVING, VACUUM, Block, Entry, SchemaEntry, seal_entry
-from singerlake.format.metadata import TransactionSummary
+from singerlake.format.log import Entry, needed_format, seal_entry
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 from singerlake.maintenance import scan
+from singerlake.maintenance.unfolding import entries_of
 from singerlake.storage.base import Listed, Store
-from singerlake.transactions import derived, files, log
-from singerlake.transactions.checkpoint import differing
+from singerlake.transactions import catalogue, files, lake_file, log
+from singerlake.transactions.capabilities import open_for_writing
+from singerlake.transactions.checkpoint import differing, write_checkpoint
 from singerlake.transactions.commit import appending
-from singerlake.transactions.files import FilesFound
+from singerlake.transactions.files import DataFiles
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -36,6 +33,7 @@ class Rebuilt:
         restored: Log entries that were written again from the manifest.
         adopted: Blocks that were taken in from files no log entry named.
         left: Files beside a writer's lock that were left out, as it was asked for.
+        dropped: Whether the table is dropped, and stays so.
     """
 
     table: TableName
@@ -43,6 +41,7 @@ class Rebuilt:
     restored: int
     adopted: int
     left: int = 0
+    dropped: bool = False
 
 
 def rebuild_table(
@@ -71,10 +70,10 @@ def rebuild_table(
     """
     locked = _Locked(table, include=include_locked, leave=leave_locked)
     checkpoint = log.read_checkpoint(store, table)
-    left = _entries_left(store, table, checkpoint.head if checkpoint is not None else 0)
+    left = _entries_left(store, table, checkpoint.number if checkpoint is not None else 0)
     restored = adopted = 0
     if checkpoint is not None:
-        folded = [entry for n, entry in left.items() if n <= checkpoint.head]
+        folded = [entry for n, entry in left.items() if n <= checkpoint.number]
         lost = _linked(entries_of(checkpoint, folded), left, checkpoint.chain)
         more = _lost_end(store, checkpoint, lost, left, locked)
         adopted = sum(len(entry.blocks) for entry in more)
@@ -89,10 +88,17 @@ def rebuild_table(
     snapshot = _fold(store, table)
     if checkpoint is not None:
         snapshot = _as_the_log_says(store, snapshot)
-    derived.write_checkpoint(store, snapshot)
-    derived.update_catalogue(store, table, snapshot.schema)
-    derived.update_lake_file(store, table.tap)
-    return Rebuilt(table, snapshot.head, restored, adopted, locked.left)
+    open_for_writing(store)
+    write_checkpoint(store, snapshot)
+    dropped = bool(snapshot.dropped_at)
+    if dropped:
+        catalogue.remove(store, table)
+    else:
+        laid_over = not snapshot.overlay.only_texts
+        entry = catalogue.entry_of(table, snapshot.schema, laid_over=laid_over)
+        catalogue.update(store, table.tap, [entry])
+    lake_file.add_tap(store, table.tap)
+    return Rebuilt(table, snapshot.number, restored, adopted, locked.left, dropped)
 
 
 @dataclass
@@ -111,7 +117,7 @@ class _Locked:
     left: int = 0
 
     def chosen(
-        self, free: list[Listed], present: FilesFound, *, all_there_is: bool = False
+        self, free: list[Listed], present: DataFiles, *, all_there_is: bool = False
     ) -> list[Listed]:
         """The files to take in, of those without a lock and those beside one.
 
@@ -149,7 +155,7 @@ def _entries_left(store: Store, table: TableName, head: int) -> dict[int, Entry]
         if isinstance(entry, DamagedError):
             raise DamagedError(
                 f"{entry}; bring it back from a backup, or move it away and run rebuild again: "
-                "what else is known of it comes back"
+                "everything else that is known of it is restored"
             ) from entry
         if isinstance(entry, SingerlakeError):
             raise entry
@@ -170,7 +176,7 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
         end: The chain id of the last of those wanted, where it is known.
     """
     last_plain = max((n for n, entry in left.items() if entry.format == PLAIN), default=0)
-    chain = ""
+    chain, form = "", PLAIN
     lost: list[Entry] = []
     for entry in wanted:
         number = entry.number
@@ -178,7 +184,7 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
         if present is None:
             known = left[number + 1].previous if number + 1 in left else ""
             links = {
-                "format": FORMAT,
+                "format": max(needed_format(entry), form),
                 "previous": chain,
                 "stands_for": known or (end if number == len(wanted) else ""),
             }
@@ -186,7 +192,7 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
                 links = {"format": PLAIN}
             present, _ = seal_entry(msgspec.structs.replace(entry, **links))
             lost.append(present)
-        chain = present.chain
+        chain, form = present.chain, present.format
     return lost
 
 
@@ -198,16 +204,18 @@ def _lost_end(
     locked: _Locked,
 ) -> list[Entry]:
     """The entry that takes in what was committed behind the manifest, where that is lost."""
-    if max(left, default=0) >= checkpoint.head:
+    if max(left, default=0) >= checkpoint.number:
         return []
     table = checkpoint.table
-    present = files.look(store, table)
+    present = files.list_files(store, table)
     beside = replace(present, locked=log.unnamed_files(table, present.locked, checkpoint))
     chosen = locked.chosen(log.unnamed_files(table, present.free, checkpoint), beside)
     entry = scan.unnamed_entry(store, checkpoint, chosen)
     if entry is None:
         return []
-    return [msgspec.structs.replace(entry, commit=uuid.uuid4().hex, previous=lost[-1].chain)]
+    form = max(entry.format, checkpoint.format)
+    links = {"previous": lost[-1].chain, "format": form}
+    return [msgspec.structs.replace(entry, commit=uuid.uuid4().hex, **links)]
 
 
 def _append(store: Store, table: TableName, entries: list[Entry]) -> None:
@@ -220,100 +228,13 @@ def _append(store: Store, table: TableName, entries: list[Entry]) -> None:
                 )
 
 
-def entries_of(checkpoint: Snapshot, left: Sequence[Entry] = ()) -> list[Entry]:
-    """The log entries that a checkpoint was folded from, as far as it holds them.
-
-    Args:
-        checkpoint: What is left of the log.
-        left: Entries up to it that are not lost, in order. The others must go with them: a
-            block that one of them moves has to be there before, also where it is no more.
-    """
-    by_number = {block.number: block for block in checkpoint.blocks}
-    needed: dict[int, list[tuple[int, Block]]] = {}
-    for entry in left:
-        for block in entry.moved:
-            needed.setdefault(block.number, []).append((entry.number, block))
-    doomed: dict[int, list[str]] = {}
-    for file, by in checkpoint.doomed.items():
-        doomed.setdefault(by, []).append(file)
-
-    numbers = sorted({*by_number, *needed})
-
-    def block_at(number: int, transaction: int) -> Block | None:
-        later = (block for by, block in needed.get(number, []) if by > transaction)
-        return by_number.get(number) or next(later, None)
-
-    def blocks_at(summary: TransactionSummary, after: int) -> list[Block]:
-        some = numbers[bisect_right(numbers, after) : bisect_right(numbers, summary.last_block)]
-        return [block for n in some if (block := block_at(n, summary.number)) is not None]
-
-    found: list[Entry] = []
-    seen: set[str] = set()
-    frozen = iter(checkpoint.frozen)
-    last = 0
-    for summary in checkpoint.transactions:
-        blocks = blocks_at(summary, last)
-        whole = len(blocks) == summary.last_block - last
-        last = summary.last_block
-        # What a vacuum moved is where the checkpoint has it, whichever entries are lost.
-        moving, vacuum = summary.operation in MOVING, summary.operation == VACUUM
-        moved = blocks_at(summary, 0) if moving else []
-        used = [b.schema_hash for b in blocks] + [summary.schema_hash]
-        new: dict[str, SchemaEntry] = {
-            h: checkpoint.schema_of(h) for h in dict.fromkeys(used) if h and h not in seen
-        }
-        seen.update(new)
-        found.append(
-            Entry(
-                format=FORMAT,
-                number=summary.number,
-                commit=summary.commit,
-                operation=summary.operation,
-                stream=checkpoint.table.stream,
-                time=summary.time,
-                writer=summary.writer,
-                software=summary.software,
-                schema_hash=summary.schema_hash,
-                schemas=new,
-                blocks=blocks,
-                version=next(frozen, None) if summary.operation == "freeze" else None,
-                last_block=0 if whole else summary.last_block,
-                moved=moved,
-                removed=_gaps(moved, summary.last_block) if moving else [],
-                floor=checkpoint.floor if moving else 0,
-                overlay=checkpoint.overlays.get(summary.number),
-                deletes=doomed.get(summary.number, []),
-                deleted=_gone(checkpoint, left, summary.number) if vacuum else [],
-            )
-        )
-    return found
-
-
-def _gone(checkpoint: Snapshot, left: Sequence[Entry], number: int) -> list[str]:
-    """The files that entries before a transaction named, and that are no more by the checkpoint."""
-    still = {block.file for block in checkpoint.blocks} | checkpoint.dropped.keys()
-    named = {
-        block.file
-        for entry in left
-        if entry.number < number
-        for block in (*entry.blocks, *entry.moved)
-    }
-    return sorted(named - still)
-
-
-def _gaps(blocks: list[Block], last: int) -> list[tuple[int, int]]:
-    """The ranges of numbers up to the last that no block has."""
-    numbers = [0, *(block.number for block in blocks), last + 1]
-    return [(a + 1, b - 1) for a, b in pairwise(numbers) if b - a > 1]
-
-
 def _adopting(
     store: Store, table: TableName, left: dict[int, Entry], locked: _Locked
 ) -> list[Entry]:
     """Entries 1 to k-1 in place of the lost ones before the first that is left, k."""
     known = frozenset((b.file, b.offset) for entry in left.values() for b in entry.blocks)
     paths = {file for file, _ in known}
-    present = files.look(store, table)
+    present = files.list_files(store, table)
     beside = [item for item in present.locked if item.key[len(table.folder) :] not in paths]
     nothing_else = not left and not present.free
     if nothing_else and beside and not locked.include:
@@ -340,7 +261,7 @@ def _adopting(
     ]
 
 
-def _only_locked(table: TableName, present: FilesFound, *, at_work: bool) -> str:
+def _only_locked(table: TableName, present: DataFiles, *, at_work: bool) -> str:
     """What to say where there is nothing of a table but files beside a lock, and they stay out."""
     what_then = (
         "its first writer is at work: wait for it"
@@ -362,7 +283,7 @@ def _as_the_log_says(store: Store, snapshot: Snapshot) -> Snapshot:
     before it was moved, how many rows were dropped since. A vacuum would not go on with a manifest
     that still does.
     """
-    whole = log.read_whole(store, snapshot.table, snapshot.head)
+    whole = log.read_whole(store, snapshot.table, snapshot.number)
     if next(differing(whole, snapshot), None) is None:
         return snapshot
     store.delete(snapshot.table.manifest)
@@ -376,11 +297,11 @@ def _fold(store: Store, table: TableName) -> Snapshot:
     later = [
         number
         for listed in store.list(table.log)
-        if (number := names.transaction_number(listed.key) or 0) > snapshot.head
+        if (number := names.transaction_number(listed.key) or 0) > snapshot.number
     ]
     if later:
         raise DamagedError(
-            f"the log of {table} lacks transaction {snapshot.head + 1}, and has {min(later)}: "
+            f"the log of {table} lacks transaction {snapshot.number + 1}, and has {min(later)}: "
             "bring the missing entry back from a backup"
         )
     return snapshot

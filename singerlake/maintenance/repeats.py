@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from singerlake.format.log import Operation
 from singerlake.transactions.snapshot import Snapshot
 
 ALIKE = 0.8
@@ -37,7 +38,7 @@ class Repeats:
 
 
 def find(snapshot: Snapshot) -> Repeats | None:
-    """What there is to say of a table.
+    """Return what there is to say of a table.
 
     Returns:
         None for a table with a key, with ACTIVATE_VERSION lines (which replace what was there),
@@ -46,10 +47,10 @@ def find(snapshot: Snapshot) -> Repeats | None:
     if not snapshot.transactions or snapshot.schema.key_properties:
         return None
     runs: dict[str, int] = {}  # by writer: a long run commits several times
-    for transaction in snapshot.transactions:
+    for transaction in snapshot.own_transactions:
         if not transaction.rows:
             continue
-        if transaction.operation != "sync":
+        if transaction.operation != Operation.SYNC:
             return None
         runs[transaction.writer] = runs.get(transaction.writer, 0) + transaction.rows
     sizes = list(runs.values())

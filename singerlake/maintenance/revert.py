@@ -6,20 +6,18 @@ Plain data and the commit; what Spark has to find out and to write comes in as a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from singerlake.errors import ConflictError, DamagedError, UsageError
+from singerlake.errors import DamagedError, UsageError
 from singerlake.format import times
-from singerlake.format.log import Block, Entry, SchemaEntry
+from singerlake.format.log import Block, Entry, Operation, SchemaEntry
+from singerlake.format.metadata import TransactionSummary
 from singerlake.storage.base import Store
-from singerlake.transactions.commit import commit, new_entry
+from singerlake.transactions import conflicts
+from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import replace_block
-
-OPERATION = "revert"
-HARMLESS = {"freeze", "alter", "vacuum-start", "combine", "drop-history", "vacuum"}
-"""Operations that change no row: a revert planned before one still holds after it."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +26,16 @@ class RevertPlan:
 
     Attributes:
         head: The table as it is.
-        head_number: Its last transaction when the plan was made.
         to: The table as it shall be.
     """
 
     head: Snapshot
-    head_number: int
     to: Snapshot
+
+    @property
+    def after(self) -> Snapshot:
+        """The old state as it will be read: by what people say now, and by the rules of today."""
+        return replace(self.to.laid_over(self.head.overlay), earlier_rules={})
 
     @property
     def same_state(self) -> bool:
@@ -54,7 +55,7 @@ def plan(store: Store, head: Snapshot, number: int) -> RevertPlan:
         number: The transaction to go back to.
 
     Raises:
-        UsageError: The table's log is lost.
+        UsageError: The table's log is lost, or the old state lacks a column of the key.
         NotFoundError: There is no such transaction.
         DamagedError: Files that the old state needs are gone; all of them are named.
     """
@@ -69,7 +70,33 @@ def plan(store: Store, head: Snapshot, number: int) -> RevertPlan:
             f"{len(gone)} of its files are gone or cut:",
             *(f"  {file}" for file in gone),
         )
-    return RevertPlan(head, head.head, to)
+    wanted = RevertPlan(head, to)
+    if not wanted.same_state:
+        _check_key_columns(wanted)
+    return wanted
+
+
+def _check_key_columns(wanted: RevertPlan) -> None:
+    """Refuse a state that lacks a column of the key which people gave the table since."""
+    after, columns = wanted.after, dict(wanted.after.columns)
+    lacking = [name for name in after.schema.key_properties if name not in columns]
+    if lacking:
+        raise UsageError(
+            f"{after.table} has the key {', '.join(after.schema.key_properties)}, and at "
+            f"transaction {wanted.to.number} it has no column {lacking[0]!r}: give it another key "
+            f"first, with: singerlake alter {after.table} set-key"
+        )
+
+
+def undone_by(head: Snapshot, number: int) -> list[TransactionSummary]:
+    """The transactions after a number that changed rows or the schema, the newest first."""
+    before = head.summary(number)
+    undone = []
+    for later in head.transactions[number:]:
+        if (later.last_block, later.schema_hash) != (before.last_block, before.schema_hash):
+            undone.append(later)
+        before = later
+    return undone[::-1]
 
 
 def missing(store: Store, snapshot: Snapshot) -> list[str]:
@@ -88,7 +115,7 @@ def last_readable(store: Store, snapshot: Snapshot) -> int:
     gone = set(missing(store, snapshot))
     first = next((block for block in snapshot.blocks if block.file in gone), None)
     if first is None:
-        return snapshot.head
+        return snapshot.number
     return snapshot.transaction_of_block(first.first_version or first.number) - 1
 
 
@@ -123,32 +150,24 @@ def commit_revert(
         ConflictError: Somebody changed the table since it was planned; nothing was changed.
         StoreError: The store refused.
     """
-    schema_hash = wanted.to.schema_hash
 
-    def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-        for later in present.transactions[wanted.head_number :]:
-            if later.operation not in HARMLESS:
-                raise ConflictError(
-                    f"a {later.operation} (transaction {later.number}) changed {present.table} "
-                    "while it was being reverted: nothing was changed; revert it again"
-                )
+    def draft(present: Snapshot) -> Entry:
+        conflicts.check_rows_unchanged(present, wanted.head.number)
+        conflicts.check_key_unchanged(present, wanted.head)
         numbered = [
-            replace_block(block, number=present.last_block + place)
-            for place, block in enumerate(blocks, start=1)
+            replace_block(block, number=number)
+            for number, block in enumerate(blocks, start=present.last_block + 1)
         ]
         used = {block.schema_hash for block in blocks} - set(present.schemas)
-        return new_entry(
+        return draft_entry(
             present.table,
-            OPERATION,
-            number,
-            commit_id,
-            time,
+            Operation.REVERT,
             writer=writer_id,
-            schema_hash=schema_hash,
+            schema_hash=wanted.to.schema_hash,
             schemas={name: schemas[name] for name in schemas if name in used},
             blocks=numbered,
             metadata=dict(metadata),
             metrics=dict(metrics),
         )
 
-    return commit(store, wanted.head, build)
+    return commit(store, wanted.head, draft)

@@ -12,20 +12,18 @@ from msgspec.structs import replace
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format import rewritten, times
-from singerlake.format.log import Block, Entry, SchemaEntry
+from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.sealed import UNREADABLE
 from singerlake.storage.base import Listed, Store
 from singerlake.transactions import files
 from singerlake.transactions.blocks import fetch
-from singerlake.transactions.commit import new_entry
+from singerlake.transactions.commit import draft_entry, stamped
+from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
-MAX_BLOCK_BYTES = 1 << 31
-"""No writer makes a block that inflates to more; a header that says so is forged."""
-_TRAILER_BYTES = 8
 
 
 class _Line(msgspec.Struct, tag_field="type"):
@@ -65,7 +63,7 @@ def read_files(store: Store, table: TableName) -> Snapshot | None:
     Raises:
         DamagedError: A file is not made of blocks, or some lie beside a lock and some do not.
     """
-    present = files.look(store, table)
+    present = files.list_files(store, table)
     if not present.free:
         if present.locked:
             logger.warning("%s", files.left_aside(table, present, all_there_is=True))
@@ -76,13 +74,13 @@ def read_files(store: Store, table: TableName) -> Snapshot | None:
     if entry is None:
         return None
     logger.warning(
-        "%s has neither log nor manifest: read from its files, the rows of writers included that "
-        "were killed before they committed, if there were any; make log and manifest again with: "
+        "%s has neither log nor manifest, so it is read from its files, which may hold rows of "
+        "writers that were killed before they committed; make log and manifest again with: "
         "singerlake rebuild %s",
         table,
         table,
     )
-    return Snapshot(table, from_log=False).applied([entry])
+    return fold(Snapshot(table, from_log=False), [entry])
 
 
 def adopting_entry(
@@ -105,12 +103,12 @@ def adopting_entry(
     """
     everything = [*_blocks_of_all(store, table, present)]
     schemas = {item.block.schema_hash: item.schema for item in everything}
-    found = [
+    unnamed = [
         item
         for item in _without_replaced(everything)
         if (item.block.file, item.block.offset) not in known
     ]
-    return _adopting(table, found, schemas) if found else None
+    return _adopting(table, unnamed, schemas) if unnamed else None
 
 
 def unnamed_entry(store: Store, snapshot: Snapshot, present: list[Listed]) -> Entry | None:
@@ -129,28 +127,28 @@ def unnamed_entry(store: Store, snapshot: Snapshot, present: list[Listed]) -> En
             these were cannot be told.
     """
     table = snapshot.table
-    found = _without_replaced([*_blocks_of_all(store, table, present)])
-    copied = _identities(store, snapshot, {item.identity[1:] for item in found})
-    found = [item for item in found if item.identity not in copied]
-    rewritten_since = [item.block.number for item in found if item.block.number]
+    scanned = _without_replaced([*_blocks_of_all(store, table, present)])
+    copied = _identities(store, snapshot, {item.identity[1:] for item in scanned})
+    scanned = [item for item in scanned if item.identity not in copied]
+    rewritten_since = [item.block.number for item in scanned if item.block.number]
     if rewritten_since and (
         max(rewritten_since) > snapshot.last_block or _lacks_files(store, snapshot)
     ):
         raise DamagedError(
-            f"{table} has lost its log's end, and blocks that a vacuum put together since: bring "
+            f"{table} has lost the end of its log, and blocks that a vacuum combined since: bring "
             "the log back from a backup"
         )
     # What a vacuum has rewritten, of blocks that are all still where they were, adds nothing.
-    found = [item for item in found if not item.block.number]
-    if not found:
+    scanned = [item for item in scanned if not item.block.number]
+    if not scanned:
         return None
-    schemas = {item.block.schema_hash: item.schema for item in found}
+    schemas = {item.block.schema_hash: item.schema for item in scanned}
     new = {name: schema for name, schema in schemas.items() if name not in snapshot.schemas}
-    entry = _adopting(table, found, new)
+    entry = _adopting(table, scanned, new)
     blocks = [
         replace(block, number=snapshot.last_block + n) for n, block in enumerate(entry.blocks, 1)
     ]
-    return replace(entry, number=snapshot.head + 1, blocks=blocks)
+    return replace(entry, number=snapshot.number + 1, blocks=blocks)
 
 
 def _lacks_files(store: Store, snapshot: Snapshot) -> bool:
@@ -164,39 +162,41 @@ def _identities(
     store: Store, snapshot: Snapshot, like: set[tuple[int, bytes]]
 ) -> set[tuple[int, int, bytes]]:
     """What tells known blocks apart, of those as long and with the trailer of some others."""
-    found: set[tuple[int, int, bytes]] = set()
+    identities: set[tuple[int, int, bytes]] = set()
     lengths = {length for length, _ in like}
     for block in snapshot.blocks:
         if block.length in lengths:
             data = fetch(store, snapshot.table, [block])
             head = format_block.header(data, block.file)
-            found.add((head.written, head.length, data[-_TRAILER_BYTES:]))
-    return found
+            identities.add((head.written, head.length, data[-format_block.TRAILER_BYTES :]))
+    return identities
 
 
-def _adopting(table: TableName, found: list[_Found], schemas: dict[str, SchemaEntry]) -> Entry:
+def _adopting(
+    table: TableName, scanned: list[_ScannedBlock], schemas: dict[str, SchemaEntry]
+) -> Entry:
     blocks: list[Block] = []
     number = 0
-    for item in sorted(found, key=lambda item: (item.written, item.block.file, item.block.offset)):
+    for item in sorted(
+        scanned, key=lambda item: (item.written, item.block.file, item.block.offset)
+    ):
         # What a vacuum put together says where its rows were, so its number must stay above.
         number = max(number + 1, item.block.number)
         blocks.append(replace(item.block, number=number))
-    return new_entry(
+    draft = draft_entry(
         table,
-        "adopt",
-        1,
-        "adopted",
-        times.iso(times.now()),
+        Operation.ADOPT,
         schema_hash=blocks[-1].schema_hash,
         schemas=schemas,
         blocks=blocks,
         last_block=number if number > len(blocks) else 0,
         floor=1 if number > len(blocks) else 0,  # a vacuum had dropped history
     )
+    return stamped(draft, 1, "adopted")
 
 
 @dataclass(frozen=True)
-class _Found:
+class _ScannedBlock:
     """A block in a file, as far as its own bytes tell.
 
     Attributes:
@@ -213,7 +213,7 @@ class _Found:
     schema: SchemaEntry
     replaced: tuple[int, ...]
 
-    def replaces(self, other: _Found) -> bool:
+    def replaces(self, other: _ScannedBlock) -> bool:
         """Whether this block was put together from the other one and perhaps more.
 
         One put together before says when the last of its own was made; the later one holds
@@ -224,26 +224,28 @@ class _Found:
         )
 
 
-def _without_replaced(found: list[_Found]) -> list[_Found]:
+def _without_replaced(scanned: list[_ScannedBlock]) -> list[_ScannedBlock]:
     """Each block once: vacuums leave what they copied or replaced until its time is over."""
-    by_replaced: dict[tuple[str, int], list[_Found]] = {}
-    for item in found:
+    by_replaced: dict[tuple[str, int], list[_ScannedBlock]] = {}
+    for item in scanned:
         for written in item.replaced:
             by_replaced.setdefault((item.block.schema_hash, written), []).append(item)
-    kept: dict[tuple[int, int, bytes], _Found] = {}
-    for item in found:
+    kept: dict[tuple[int, int, bytes], _ScannedBlock] = {}
+    for item in scanned:
         others = by_replaced.get((item.block.schema_hash, item.written), [])
         if not any(other.replaces(item) for other in others):
             kept.setdefault(item.identity, item)
     return list(kept.values())
 
 
-def _blocks_of_all(store: Store, table: TableName, present: list[Listed]) -> Iterator[_Found]:
+def _blocks_of_all(
+    store: Store, table: TableName, present: list[Listed]
+) -> Iterator[_ScannedBlock]:
     for listed in present:
         yield from _blocks_of(store, listed, listed.key[len(table.folder) :])
 
 
-def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[_Found]:
+def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[_ScannedBlock]:
     offset = 0
     while offset < listed.size:
         where = f"{listed.key} at byte {offset}"
@@ -254,7 +256,7 @@ def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[_Found]:
             raise DamagedError(f"{where} is cut: the file ends early")
         data = store.get_range(listed.key, offset, head.length)
         size = format_block.inflated_size(data)
-        if size > MAX_BLOCK_BYTES:
+        if size > format_block.MAX_BLOCK_BYTES:
             raise DamagedError(f"{where} says that it inflates to {size} bytes")
         text = format_block.decode(data, size, where)
         origin = format_block.origin(data, where)
@@ -262,8 +264,10 @@ def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[_Found]:
         crc = format_block.checksum(data)
         shell = Block(number, file, offset, head.length, head.rows, len(text), crc=crc)
         block, schema = _describe(text, where, shell, put_together=origin is not None)
-        identity = (head.written, head.length, data[-_TRAILER_BYTES:])
-        yield _Found(head.written, identity, block, schema, origin.replaced if origin else ())
+        identity = (head.written, head.length, data[-format_block.TRAILER_BYTES :])
+        yield _ScannedBlock(
+            head.written, identity, block, schema, origin.replaced if origin else ()
+        )
         offset += head.length
 
 
@@ -276,15 +280,15 @@ def _describe(
         schema = _LINES.decode(schema_line)
         lines = _LINES.decode_lines(rest)
     except UNREADABLE as error:
-        raise DamagedError(f"{where} holds a line that is no Singer message: {error}") from error
+        raise DamagedError(f"{where} holds a line that is not a Singer message: {error}") from error
     if not isinstance(schema, _SchemaLine):
         raise DamagedError(f"{where} does not begin with a SCHEMA line")
     stamps: list[str | None] = []
     sequence: list[tuple[int, int] | int] = []
     for line in lines:
         if isinstance(line, _RecordLine):
-            place = rewritten.position(line, shell.number, len(stamps), rewritten=put_together)
-            sequence.append(place)
+            position = rewritten.position(line, shell.number, len(stamps), rewritten=put_together)
+            sequence.append(position)
             stamps.append(line.time_extracted)
         elif isinstance(line, _ActivateLine):
             sequence.append(line.version)
@@ -299,7 +303,7 @@ def _describe(
         last=_iso(stamps[-1]) if stamps else "",
         activations=[
             (least, version)
-            for least, _, version in rewritten.activation_places(sequence, shell.number)
+            for least, _, version in rewritten.activation_positions(sequence, shell.number)
         ],
         first_version=max(1, positions[0][0]) if put_together and positions else 0,
     )

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 
 from singerlake.errors import DamagedError
-from singerlake.format import metadata, names
+from singerlake.format import metadata, names, times
 from singerlake.format.metadata import IndexMarker
 from singerlake.maintenance import garbage
 from singerlake.maintenance.combine import plan_combine
+from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
+
+RETENTION = VacuumOptions.retain_seconds
+"""Seconds that a vacuum lets stand what nothing needs any more, if nobody says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +31,15 @@ class Sizes:
         history_rows: Rows that a later one has replaced, as far as a frozen version or an
             index tells; None where neither does.
         history_bytes: About what these take, by their share of all rows.
-        index_bytes: What the indexes take.
-        reclaimable_bytes: What nothing needs any more, whatever its age: dropped files,
-            leftovers, indexes of no version, and holes in files.
+        indexes: How many there are, unfinished ones included.
+        index_bytes: What these take.
+        store_bytes: All that the table takes: data, log, indexes, and what waits to be deleted.
+        free_now_bytes: What a vacuum would delete now: dropped files, leftovers, indexes of no
+            version, each older than the retention.
+        free_later_bytes: What it would delete once it is older, the holes included of files that
+            it would write anew.
+        free_later_at: When the last of this is old enough, ISO 8601 in UTC; None where there is
+            nothing.
     """
 
     files: int
@@ -35,18 +47,31 @@ class Sizes:
     small_files: int
     history_rows: int | None
     history_bytes: int | None
+    indexes: int
     index_bytes: int
-    reclaimable_bytes: int
+    store_bytes: int
+    free_now_bytes: int
+    free_later_bytes: int
+    free_later_at: str | None
 
 
-def sizes(store: Store, snapshot: Snapshot, target_bytes: int = FILE_BYTES) -> Sizes:
+def sizes(
+    store: Store,
+    snapshot: Snapshot,
+    target_bytes: int = FILE_BYTES,
+    retain_seconds: float = RETENTION,
+    now: float | None = None,
+) -> Sizes:
     """Measure a table by its log and one listing; no data is read.
 
     Args:
         store: The lake's store.
         snapshot: The table's head.
         target_bytes: Below it, a file counts as small if a vacuum would combine it.
+        retain_seconds: How long a vacuum lets stand what nothing needs any more.
+        now: The time, in seconds since 1970.
     """
+    now = time.time() if now is None else now
     table = snapshot.table
     listed = list(store.list(table.folder))
     indexed = list(store.list(table.indexes))
@@ -54,9 +79,13 @@ def sizes(store: Store, snapshot: Snapshot, target_bytes: int = FILE_BYTES) -> S
     used: dict[str, int] = {}
     for block in snapshot.blocks:
         used[block.file] = used.get(block.file, 0) + block.length
-    holes = sum(max(0, on_store.get(path, size) - size) for path, size in used.items())
-    found = garbage.find(store, snapshot, float("inf"), listed=listed, indexed=indexed)
     groups = plan_combine(snapshot, target_bytes, on_store)
+    replaced = {block.file for group in groups for block in group.blocks}
+    holes = sum(max(0, on_store.get(path, used[path]) - used[path]) for path in replaced)
+    unneeded = garbage.find(store, snapshot, now - retain_seconds, listed=listed, indexed=indexed)
+    # A file with holes is replaced by the next vacuum at the earliest, and waits from then on.
+    began = [t.timestamp() for item in unneeded.kept if (t := times.parse(item.since)) is not None]
+    began += [now] if holes else []
     rows, bytes_ = _history(store, snapshot, indexed)
     return Sizes(
         files=len(used),
@@ -64,9 +93,22 @@ def sizes(store: Store, snapshot: Snapshot, target_bytes: int = FILE_BYTES) -> S
         small_files=sum(group.files for group in groups),
         history_rows=rows,
         history_bytes=bytes_,
+        indexes=len({_folder(snapshot, item) for item in indexed}),
         index_bytes=sum(item.size for item in indexed),
-        reclaimable_bytes=holes + sum(item.bytes for item in found.everything),
+        store_bytes=sum(item.size for item in (*listed, *indexed)),
+        free_now_bytes=sum(item.bytes for item in unneeded.everything),
+        free_later_bytes=holes + sum(item.bytes for item in unneeded.kept),
+        free_later_at=_time(max(began) + retain_seconds) if began else None,
     )
+
+
+def _folder(snapshot: Snapshot, item: Listed) -> str:
+    return item.key[len(snapshot.table.indexes) :].partition("/")[0]
+
+
+def _time(seconds: float) -> str:
+    """A time in UTC, rounded up to the second."""
+    return times.iso(times.from_micros(math.ceil(seconds) * 1_000_000))
 
 
 def _history(
@@ -87,10 +129,9 @@ def _history(
 
 def _indexed(store: Store, snapshot: Snapshot, indexed: list[Listed], after: int) -> dict[int, int]:
     """The newest index beyond a transaction, with its rows."""
-    start = len(snapshot.table.indexes)
-    folders = {item.key[start:].partition("/")[0] for item in indexed}
+    folders = {_folder(snapshot, item) for item in indexed}
     numbers = (int(name) for name in folders if name.isdecimal())
-    for number in sorted((n for n in numbers if after < n <= snapshot.head), reverse=True):
+    for number in sorted((n for n in numbers if after < n <= snapshot.number), reverse=True):
         key = snapshot.table.index(number) + names.INDEX_MARKER
         try:
             marker = metadata.decode(store.get(key).data, IndexMarker, key)

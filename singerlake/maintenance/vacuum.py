@@ -5,7 +5,7 @@ that no writer that was held up commits one; then a ``combine`` and a
 ``drop-history``, if there is anything for them to do; then the deletion; then a ``vacuum`` with
 the counts. Killed anywhere, the table reads the same, and the next run finds what is left to do
 by looking, not by what the dead one had in mind. What Spark has to do for the two in the middle
-is in ``singerlake.spark.vacuum``.
+is in ``singerlake.spark.jobs.vacuum``.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 from singerlake.errors import ConflictError, LockTimeoutError, UsageError
-from singerlake.format.log import COMBINE, DROP_HISTORY, VACUUM, Entry
+from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
 from singerlake.maintenance import garbage
 from singerlake.maintenance.combine import Group, plan_combine
+from singerlake.maintenance.drop_history import DropHistoryPlan, plan_drop_history
 from singerlake.maintenance.garbage import DAY, Garbage, Item
-from singerlake.maintenance.history import HistoryPlan, plan_history
 from singerlake.storage.base import KeyMissingError, Listed, Store
-from singerlake.transactions import conditions, lease, log
-from singerlake.transactions.commit import commit, new_entry
+from singerlake.transactions import conflicts, lease, log
+from singerlake.transactions.capabilities import open_for_writing
+from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.lease import LiveLease
-from singerlake.transactions.lock import WriterLock
+from singerlake.transactions.locks.lock import SURE_SETTLES, WriterLock
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import WriteOptions, hold_locks
 
-START, DONE, DELETE = "vacuum-start", VACUUM, "delete"
-PARTS = (COMBINE, DROP_HISTORY, DELETE)
+COMBINE, DROP_HISTORY, DELETE = PARTS = ("combine", "drop-history", "delete")
+"""What a vacuum does, by the words that people choose from."""
 LEAST_RETENTION = DAY
 BATCH = 100
 
@@ -88,7 +89,7 @@ class VacuumPlan:
         cutoff: Nothing goes that was needed, or made, after it; seconds since 1970.
         combine: Files to put together. What dropping history leaves is combined as well,
             and not known before.
-        history: What history can go.
+        drop_history: What history can go.
         garbage: What can be deleted, and what could but for its age.
         leases: Readers at work.
     """
@@ -96,7 +97,7 @@ class VacuumPlan:
     snapshot: Snapshot
     cutoff: float
     combine: list[Group]
-    history: HistoryPlan | None
+    drop_history: DropHistoryPlan | None
     garbage: Garbage
     leases: list[LiveLease]
 
@@ -104,7 +105,7 @@ class VacuumPlan:
     def empty(self) -> bool:
         """Whether there is nothing to do."""
         return not (
-            self.combine or self.history or self.garbage.everything or self.garbage.vanished
+            self.combine or self.drop_history or self.garbage.everything or self.garbage.vanished
         )
 
 
@@ -162,17 +163,17 @@ def plan_vacuum(
     cutoff = (time.time() if now is None else now) - options.retain_seconds
     listed = list(store.list(table.folder)) if options.full else None
     groups = _plan_groups(snapshot, options, listed)
-    found = Garbage()
+    unneeded = Garbage()
     if DELETE in options.parts:
-        found = garbage.find(store, snapshot, cutoff, listed=listed)
+        unneeded = garbage.find(store, snapshot, cutoff, listed=listed)
         if options.lease_wait_seconds < options.stale_seconds:
-            found = found.without_dead()
+            unneeded = unneeded.without_dead()
     return VacuumPlan(
         snapshot=snapshot,
         cutoff=cutoff,
         combine=groups if COMBINE in options.parts else [],
-        history=plan_history(snapshot, cutoff) if DROP_HISTORY in options.parts else None,
-        garbage=found,
+        drop_history=plan_drop_history(snapshot, cutoff) if DROP_HISTORY in options.parts else None,
+        garbage=unneeded,
         leases=lease.leases(store, table, listed),
     )
 
@@ -197,7 +198,7 @@ def vacuum_lock(
 ) -> WriterLock:
     """The lock that keeps vacuums of one table apart; only a dead one's is waited for.
 
-    Taking it raises ConflictError as soon as the other vacuum shows a sign of life.
+    Taking it raises ConflictError as soon as the other vacuum shows that it is alive.
     """
     seen: list[str] = []
 
@@ -207,7 +208,7 @@ def vacuum_lock(
         if len(set(seen)) > 1:
             raise ConflictError(f"another vacuum of {table} is at work: let it finish")
 
-    conditions.settle(store)
+    open_for_writing(store)
     return WriterLock(
         store,
         table.vacuum_lock,
@@ -215,6 +216,7 @@ def vacuum_lock(
         wait_seconds=options.lock_wait_seconds,
         stale_seconds=options.stale_seconds,
         while_waiting=give_up_on_life,
+        settles=SURE_SETTLES,
     )
 
 
@@ -234,14 +236,16 @@ def announce(
     or a log, of which one bit has changed may not name all that the table needs.
 
     Raises:
+        ConflictError: A vacuum that was taken for dead moved blocks after the plan was made;
+            nothing was announced.
         DamagedError: The log does not check; nothing was announced.
         StoreError: The store refused; nothing was announced.
     """
     log.check_whole(store, plan.snapshot)
-    found = plan.garbage
+    unneeded = plan.garbage
     table = plan.snapshot.table
     with ExitStack() as stack:
-        folders = {_folder(table, item) for item in found.files if not item.dropped}
+        folders = {_folder(table, item) for item in unneeded.files if not item.dropped}
         write = WriteOptions(options.lock_wait_seconds, options.stale_seconds)
         busy: set[str] = set()
         for folder in sorted(folders):
@@ -249,34 +253,32 @@ def announce(
                 stack.enter_context(hold_locks(store, table, [folder], writer_id, write))
             except LockTimeoutError:
                 busy.add(folder)
-        going = [f for f in found.files if f.dropped or _folder(table, f) not in busy]
+        going = [f for f in unneeded.files if f.dropped or _folder(table, f) not in busy]
         left = [
             replace(item, reason="a leftover beside a writer at work")
-            for item in found.files
+            for item in unneeded.files
             if item not in going
         ]
         announced: list[str] = []
 
-        def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+        def draft(present: Snapshot) -> Entry:
+            conflicts.check_blocks_unmoved(present, plan.snapshot.number)
             used = {block.file for block in present.blocks}
             announced[:] = [
                 path for item in going if (path := item.key[len(table.folder) :]) not in used
             ]
-            return new_entry(
+            return draft_entry(
                 table,
-                START,
-                number,
-                commit_id,
-                time,
+                Operation.VACUUM_START,
                 writer=writer_id,
                 deletes=announced.copy(),
                 metrics={"files_to_delete": len(announced), "groups_to_combine": len(plan.combine)},
             )
 
-        after = commit(store, plan.snapshot, build)
+        after = commit(store, plan.snapshot, draft)
     known = {table.data(path) for path in announced}
     files = [item for item in going if item.key in known]
-    return after, replace(found, files=files, kept=[*found.kept, *left])
+    return after, replace(unneeded, files=files, kept=[*unneeded.kept, *left])
 
 
 def _folder(table: TableName, item: Item) -> str:
@@ -284,23 +286,25 @@ def _folder(table: TableName, item: Item) -> str:
 
 
 def with_newly_dropped(
-    store: Store, snapshot: Snapshot, found: Garbage, options: VacuumOptions
+    store: Store, snapshot: Snapshot, unneeded: Garbage, options: VacuumOptions
 ) -> Garbage:
     """What is to go, with what the vacuum itself has dropped: at once if nothing is retained."""
     new = garbage.find(store, snapshot, time.time() - options.retain_seconds)
-    known = {item.key for item in found.everything} | {item.key for item in found.kept}
-    known |= {snapshot.table.data(path) for path in found.vanished}
+    known = {item.key for item in unneeded.everything} | {item.key for item in unneeded.kept}
+    known |= {snapshot.table.data(path) for path in unneeded.vanished}
+    # Nothing that an undrop brings back goes before the log has named it.
+    known |= {snapshot.table.data(block.file) for block in snapshot.restorable or ()}
     return replace(
-        found,
-        files=[*found.files, *(item for item in new.files if item.key not in known)],
-        kept=[*found.kept, *(item for item in new.kept if item.key not in known)],
+        unneeded,
+        files=[*unneeded.files, *(item for item in new.files if item.key not in known)],
+        kept=[*unneeded.kept, *(item for item in new.kept if item.key not in known)],
     )
 
 
 def delete_garbage(
     store: Store,
     snapshot: Snapshot,
-    found: Garbage,
+    unneeded: Garbage,
     options: VacuumOptions,
     *,
     check: Callable[[], None],
@@ -311,7 +315,7 @@ def delete_garbage(
     Args:
         store: The lake's store.
         snapshot: The table, with nothing of it referenced any more.
-        found: What may go.
+        unneeded: What may go.
         options: How long to wait for readers.
         check: Raises where the vacuum's lock was lost.
         tick: Called now and then; may raise to end it.
@@ -326,35 +330,35 @@ def delete_garbage(
     table = snapshot.table
     # What the table needs now is not deleted, whatever was planned.
     used = {table.data(block.file) for block in snapshot.blocks}
-    found = replace(found, files=[item for item in found.files if item.key not in used])
-    if not found.everything:
+    unneeded = replace(unneeded, files=[item for item in unneeded.files if item.key not in used])
+    if not unneeded.everything:
         return [], []
     check()
-    garbage.delete(store, [item.key for item in found.markers], tick)
+    garbage.delete(store, [item.key for item in unneeded.markers], tick)
     # Listed after the references are gone: who takes a lease from now on cannot know them.
     present = lease.leases(store, table)
     needed = {
         one.key
         for one in present
-        if found.index_files or any(garbage.protected(item, [one]) for item in found.files)
+        if unneeded.index_files or any(garbage.protected(item, [one]) for item in unneeded.files)
     }
     live = lease.wait_out(
         store,
         table,
-        needed | {item.key for item in found.dead},
+        needed | {item.key for item in unneeded.dead},
         wait_seconds=options.lease_wait_seconds,
         stale_seconds=options.stale_seconds,
         tick=tick,
     )
     going: list[Item] = []
     kept: list[Item] = []
-    for item in found.files:
+    for item in unneeded.files:
         by = garbage.protected(item, live)
         if by is None:
             going.append(item)
         else:
             kept.append(replace(item, reason=f"needed by the reader {by.reader_id}"))
-    for item in garbage.unmarked(store, found.index_files):
+    for item in garbage.unmarked(store, unneeded.index_files):
         if live:
             kept.append(replace(item, reason=f"the reader {live[0].reader_id} may need it"))
         else:
@@ -363,8 +367,8 @@ def delete_garbage(
         check()
         garbage.delete(store, [item.key for item in going[start : start + BATCH]], tick)
     alive = {one.key for one in live}
-    dead = [item for item in found.dead if item.key not in alive]
-    return [*found.markers, *dead, *going], kept
+    dead = [item for item in unneeded.dead if item.key not in alive]
+    return [*unneeded.markers, *dead, *going], kept
 
 
 def finish(
@@ -380,16 +384,7 @@ def finish(
     table = snapshot.table
     gone = [item.key[len(table.folder) :] for item in deleted if item.dropped] + vanished
 
-    def build(_: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-        return new_entry(
-            table,
-            DONE,
-            number,
-            commit_id,
-            time,
-            writer=writer_id,
-            deleted=gone,
-            metrics=metrics,
-        )
+    def draft(_: Snapshot) -> Entry:
+        return draft_entry(table, Operation.VACUUM, writer=writer_id, deleted=gone, metrics=metrics)
 
-    return commit(store, snapshot, build)
+    return commit(store, snapshot, draft)

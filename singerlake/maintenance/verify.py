@@ -2,33 +2,35 @@
 
 Each check gives back a list of problems and goes on after the first, for who repairs a table
 wants to know all of it. What Spark must find out (all blocks, the versions' content) is in
-``singerlake.spark.verify``; a single block is checked in ``verify_block.py``.
+``singerlake.spark.jobs.verify``; a single block is checked in ``verify_block.py``,
+indexes in ``verify_index.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from singerlake.errors import NewerFormatError, SingerlakeError
 from singerlake.format import metadata, names
-from singerlake.format.log import Block, Entry, FrozenVersion, joined
-from singerlake.format.metadata import INDEX_FORMAT, IndexMarker, Manifest
+from singerlake.format.log import FREEZES_ITSELF, Block, Entry, FrozenVersion, joined
+from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
-from singerlake.maintenance.misfits import ColumnMisfits
-from singerlake.maintenance.rebuild import entries_of
-from singerlake.storage.base import KeyMissingError, Store
-from singerlake.transactions import files, log
+from singerlake.maintenance.inventory import LAKE_FILE_HINT, Lost
+from singerlake.maintenance.unfolding import entries_of
+from singerlake.records.misfits import ColumnMisfits
+from singerlake.storage.base import KeyMissingError, Listed, Store
+from singerlake.transactions import catalogue, files, log
 from singerlake.transactions.checkpoint import differing, from_manifest
+from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 
 MAX_PROBLEMS = 1000
 """Problems that are told of one table; the rest is counted."""
 _SHOWN = 160
-_CACHE = "an index is only a cache: delete the folder"
 _BACKUP = "bring it back from a backup"
 
 
@@ -37,8 +39,8 @@ class Problem:
     """One thing that is not as it should be.
 
     Attributes:
-        what: ``log``, ``manifest``, ``file``, ``block``, ``version``, ``head``, ``value`` or
-            ``index``.
+        what: ``lake``, ``tap``, ``table``, ``log``, ``manifest``, ``file``, ``block``, ``version``,
+            ``head``, ``value`` or ``index``.
         where: The key on the store, and the place in it.
         expected: What should be there.
         found: What is.
@@ -52,13 +54,13 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        said = f"{self.what}: {self.where}: expected {self.expected}, found {self.found}"
-        return f"{said} ({self.hint})" if self.hint else said
+        text = f"{self.what}: {self.where}: expected {self.expected}, found {self.found}"
+        return f"{text} ({self.hint})" if self.hint else text
 
 
 @dataclass
 class Report:
-    """What was looked at in a table, and what was found.
+    """What was looked at in a table, and what is wrong with it.
 
     Attributes:
         table: Which.
@@ -71,6 +73,7 @@ class Report:
         more: How many more problems there are.
         notes: What is worth knowing and no damage.
         misfits: Values of the head that their columns cannot hold; each column is a problem.
+        dropped: Whether the table is dropped: what was looked at is what would come back.
     """
 
     table: TableName
@@ -83,6 +86,7 @@ class Report:
     more: int = 0
     notes: list[str] = field(default_factory=list)
     misfits: list[ColumnMisfits] = field(default_factory=list)
+    dropped: bool = False
 
     def add(self, problems: Sequence[Problem], more: int = 0) -> None:
         """Tell of problems, as far as there is room."""
@@ -92,7 +96,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class LogFound:
+class CheckedLog:
     """A log, folded as far as it goes.
 
     Attributes:
@@ -106,7 +110,7 @@ class LogFound:
     notes: list[str]
 
 
-def check_log(store: Store, table: TableName) -> LogFound:
+def check_log(store: Store, table: TableName) -> CheckedLog:
     """Read all of a log and hold the manifest against it.
 
     The manifest is read first: what it holds was committed before it was written.
@@ -117,28 +121,56 @@ def check_log(store: Store, table: TableName) -> LogFound:
     entries = _read_entries(store, table, manifest, problems)
     if not entries and not problems:
         notes.clear()
-        present = files.look(store, table)
+        present = files.list_files(store, table)
         at_work = bool(present.locked) and present.idle_seconds < files.DEAD_SECONDS
         if present.free or (present.locked and not at_work):
             hint = f"make it again with: singerlake rebuild {table}"
             problems.append(Problem("log", table.log, "a log", "neither log nor manifest", hint))
         elif at_work:
             notes.append("its first writer is at work: there is nothing committed of it yet")
+        elif catalogue.names_stream(store, table):
+            lost = Lost(table.tap, table, names.catalogue(table.tap))
+            problems.append(gone(lost))
         else:
             notes.append("there is nothing of it: no log, no manifest and no files")
     snapshot = _fold(table, entries, problems)
-    problems += _check_entries(snapshot, entries[: snapshot.head])
-    if manifest is not None and snapshot.head >= manifest.head:
-        then = Snapshot(table).applied(entries[: manifest.head])
+    problems += _check_entries(snapshot, entries[: snapshot.number])
+    if manifest is not None and snapshot.number >= manifest.number:
+        then = fold(Snapshot(table), entries[: manifest.number])
         problems += _check_manifest(then, manifest)
-    if entries and not problems:
-        notes += _unnamed(store, snapshot)
-    return LogFound(snapshot, problems, notes)
+    return CheckedLog(snapshot, problems, notes)
 
 
-def _unnamed(store: Store, snapshot: Snapshot) -> Iterator[str]:
-    """What to say of data files that the log does not speak of."""
-    unnamed = log.unnamed_files(snapshot.table, store.list(snapshot.table.folder), snapshot)
+def gone(lost: Lost) -> Problem:
+    """What is wrong where a tap or a table is listed and nothing of it is there."""
+    what = "tap" if lost.table is None else "table"
+    return Problem(what, lost.folder, f"what {lost.listed_in} lists", "nothing", lost.hint)
+
+
+def damaged_lake_file(text: str) -> Problem:
+    """What is wrong where the lake's own file cannot be read."""
+    return Problem("lake", names.LAKE, "the lake's own file", text, LAKE_FILE_HINT)
+
+
+def dropped_words(snapshot: Snapshot) -> str:
+    """What to say of a table that was dropped."""
+    at = f"it is dropped (transaction {snapshot.dropped_at})"
+    if snapshot.restorable is None:
+        return f"{at}, and a vacuum has deleted its data, or begun to: only its log was checked"
+    return f"{at}: what was checked is what comes back with: singerlake undrop {snapshot.table}"
+
+
+def unnamed_files(checked: CheckedLog, listing: Iterable[Listed]) -> Iterator[str]:
+    """What to say of data files that the log does not speak of, where nothing else is wrong.
+
+    Args:
+        checked: The log.
+        listing: The table's folder, listed after the log was read.
+    """
+    snapshot = checked.snapshot
+    if checked.problems or not snapshot.number:
+        return
+    unnamed = log.unnamed_files(snapshot.table, listing, snapshot)
     if unnamed:
         yield (
             f"no log entry names {len(unnamed)} of its data files (the first is {unnamed[0].key}): "
@@ -174,12 +206,12 @@ def _read_entries(
 ) -> list[Entry]:
     """The entries from 1 on, without a gap; those behind a gap are only looked at."""
     numbers = {names.transaction_number(item.key) or 0 for item in store.list(table.log)} - {0}
-    held = manifest.head if manifest is not None else 0
-    found: dict[int, Entry] = {}
+    held = manifest.number if manifest is not None else 0
+    by_number: dict[int, Entry] = {}
     damaged: set[int] = set()
     for number, entry in log.read_entries(store, table, sorted(numbers)):
         if isinstance(entry, Entry):
-            found[number] = entry
+            by_number[number] = entry
         elif isinstance(entry, SingerlakeError):
             damaged.add(number)
             hint = _BACKUP
@@ -187,12 +219,12 @@ def _read_entries(
                 hint = f"move it away, then run: singerlake rebuild {table}"
             key = table.transaction(number)
             problems.append(Problem("log", key, f"transaction {number}", str(entry), hint))
-    problems += _lost_entries(table, {*found} | damaged, held, whole=manifest is None)
+    problems += _lost_entries(table, {*by_number} | damaged, held, whole=manifest is None)
     if manifest is not None:
-        for entry in entries_of(manifest, [e for n, e in sorted(found.items()) if n <= held]):
-            found.setdefault(entry.number, entry)
+        for entry in entries_of(manifest, [e for n, e in sorted(by_number.items()) if n <= held]):
+            by_number.setdefault(entry.number, entry)
     entries: list[Entry] = []
-    while (entry := found.get(len(entries) + 1)) is not None:
+    while (entry := by_number.get(len(entries) + 1)) is not None:
         entries.append(entry)
     return entries
 
@@ -228,12 +260,12 @@ def _fold(table: TableName, entries: list[Entry], problems: list[Problem]) -> Sn
             taken += 1
 
     try:
-        return Snapshot(table).applied(counted())
+        return fold(Snapshot(table), counted())
     except SingerlakeError as error:
         key = table.transaction(entries[taken].number)
         wanted = "an entry that continues the log"
         problems.append(Problem("log", key, wanted, str(error), _BACKUP))
-        return Snapshot(table).applied(entries[:taken])
+        return fold(Snapshot(table), entries[:taken])
 
 
 def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem]:
@@ -242,8 +274,8 @@ def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem
     for entry in entries:
         key = table.transaction(entry.number)
         if (first := commits.setdefault(entry.commit, entry.number)) != entry.number:
-            found = f"that of transaction {first}, {entry.commit!r}"
-            yield Problem("log", key, "a commit id of its own", found)
+            actual = f"that of transaction {first}, {entry.commit!r}"
+            yield Problem("log", key, "a commit id of its own", actual)
         used = {b.schema_hash for b in entry.blocks} | {entry.schema_hash} - {""}
         for name in sorted(used - set(snapshot.schemas)):
             yield Problem("log", key, f"the schema {name!r} in the log", "no such schema")
@@ -251,15 +283,19 @@ def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem
         if version is None:
             continue
         yield from _check_lanes(key, version, entry.lanes)
-        if not 1 <= version.transaction < entry.number:
+        own = entry.operation in FREEZES_ITSELF  # what it leaves, and nothing else
+        if own and version.transaction != entry.number:
+            wanted = f"version {version.number} of this transaction"
+            yield Problem("log", key, wanted, f"transaction {version.transaction}")
+        elif not own and not 1 <= version.transaction < entry.number:
             wanted = f"version {version.number} of an earlier transaction"
             yield Problem("log", key, wanted, f"transaction {version.transaction}")
         elif (known := snapshot.summary(version.transaction).schema_hash) != version.schema_hash:
             wanted = f"version {version.number} under the schema {known!r}"
             yield Problem("log", key, wanted, f"{version.schema_hash!r}")
     for name, schema in snapshot.schemas.items():
-        if (found := schema_hash(schema.schema, schema.key_properties)) != name:
-            yield Problem("log", table.log, f"a schema whose hash is {name!r}", f"{found!r}")
+        if (actual := schema_hash(schema.schema, schema.key_properties)) != name:
+            yield Problem("log", table.log, f"a schema whose hash is {name!r}", f"{actual!r}")
 
 
 def _check_lanes(key: str, version: FrozenVersion, lanes: dict[str, str]) -> Iterator[Problem]:
@@ -270,23 +306,23 @@ def _check_lanes(key: str, version: FrozenVersion, lanes: dict[str, str]) -> Ite
 
     for name in ("fingerprint", "record_fingerprint"):
         try:
-            found = SetHash.of_encoded(lanes.get(name, "")).text
+            actual = SetHash.of_encoded(lanes.get(name, "")).text
         except ValueError as error:
-            found = str(error)
-        if found != (wanted := getattr(version, name)):
-            yield Problem("log", f"{key}, lanes", f"what has the {name} {wanted}", found)
+            actual = str(error)
+        if actual != (wanted := getattr(version, name)):
+            yield Problem("log", f"{key}, lanes", f"what has the {name} {wanted}", actual)
 
 
 def _check_manifest(ours: Snapshot, manifest: Snapshot) -> Iterator[Problem]:
     table = ours.table
     for what, mine, theirs in differing(ours, manifest):
         both = zip(mine, theirs, strict=False)
-        at = next((place for place, (a, b) in enumerate(both) if a != b), None)
+        at = next((index for index, (a, b) in enumerate(both) if a != b), None)
         if at is None:
-            wanted, found = f"{len(mine)} {what} as in the log", str(len(theirs))
+            wanted, actual = f"{len(mine)} {what} as in the log", str(len(theirs))
         else:
-            wanted, found = _difference(mine[at], theirs[at])
-        yield Problem("manifest", f"{table.manifest}, {what}", wanted, found, _derived(table))
+            wanted, actual = _difference(mine[at], theirs[at])
+        yield Problem("manifest", f"{table.manifest}, {what}", wanted, actual, _derived(table))
 
 
 def _difference(mine: object, theirs: object) -> tuple[str, str]:
@@ -301,85 +337,36 @@ def _difference(mine: object, theirs: object) -> tuple[str, str]:
     return mine_text, theirs_text
 
 
-def check_files(store: Store, snapshot: Snapshot) -> tuple[list[Problem], list[Block]]:
+def check_files(snapshot: Snapshot, listing: Iterable[Listed]) -> tuple[list[Problem], list[Block]]:
     """Hold a listing against what blocks say of their files.
+
+    Args:
+        snapshot: The table by its log.
+        listing: The table's folder, listed after the log was read, so that all it names has been
+            made durable before.
 
     Returns:
         Problems, and the blocks that a file is there for.
     """
     table = snapshot.table
     ends: dict[str, int] = {}
-    places: set[tuple[str, int]] = set()
+    locations: set[tuple[str, int]] = set()
     problems = []
     for block in snapshot.blocks:
         ends[block.file] = max(block.offset + block.length, ends.get(block.file, 0))
-        if (place := (block.file, block.offset)) in places:
+        if (location := (block.file, block.offset)) in locations:
             where = f"block {block.number}, {table.data(block.file)} at byte {block.offset}"
             problems.append(Problem("block", where, "a place of its own", "an earlier block's"))
-        places.add(place)
-    sizes = {item.key: item.size for item in store.list(table.folder)}
+        locations.add(location)
+    sizes = {item.key: item.size for item in listing}
     for file, end in ends.items():
         size = sizes.get(table.data(file))
         if size is None or size < end:
-            found = "nothing" if size is None else f"{size} bytes"
-            problems.append(Problem("file", table.data(file), f"{end} bytes", found, _BACKUP))
+            actual = "nothing" if size is None else f"{size} bytes"
+            problems.append(Problem("file", table.data(file), f"{end} bytes", actual, _BACKUP))
     readable = [
         block
         for block in snapshot.blocks
         if sizes.get(table.data(block.file), -1) >= block.offset + block.length
     ]
     return problems, readable
-
-
-def cache_hint(folder: str) -> str:
-    """What may be done about an index that is not as it should be."""
-    return f"{_CACHE} {folder}"
-
-
-def check_indexes(
-    store: Store, snapshot: Snapshot
-) -> tuple[list[Problem], list[str], list[tuple[str, str]]]:
-    """Hold the markers of a table's indexes against the files there are.
-
-    Returns:
-        Problems, notes on indexes that nobody reads, and the keys and hashes of the files of
-        the others, whose bytes are still to be checked.
-    """
-    table = snapshot.table
-    problems: list[Problem] = []
-    notes: list[str] = []
-    parts: list[tuple[str, str]] = []
-    for number in sorted(int(n) for n in store.folders(table.indexes) if n.isdecimal()):
-        folder = table.index(number)
-        key = folder + names.INDEX_MARKER
-        try:
-            marker = metadata.decode(store.get(key).data, IndexMarker, key)
-        except KeyMissingError:
-            continue  # unfinished, or being made
-        except SingerlakeError as error:
-            wanted = "a marker that can be read"
-            problems.append(Problem("index", key, wanted, str(error), cache_hint(folder)))
-            continue
-        if marker.format < INDEX_FORMAT:
-            notes.append(f"an earlier release made the index {folder}, and this one makes another")
-            continue
-        known = snapshot.transactions[number - 1 : number]
-        if [(t.number, t.commit, t.schema_hash) for t in known] != [
-            (marker.transaction, marker.commit, marker.schema_hash)
-        ]:
-            notes.append(f"the index {folder} belongs to another log, and nobody reads it")
-            continue
-        sizes = {item.key: item.size for item in store.list(folder)}
-        for file in marker.files:
-            size = sizes.get(folder + file.path)
-            if size != file.bytes:
-                found = "nothing" if size is None else f"{size}"
-                wanted, hint = f"{file.bytes} bytes", cache_hint(folder)
-                problems.append(Problem("index", folder + file.path, wanted, found, hint))
-            else:
-                parts.append((folder + file.path, file.hash))
-        rows = sum(file.rows for file in marker.files)
-        if marker.rows not in (rows, None):
-            wanted = f"{marker.rows} rows in its files"
-            problems.append(Problem("index", key, wanted, f"{rows}", cache_hint(folder)))
-    return problems, notes, parts

@@ -46,8 +46,8 @@ def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
     """
     where = f"block {block.number}, {table.data(block.file)} at byte {block.offset}"
 
-    def problem(expected: str, found: str) -> Problem:
-        return Problem("block", where, expected, found)
+    def problem(expected: str, actual: str) -> Problem:
+        return Problem("block", where, expected, actual)
 
     try:
         data = store.get_range(table.data(block.file), block.offset, block.length)
@@ -61,13 +61,13 @@ def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
     except DamagedError as error:
         return [problem(f"a whole block that inflates to {block.bytes} bytes", str(error))]
     problems = [
-        problem(f"{expected} {what}", str(found))
-        for what, expected, found in (
+        problem(f"{expected} {what}", str(actual))
+        for what, expected, actual in (
             ("bytes in its header", block.length, header.length),
             ("rows in its header", block.rows, header.rows),
             ("as the checksum in its trailer", block.crc, format_block.checksum(data)),
         )
-        if expected not in (None, found)
+        if expected not in (None, actual)
     ]
     return problems + [problem(*difference) for difference in _check_lines(text, block)]
 
@@ -76,9 +76,9 @@ def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
     schema_line, rest = format_block.lines(text)
     try:
         schema = _SCHEMA.decode(schema_line)
-        found = schema_hash(dict(schema.schema), list(schema.key_properties or []))
-        if found != block.schema_hash:
-            yield f"a schema of the hash {block.schema_hash!r}", f"{found!r}"
+        actual = schema_hash(dict(schema.schema), list(schema.key_properties or []))
+        if actual != block.schema_hash:
+            yield f"a schema of the hash {block.schema_hash!r}", f"{actual!r}"
         lines = _LINES.decode_lines(rest)
     except (msgspec.DecodeError, SingerlakeError) as error:
         yield "a SCHEMA line, then RECORD and ACTIVATE_VERSION lines", str(error)
@@ -89,8 +89,8 @@ def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
         if isinstance(line, _ActivateLine):
             positions.append(line.version)
         else:
-            place = rewritten.position(line, block.number, len(rows), rewritten=block.rewritten)
-            rows.append(place)
+            position = rewritten.position(line, block.number, len(rows), rewritten=block.rewritten)
+            rows.append(position)
             positions.append(rows[-1])
     if len(rows) != block.rows:
         yield f"{block.rows} RECORD lines", f"{len(rows)}"
@@ -99,16 +99,18 @@ def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
             rewritten.check_positions(rows, block)
         except DamagedError as error:
             yield "lines that say where they came from", str(error)
-    activations = rewritten.activation_places(positions, block.number)
+    activations = rewritten.activation_positions(positions, block.number)
     if not _agree(activations, block):
         at = [(least, version) for least, _, version in activations]
         yield f"the activations {block.activations}", f"{at}"
 
 
-def _agree(found: list[tuple[int, int | None, int]], block: Block) -> bool:
-    return len(found) == len(block.activations) and all(
+def _agree(activations: list[tuple[int, int | None, int]], block: Block) -> bool:
+    return len(activations) == len(block.activations) and all(
         version == wanted and _between(rows, least, most, block)
-        for (least, most, version), (rows, wanted) in zip(found, block.activations, strict=True)
+        for (least, most, version), (rows, wanted) in zip(
+            activations, block.activations, strict=True
+        )
     )
 
 

@@ -1,6 +1,6 @@
 """The Spark jobs. The only room that imports pyspark.
 
-For notebooks, and for jobs of one's own, these names stay: :func:`read_table` and
+For notebooks, and for jobs of one's own, these names stay: :func:`read_table`, :func:`diff` and
 :func:`register`.
 """
 
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from singerlake.lake import Lake
+    from singerlake.lake import Lake, Table
+    from singerlake.spark.jobs.difference import Diff
 
-__all__ = ["read_table", "register"]
+__all__ = ["diff", "read_table", "register"]
 
 
 def read_table(
@@ -25,7 +26,7 @@ def read_table(
     provenance: bool = False,
     misfits: str = "fail",
 ) -> DataFrame:
-    """A table's rows as a Spark frame.
+    """Read a table's rows as a Spark frame.
 
     The frame stays at the transaction it was made at, whatever is written later. While it is
     held, no vacuum deletes what it reads; frames made from it do not hold it, so keep it as
@@ -39,7 +40,8 @@ def read_table(
         version: A version's number or label, or ``"@17"`` for the state at transaction 17; the
             head by default.
         spark: The session to read with; the running one by default, or a new one.
-        provenance: Give the table two more columns, ``_row_id`` and ``_row_version``.
+        provenance: Give the table three more columns: ``_row_id``; ``_row_version``, the number
+            of the row's block; and ``_transaction``, which brought the block.
         misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
             error to read one, ``null`` reads it as null, and ``text`` makes text of its
             column. How many there are is logged as a warning.
@@ -52,12 +54,55 @@ def read_table(
         UsageError: Name and ``version`` name a version each.
         DamagedError: A block that is needed cannot be read.
     """
-    # Late: whoever only asks which Java there is (singerlake.spark.java) needs no pyspark.
-    from singerlake.spark import reading
+    # Late: whoever only asks which Java there is (singerlake.spark.jvm.java) needs no pyspark.
+    from singerlake.spark.jobs import reading
 
     return reading.read_table(
         name, lake=lake, version=version, spark=spark, provenance=provenance, misfits=misfits
     )
+
+
+def diff(
+    spark: SparkSession,
+    table: Table,
+    before: str,
+    after: str | None = None,
+    *,
+    misfits: str = "fail",
+) -> Diff:
+    """Find what differs between two states of a table.
+
+    Both are read with the columns, the types and the key of the second. A row that nobody wrote in
+    between is unchanged, whatever became of the schema. Without a key, rows are known by where
+    they lie and by their records: none is ever changed, only removed and added.
+
+    ::
+
+        with diff(spark, lake.table("tap-shop.orders"), "monday") as found:
+            print(found.counts())
+            found.frame.where("change = 'changed'").select("key.id", "after.total").show()
+
+    Args:
+        spark: The session.
+        table: The table.
+        before: A version's number or label, or ``"@17"`` for the state at transaction 17.
+        after: The same; the head by default.
+        misfits: What becomes of values that do not fit their columns, in rows that differ: with
+            ``fail`` it is an error to read one, ``null`` reads it as null, and ``text`` makes text
+            of its column.
+
+    Returns:
+        How the schemas differ (``compared.schema``), ``counts()``, and the rows as a frame. While
+        it is held, no vacuum deletes what it reads.
+
+    Raises:
+        NotFoundError: There is no such version or transaction, or its state was given up.
+        UsageError: The table's log is lost, or the first state lacks a column of the second's key.
+        DamagedError: A block that is needed cannot be read, or a key does not fit.
+    """
+    from singerlake.spark.jobs import difference
+
+    return difference.diff(spark, table, before, after, misfits=misfits)
 
 
 def register(spark: SparkSession) -> None:
@@ -76,6 +121,6 @@ def register(spark: SparkSession) -> None:
     Args:
         spark: The session.
     """
-    from singerlake.spark.source import SingerlakeSource
+    from singerlake.spark.jobs.data_source import SingerlakeSource
 
     spark.dataSource.register(SingerlakeSource)

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from singerlake.errors import DamagedError, SingerlakeError
@@ -42,8 +44,8 @@ def check_size(size: int, where: object) -> None:
     """
     if size > MAX_BYTES:
         raise OversizedError(
-            f"{where} has {size:,} bytes, more than any such file: it was not read; look what it "
-            "is, and move it away"
+            f"{where} has {size:,} bytes, more than any such file: it was not read; find out "
+            "what it is, and move it away"
         )
 
 
@@ -97,7 +99,7 @@ class Staged(ABC):
         """Append bytes."""
 
     def reader(self) -> BinaryIO:
-        """What was written so far, to be read back; for the caller to close."""
+        """Open what was written so far, to be read back; the caller closes it."""
         raise NotImplementedError("this file cannot be read before it is published")
 
     @abstractmethod
@@ -112,9 +114,32 @@ class Staged(ABC):
             OutcomeUnknownError: the object may be there.
         """
 
+    def share(self) -> str:
+        """Let other processes read what was written, and return the key under which they do.
+
+        Until :meth:`discard`; it is no part of the lake, and a vacuum may remove it once its
+        writer is dead.
+        """
+        raise NotImplementedError("this file is of this process alone before it is published")
+
     @abstractmethod
     def discard(self) -> None:
         """Drop what was staged; after :meth:`publish` only the leftovers. Never raises."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What writers can rely on: found when a store is opened for writing, and fixed from then on.
+
+    Attributes:
+        supports_conditional_writes: Whether :meth:`Store.put_if_absent`, :meth:`Store.replace` and
+            :meth:`Staged.publish` refuse what they should. Some services accept conditions and
+            ignore them.
+        settle_seconds: Where they do: how long after a write everybody is sure to see it.
+    """
+
+    supports_conditional_writes: bool = True
+    settle_seconds: float = 2.0
 
 
 class Store(ABC):
@@ -123,13 +148,32 @@ class Store(ABC):
     uri: str
     """How a person names the place, without credentials."""
 
-    keeps_conditions: bool | None = True
-    """Whether :meth:`put_if_absent`, :meth:`replace` and :meth:`Staged.publish` refuse what they
-    should. False where a service accepts conditions and ignores them; None where only a probe
-    can tell (``transactions/conditions.py``), and then nothing relies on it."""
+    _capabilities: Capabilities | None = Capabilities()
+    """None where only a probe can tell, until the store is opened for writing."""
 
-    settle_seconds: float = 2.0
-    """On a store that ignores conditions: how long after a write everybody is sure to see it."""
+    default_settle_seconds: float = 2.0
+    """The settle time, if the store turns out to need one and the lake's file sets none."""
+
+    recorded_capabilities: Capabilities | None = None
+    """What the lake's own file says of the store, where that was read already."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What writers can rely on; asked for only once the store is open for writing."""
+        if self._capabilities is None:
+            raise RuntimeError(f"{self.uri} is written to before it was opened for writing")
+        return self._capabilities
+
+    @property
+    def is_open_for_writing(self) -> bool:
+        """Whether its capabilities are known; see ``transactions/capabilities.py``."""
+        return self._capabilities is not None
+
+    def fix_capabilities(self, capabilities: Capabilities) -> None:
+        """Open the store for writing, with what was found."""
+        if self._capabilities not in (None, capabilities):
+            raise RuntimeError(f"the capabilities of {self.uri} do not change")
+        self._capabilities = capabilities
 
     @abstractmethod
     def get(self, key: str) -> StoredObject:
@@ -185,6 +229,20 @@ class Store(ABC):
             OutcomeUnknownError: It may have been replaced.
         """
 
+    def first_key(self) -> str | None:
+        """Some key that the place holds, whatever wrote it; None where it is empty."""
+        raise NotImplementedError(f"{self.uri} is not asked for keys that are no lake's")
+
+    def write_page(self, key: str, data: bytes, media_type: str) -> None:  # noqa: ARG002
+        """Write an object for a web server to serve, over whatever is there.
+
+        Args:
+            key: Which.
+            data: Its bytes.
+            media_type: What a server is to say that it is, where the store keeps that.
+        """
+        self.replace(key, data, None)
+
     @abstractmethod
     def delete(self, key: str) -> None:
         """Delete an object; one that is not there is no error."""
@@ -236,12 +294,17 @@ class Store(ABC):
         return self.stage()
 
     def leftovers(self) -> Iterator[Leftover]:
-        """What dead writers staged and never published; not what one at work has staged."""
+        """List what dead writers staged and never published; not what one at work has staged."""
         return iter(())
 
     def remove_leftover(self, leftover: Leftover) -> None:
         """Remove one; one that is not there any more is no error."""
         raise NotImplementedError(f"{self.uri} never has any: {leftover.name}")
+
+    def local_path(self, key: str) -> Path | None:
+        """Return the file of an object that lies on this machine's disks; None elsewhere."""
+        del key
+        return None
 
     def exists(self, key: str) -> bool:
         """Whether there is an object of this key."""

@@ -11,7 +11,7 @@ from singerlake.storage.base import KeyExistsError, Store
 
 
 def ignored_conditions(store: Store) -> list[str]:
-    """What a store does although it was told not to.
+    """Find out which conditions a store ignores.
 
     The objects that it takes have names that nobody else uses, among the files that nobody
     reads, and are removed again; those of a probe that died are leftovers like any other.
@@ -27,20 +27,20 @@ def ignored_conditions(store: Store) -> list[str]:
         StoreError: The store refused something for another reason.
     """
     key = f"{STAGING}probe-{uuid.uuid4().hex}"
-    found = []
+    ignored = []
     try:
         with suppress(KeyExistsError):  # a repeated request found what the first had made
             store.put_if_absent(key, b"first")
         if not _refuses_creation(store, key):
-            found.append("creation")
+            ignored.append("creation")
         if not _refuses_replacement(store, key):
-            found.append("replacement")
+            ignored.append("replacement")
         if not _refuses_parts(store, key):
-            found.append("creation of large files")
+            ignored.append("creation of large files")
     finally:
         with suppress(StoreError):
             store.delete(key)
-    return found
+    return ignored
 
 
 def _refuses_creation(store: Store, key: str) -> bool:

@@ -19,7 +19,7 @@ RUN_BYTES = 4 * 1024 * 1024
 
 
 def read_block(store: Store, table: TableName, block: Block) -> bytes:
-    """A block's lines: the SCHEMA line, then the rest as they arrived.
+    """Return a block's lines: the SCHEMA line, then the rest as they arrived.
 
     Raises:
         DamagedError: The file is missing, cut, or not what the log says.
@@ -69,7 +69,7 @@ def runs(blocks: Iterable[Block]) -> Iterator[list[Block]]:
 
 
 def fetch(store: Store, table: TableName, run: list[Block]) -> bytes:
-    """The bytes of a run, by one request; fewer where the file ends earlier.
+    """Return the bytes of a run, by one request; fewer where the file ends earlier.
 
     Raises:
         DamagedError: The file is missing.
@@ -79,18 +79,18 @@ def fetch(store: Store, table: TableName, run: list[Block]) -> bytes:
     try:
         return store.get_range(key, first.offset, last.offset + last.length - first.offset)
     except KeyMissingError as error:
-        said = f"{_where(table, first)} is gone: the file is not there"
-        raise DamagedError(f"{said}; {_next_step(table)}") from error
+        problem = f"{_where(table, first)} is gone: the file is not there"
+        raise DamagedError(f"{problem}; {_next_step(table)}") from error
 
 
 def member(run: list[Block], block: Block, data: bytes) -> bytes:
-    """One block's part of what :func:`fetch` found."""
+    """Return one block's part of what :func:`fetch` found."""
     start = block.offset - run[0].offset
     return data if len(run) == 1 else data[start : start + block.length]
 
 
 def inflate(table: TableName, block: Block, data: bytes) -> bytes:
-    """A block's lines out of its bytes.
+    """Return a block's lines out of its bytes.
 
     Raises:
         DamagedError: They are cut, or not what the log says.

@@ -55,7 +55,7 @@ def check_link(table: TableName, form: int, chain: str, entry: Entry) -> None:
     Raises:
         DamagedError: It was written after another one.
     """
-    if entry.format == PLAIN < form:
+    if entry.format < form:
         raise DamagedError(
             f"transaction {entry.number} of {table} has format {entry.format} and comes after one "
             f"of format {form}: no release writes such a log"
@@ -69,7 +69,7 @@ def check_link(table: TableName, form: int, chain: str, entry: Entry) -> None:
 
 
 def summarize(entry: Entry, last_block: int, schema_hash: str) -> TransactionSummary:
-    """What the manifest keeps of an entry.
+    """Return what the manifest keeps of an entry.
 
     Args:
         entry: The entry.

@@ -1,16 +1,27 @@
-"""The manifest: what a snapshot folds into, so that a reader need not read the whole log."""
+"""The manifest: what a snapshot folds into, so that a reader need not read the whole log.
+
+It can be made again from the log, so a crash before it is written loses nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DamagedError, NewerFormatError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
+from singerlake.storage.base import KeyExistsError, KeyMissingError, OversizedError, Store
+from singerlake.transactions import lifetimes
+from singerlake.transactions.folding import Folding
 from singerlake.transactions.snapshot import Snapshot
+
+MAX_TAIL = 256
+READABLE_BLOCKS = 1000
+"""Up to so many blocks the manifest is indented, for people."""
 
 
 def to_manifest(snapshot: Snapshot) -> Manifest:
@@ -19,16 +30,21 @@ def to_manifest(snapshot: Snapshot) -> Manifest:
         format=snapshot.format,
         tap=snapshot.table.tap,
         stream=snapshot.table.stream,
-        transaction=snapshot.head,
+        transaction=snapshot.number,
         versions={name: f"v{n}" for n, name in enumerate(snapshot.schemas, start=1)},
-        schemas=snapshot.schemas,
-        transactions=snapshot.transactions,
-        table_versions=snapshot.frozen,
+        schemas=dict(snapshot.schemas),
+        transactions=list(snapshot.transactions),
+        table_versions=[*snapshot.earlier_versions, *snapshot.frozen],
         files=metadata.group_by_file(snapshot.blocks),
         floor=snapshot.floor,
         dropped=list(snapshot.dropped.values()),
-        doomed={file: by for file, by in snapshot.doomed.items() if by > snapshot.vacuumed},
-        overlays=snapshot.overlays,
+        pending_deletes={
+            file: by for file, by in snapshot.pending_deletes.items() if by > snapshot.vacuumed
+        },
+        overlays=dict(snapshot.overlays),
+        restorable=(
+            None if snapshot.restorable is None else metadata.group_by_file(snapshot.restorable)
+        ),
         chain=snapshot.chain if snapshot.format > PLAIN else "",
     )
 
@@ -50,6 +66,8 @@ def differing(
         "schemas": (sorted(ours.schemas.items()), sorted(theirs.schemas.items())),
         "blocks": (ours.blocks, theirs.blocks),
         "versions": (ours.frozen, theirs.frozen),
+        "earlier versions": (ours.earlier_versions, theirs.earlier_versions),
+        "restorable blocks": ([ours.restorable], [theirs.restorable]),
         "dropped files": ([*ours.dropped.values()], [*theirs.dropped.values()]),
         "history floor": ([ours.floor], [theirs.floor]),
         "overlays": ([*ours.overlays.items()], [*theirs.overlays.items()]),
@@ -75,33 +93,117 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         blocks=blocks,
         floor=manifest.floor,
         dropped={file.path: file for file in manifest.dropped},
-        doomed=manifest.doomed,
+        pending_deletes=manifest.pending_deletes,
         checkpoint=manifest.transaction,
         overlays=manifest.overlays,
         format=manifest.format,
         chain=manifest.chain,
+        drops=lifetimes.of_log(manifest.transactions),
+        restorable=None if manifest.restorable is None else metadata.ungroup(manifest.restorable),
     )
-    for path in (*(file.path for file in manifest.files), *snapshot.dropped):
+    restorable = manifest.restorable or []
+    files = (file.path for file in (*manifest.files, *restorable))
+    for path in (*files, *snapshot.dropped):
         if not names.is_data_path(path):
             table.data(path)  # says what is wrong with it
-    numbers = [block.number for block in blocks]
     count = len(snapshot.transactions)
-    # Without dropped history there is every block from the first to the last. Counted by what
-    # is there, never by a number that is only claimed.
-    whole = [*range(1, len(numbers) + 1)] if not manifest.floor else numbers
     agrees = (
         (manifest.tap, manifest.stream) == (table.tap, table.stream)
         and count == manifest.transaction
         and [t.number for t in snapshot.transactions] == [*range(1, count + 1)]
         and 0 <= manifest.floor <= manifest.transaction
         and all(1 <= number <= count for number in manifest.overlays)
-        and all(a < b for a, b in pairwise([0, *numbers]))
-        and whole == numbers
-        and (manifest.floor > 0 or len(numbers) == snapshot.last_block)
-        and (not numbers or numbers[-1] <= snapshot.last_block)
+        and _has_its_blocks(snapshot)
     )
     if not agrees:
         raise DamagedError(f"{table.manifest} does not agree with itself")
-    for version in manifest.table_versions:
-        snapshot.add_version(version)
-    return snapshot
+    there = 0 if snapshot.dropped_at else snapshot.first
+    earlier = [v for v in manifest.table_versions if not there or v.transaction < there]
+    folding = Folding(replace(snapshot, earlier_versions=earlier))
+    for version in manifest.table_versions[len(earlier) :]:
+        folding.add_version(version)
+    return folding.snapshot()
+
+
+def _has_its_blocks(snapshot: Snapshot) -> bool:
+    """Whether a manifest names the blocks that its transactions tell of, and no others.
+
+    Without dropped history there is every block from the first to the last. Counted by what is
+    there, never by a number that is only claimed.
+    """
+    blocks = snapshot.blocks
+    if snapshot.dropped_at:
+        if blocks or snapshot.restorable is None:
+            return not blocks
+        blocks = snapshot.restorable
+    elif snapshot.restorable is not None:
+        return False
+    numbers = [block.number for block in blocks]
+    before = snapshot.transactions[snapshot.first - 2].last_block if snapshot.first > 1 else 0
+    whole = [*range(before + 1, before + len(numbers) + 1)] if not snapshot.floor else numbers
+    return (
+        all(a < b for a, b in pairwise([before, *numbers]))
+        and whole == numbers
+        and (snapshot.floor > 0 or before + len(numbers) == snapshot.last_block)
+        and (not numbers or numbers[-1] <= snapshot.last_block)
+    )
+
+
+def checkpoint_due(snapshot: Snapshot) -> bool:
+    """Whether the manifest should be written again.
+
+    After every commit while the log is short, then after each 1 % of it, so that a commit
+    pays for about a hundred transactions' worth of manifest however long the history; never
+    more than 256 apart, which is what a reader then has to read one by one.
+    """
+    return snapshot.number - snapshot.checkpoint >= min(MAX_TAIL, 1 + snapshot.checkpoint // 100)
+
+
+def write_checkpoint(store: Store, snapshot: Snapshot) -> Snapshot:
+    """Write the manifest, unless somebody has written a later one meanwhile.
+
+    What is there is read only where it is not what the snapshot was folded from. It is not
+    durable: after a power cut it may be cut or of zeros, and readers then take the log, until
+    the next one is written. The first hundred commits each write one; waiting for the disk
+    would make them a third longer.
+
+    Returns:
+        The snapshot, which knows of the manifest that is there now.
+    """
+    key = snapshot.table.manifest
+    data = metadata.encode(to_manifest(snapshot), indent=snapshot.last_block <= READABLE_BLOCKS)
+    etag = snapshot.checkpoint_etag
+    known = store.capabilities.supports_conditional_writes and (
+        etag is not None or not snapshot.checkpoint
+    )
+    while True:
+        try:
+            if not known:
+                present = store.get(key)
+                etag = present.etag
+                if _transaction(present.data, key) >= snapshot.number:
+                    break
+        except KeyMissingError:
+            etag = None
+        except OversizedError:
+            etag = store.replace(key, data, None, durable=False)  # whatever it was, no manifest
+            break
+        try:
+            if etag is None:
+                etag = store.put_if_absent(key, data, durable=False)
+            else:
+                etag = store.replace(key, data, etag, durable=False)
+            break
+        except KeyExistsError:
+            known = False
+    return replace(snapshot, checkpoint=snapshot.number, checkpoint_etag=etag)
+
+
+def _transaction(data: bytes, key: str) -> int:
+    """The one that a manifest is folded up to; 0 for one that cannot be read."""
+    try:
+        return metadata.decode(data, metadata.Manifest, key).transaction
+    except NewerFormatError:
+        raise
+    except DamagedError:
+        return 0  # and so to be replaced

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from singerlake import FORMAT, __version__
 from singerlake.errors import (
     ConflictError,
     DamagedError,
@@ -25,53 +24,74 @@ from singerlake.errors import (
     SingerlakeError,
 )
 from singerlake.format import times
-from singerlake.format.log import Entry, seal_entry
+from singerlake.format.log import Entry, Operation, needed_format, seal_entry
 from singerlake.format.names import TableName
+from singerlake.format.sealed import CHAINED
 from singerlake.storage.base import KeyExistsError, Store
-from singerlake.transactions import conditions
-from singerlake.transactions.lock import Waiting, WriterLock, new_writer_id
+from singerlake.transactions import conflicts
+from singerlake.transactions.capabilities import open_for_writing
+from singerlake.transactions.folding import fold
+from singerlake.transactions.locks.lock import SURE_SETTLES, Waiting, WriterLock, new_writer_id
 from singerlake.transactions.log import check_end_known, read_entry, refresh
 from singerlake.transactions.snapshot import Snapshot
+from singerlake.version import __version__
 
-__all__ = ["ATTEMPTS", "appending", "commit", "current_user", "new_entry", "new_writer_id"]
+__all__ = [
+    "ATTEMPTS",
+    "Draft",
+    "appending",
+    "commit",
+    "current_user",
+    "draft_entry",
+    "new_writer_id",
+    "preview",
+    "stamped",
+]
 
 _SOFTWARE = f"singerlake {__version__}"
+Draft = Callable[[Snapshot], Entry]
+"""Drafts the entry that is to follow a snapshot, with :func:`draft_entry`; the commit stamps it. It
+is called again whenever another transaction got in first, and raises ``ConflictError`` where what
+the operation relied on no longer holds: by the rules of ``conflicts.py``."""
 ATTEMPTS = 1000
 """Numbers tried before giving up: each failure means that another writer got through."""
 
 
-def new_entry(
-    table: TableName,
-    operation: str,
-    number: int = 1,
-    commit_id: str = "",
-    time: str = "",
-    *,
-    writer: str = "",
-    **content: Any,
+def draft_entry(
+    table: TableName, operation: Operation, *, writer: str = "", **content: Any
 ) -> Entry:
-    """A log entry as this release writes it.
+    """Draft a log entry as this release writes it, still without number, commit id and time.
 
     Args:
         table: Whose log.
-        operation: What the log calls it.
-        number: Its number.
-        commit_id: Its commit's id.
-        time: When it is committed.
-        writer: Who writes it.
-        content: What it says; the other fields of :class:`Entry`.
+        operation: What the transaction does.
+        writer: The writer's id.
+        content: The other fields of :class:`Entry`.
     """
     return Entry(
-        format=FORMAT,
-        number=number,
-        commit=commit_id,
-        operation=operation,
+        format=CHAINED,
+        number=0,
+        commit="",
+        operation=operation.value,
         stream=table.stream,
-        time=time,
+        time="",
         writer=writer,
         software=_SOFTWARE,
         **content,
     )
+
+
+def stamped(draft: Entry, number: int, commit_id: str, **changes: Any) -> Entry:
+    """Stamp a draft with its number, its commit's id, and the time."""
+    time = times.iso(times.now())
+    if draft.version is not None:
+        changes["version"] = msgspec.structs.replace(draft.version, time=time)
+    return msgspec.structs.replace(draft, number=number, commit=commit_id, time=time, **changes)
+
+
+def preview(snapshot: Snapshot, draft: Entry) -> Snapshot:
+    """Fold a draft into a snapshot: the table as it would be."""
+    return fold(snapshot, [stamped(draft, snapshot.number + 1, "")])
 
 
 def current_user() -> str:
@@ -89,7 +109,7 @@ def _hold_on() -> None:
 def commit(
     store: Store,
     snapshot: Snapshot,
-    build: Callable[[Snapshot, int, str, str], Entry],
+    draft: Draft,
     *,
     waiting: Waiting | None = None,
     check: Callable[[], None] = _hold_on,
@@ -97,14 +117,13 @@ def commit(
     """Append one transaction to a table's log.
 
     Where the next number is taken, what the others committed is folded in and the entry is
-    built anew on top of it; ``build`` raises ``ConflictError`` if what it read no longer
-    holds. A lost reply is settled by reading the entry back and comparing commit ids.
+    drafted anew on top of it. A lost reply is resolved by reading the entry back and comparing
+    commit ids.
 
     Args:
         store: Where the log lies.
         snapshot: The table as last seen.
-        build: Makes the entry from the snapshot it follows, its number, the commit id, and
-            the time of the commit.
+        draft: Drafts the entry from the snapshot it follows.
         waiting: How to treat other writers, where the store makes them take turns.
         check: Called before each attempt; raises if the caller's own locks are lost.
 
@@ -112,51 +131,41 @@ def commit(
         The snapshot after the commit.
 
     Raises:
-        ConflictError: ``build`` or ``check`` said so, or too many others got in first.
+        ConflictError: ``draft`` or ``check`` raised it, a vacuum is about to delete a file
+            that the entry names, or too many others got in first.
         DamagedError: The log cannot be gone on with.
         OutcomeUnknownError: The entry may have been written; delete nothing it names.
         NotDurableError: It was, and may be gone after a power cut; the same.
         StoreError: The store refused; nothing was committed.
     """
     check_end_known(snapshot)
+    planned = snapshot
     commit_id = uuid.uuid4().hex
     with appending(store, snapshot.table, waiting) as append:
         for _ in range(ATTEMPTS):
-            entry = build(snapshot, snapshot.head + 1, commit_id, times.iso(times.now()))
-            _check_not_doomed(snapshot, entry)
-            entry = msgspec.structs.replace(entry, previous=_chain(store, snapshot))
+            drafted, previous = draft(snapshot), _chain(store, snapshot)
+            conflicts.check_no_pending_delete(snapshot, drafted)
+            conflicts.check_same_table(snapshot, planned, drafted)
+            form = max(needed_format(drafted), snapshot.format)
+            entry = stamped(drafted, snapshot.number + 1, commit_id, previous=previous, format=form)
             check()
             if (written := append(entry)) is not None:
-                return snapshot.applied([written])
+                return fold(snapshot, [written])
             snapshot = refresh(store, snapshot)
     raise ConflictError(f"{snapshot.table} changes faster than this commit can follow: try again")
 
 
 def _chain(store: Store, snapshot: Snapshot) -> str:
     """The chain id that the next entry must follow; of a manifest of format 1, the log tells."""
-    if snapshot.chain or not snapshot.head:
+    if snapshot.chain or not snapshot.number:
         return snapshot.chain
-    last = read_entry(store, snapshot.table, snapshot.head)
+    last = read_entry(store, snapshot.table, snapshot.number)
     if last is None:
         raise DamagedError(
-            f"the log of {snapshot.table} lacks transaction {snapshot.head}, its last: make it "
+            f"the log of {snapshot.table} lacks transaction {snapshot.number}, its last: make it "
             f"again first, with: singerlake rebuild {snapshot.table}"
         )
     return last.chain
-
-
-def _check_not_doomed(snapshot: Snapshot, entry: Entry) -> None:
-    """A file that nobody named yet, a vacuum may have taken for a dead writer's leftover.
-
-    It says so in the log before it deletes. So a writer that was held up between publishing
-    and committing, for however long, finds the number it wanted taken, and that entry.
-    """
-    for file in sorted({block.file for block in (*entry.blocks, *entry.moved)}):
-        if (by := snapshot.doomed.get(file)) is not None:
-            raise ConflictError(
-                f"a vacuum (transaction {by} of {snapshot.table}) took {file} for a leftover while "
-                "its writer was held up: nothing was committed; run it again"
-            )
 
 
 @contextmanager
@@ -178,11 +187,14 @@ def appending(
     Raises:
         LockTimeoutError: The store ignores conditions, and another kept the table's lock.
     """
-    conditions.settle(store)
-    if store.keeps_conditions:
+    open_for_writing(store)
+    if store.capabilities.supports_conditional_writes:
         yield functools.partial(_create, store, table)
         return
-    with WriterLock.of(store, table.table_lock, new_writer_id(), waiting or Waiting()) as lock:
+    waiting = waiting or Waiting()
+    with WriterLock.of(
+        store, table.table_lock, new_writer_id(), waiting, settles=SURE_SETTLES
+    ) as lock:
         yield functools.partial(_create_alone, store, table, lock, read_back)
 
 
@@ -222,7 +234,7 @@ def _create_alone(
         return created
     # Should the lock have failed, two wrote this entry, and whose came first is lost. That
     # one finds out here, and goes on to the next number, or gives up.
-    time.sleep(store.settle_seconds)
+    time.sleep(store.capabilities.settle_seconds)
     return _if_own(_read_back(store, table, entry), entry)
 
 

@@ -17,7 +17,7 @@ DEAD_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
-class FilesFound:
+class DataFiles:
     """The data files in a table's folder.
 
     A writer makes files durable under its lock before it commits them, so those beside a lock
@@ -34,9 +34,9 @@ class FilesFound:
     idle_seconds: float = 0.0
 
 
-def look(store: Store, table: TableName) -> FilesFound:
+def list_files(store: Store, table: TableName) -> DataFiles:
     """List a table's data files."""
-    found = FilesFound()
+    files = DataFiles()
     listing = {item.key: item for item in store.list(table.folder)}
     locked: dict[str, bool] = {}
     for item in listing.values():
@@ -46,14 +46,14 @@ def look(store: Store, table: TableName) -> FilesFound:
         if folder not in locked:
             # Asked for by name: some stores show a new object only later when they list.
             locked[folder] = store.exists(table.lock(folder))
-        (found.locked if locked[folder] else found.free).append(item)
+        (files.locked if locked[folder] else files.free).append(item)
     locks = [listing.get(table.lock(folder)) for folder, held in locked.items() if held]
     ages = [time.time() - lock.modified if lock else 0.0 for lock in locks]
-    return FilesFound(found.free, found.locked, max(0.0, min(ages, default=0.0)))
+    return DataFiles(files.free, files.locked, max(0.0, min(ages, default=0.0)))
 
 
-def left_aside(table: TableName, present: FilesFound, *, all_there_is: bool = False) -> str:
-    """What to say of files beside a lock, where nothing tells whether they were committed.
+def left_aside(table: TableName, present: DataFiles, *, all_there_is: bool = False) -> str:
+    """Return what to say of files beside a lock, where nothing tells whether they were committed.
 
     Args:
         table: Whose.
@@ -75,9 +75,9 @@ def left_aside(table: TableName, present: FilesFound, *, all_there_is: bool = Fa
 
 
 def data_files(store: Store, table: TableName, *, include_locked: bool = False) -> Iterator[Listed]:
-    """The data files in a table's folder; those beside a writer's lock only if asked for."""
-    found = look(store, table)
-    yield from sorted(found.free + found.locked if include_locked else found.free)
+    """Yield the data files in a table's folder; those beside a writer's lock only if asked for."""
+    files = list_files(store, table)
+    yield from sorted(files.free + files.locked if include_locked else files.free)
     if not include_locked:
-        for item in found.locked:
-            logger.warning("left out %s: a writer's lock lies beside it", item.key)
+        for item in files.locked:
+            logger.warning("ignored %s: there is a writer's lock beside it", item.key)

@@ -34,7 +34,7 @@ from singerlake.format.metadata import Lease
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Listed, Store
 from singerlake.transactions.commit import new_writer_id
-from singerlake.transactions.heartbeat import Heartbeat
+from singerlake.transactions.locks.heartbeat import Heartbeat
 from singerlake.transactions.log import refresh
 from singerlake.transactions.snapshot import Snapshot
 
@@ -64,7 +64,7 @@ class ReaderLease:
         self._held = False
         self._lease = Lease(
             reader_id=new_writer_id(),
-            transaction=snapshot.head,
+            transaction=snapshot.number,
             acquired=times.iso(times.now()),
             refreshed=times.iso(times.now()),
         )
@@ -87,6 +87,7 @@ class ReaderLease:
         """Put the lease, then see what was committed meanwhile.
 
         Raises:
+            DroppedError: The table was dropped.
             DamagedError: The log cannot be read.
             ConflictError: Another reader's lease has this one's name.
         """
@@ -101,13 +102,14 @@ class ReaderLease:
             self._heartbeat.start()
         try:
             self.snapshot = refresh(self._store, self.snapshot)
+            self.snapshot.check_there()
         except BaseException:
             self.release()
             raise
         return self
 
     def _put(self) -> None:
-        """Create the lease; a reply that was lost is settled by reading back.
+        """Create the lease; a reply that was lost is resolved by reading back.
 
         Raises:
             ConflictError: Another reader's stands in its place.
@@ -166,14 +168,14 @@ class LiveLease:
 def leases(
     store: Store, table: TableName, listed: Iterable[Listed] | None = None
 ) -> list[LiveLease]:
-    """The leases on a table, dead readers' among them.
+    """Return the leases on a table, dead readers' among them.
 
     Args:
         store: The lake's store.
         table: The table.
         listed: What lies in its folder, where that was listed just now.
     """
-    found = []
+    held = []
     for item in store.list(table.leases) if listed is None else listed:
         if not names.is_lease(table, item.key):
             continue
@@ -183,10 +185,10 @@ def leases(
             continue
         try:
             lease = metadata.decode(present.data, Lease, item.key)
-            found.append(LiveLease(item.key, lease.reader_id, lease.transaction, present.etag))
+            held.append(LiveLease(item.key, lease.reader_id, lease.transaction, present.etag))
         except DamagedError:
-            found.append(LiveLease(item.key, "", 0, present.etag))
-    return found
+            held.append(LiveLease(item.key, "", 0, present.etag))
+    return held
 
 
 def wait_out(

@@ -17,13 +17,14 @@ from singerlake.storage.base import READERS, KeyMissingError, Listed, Store
 from singerlake.transactions import files
 from singerlake.transactions.chain import ForeignEntryError
 from singerlake.transactions.checkpoint import differing, from_manifest
+from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
 
 def read_entry(store: Store, table: TableName, number: int) -> Entry | None:
-    """One log entry, or None where it is not there (yet).
+    """Return one log entry, or None where it is not there (yet).
 
     Raises:
         DamagedError: It is there and cannot be read.
@@ -39,7 +40,7 @@ def read_entry(store: Store, table: TableName, number: int) -> Entry | None:
 def read_entries(
     store: Store, table: TableName, numbers: Iterable[int]
 ) -> Iterator[tuple[int, Entry | SingerlakeError | None]]:
-    """Some log entries, several at a time; in place of one that cannot be read, the error."""
+    """Yield some log entries, several at a time; in place of one that cannot be read, the error."""
 
     def one(number: int) -> tuple[int, Entry | SingerlakeError | None]:
         try:
@@ -52,7 +53,7 @@ def read_entries(
 
 
 def entries(store: Store, table: TableName, after: int = 0) -> Iterator[Entry]:
-    """The log's entries after a number, in order, until one is missing."""
+    """Yield the log's entries after a number, in order, until one is missing."""
     number = after + 1
     while (entry := read_entry(store, table, number)) is not None:
         yield entry
@@ -60,7 +61,7 @@ def entries(store: Store, table: TableName, after: int = 0) -> Iterator[Entry]:
 
 
 def read_checkpoint(store: Store, table: TableName) -> Snapshot | None:
-    """The manifest's snapshot; None where it is missing or damaged, for it is only derived.
+    """Return the manifest's snapshot; None where it is missing or damaged, for it is only derived.
 
     Raises:
         NewerFormatError: A newer release wrote it.
@@ -68,9 +69,7 @@ def read_checkpoint(store: Store, table: TableName) -> Snapshot | None:
     try:
         present = store.get(table.manifest)
         manifest = metadata.decode(present.data, metadata.Manifest, table.manifest)
-        snapshot = from_manifest(table, manifest)
-        snapshot.checkpoint_etag = present.etag
-        return snapshot
+        return replace(from_manifest(table, manifest), checkpoint_etag=present.etag)
     except KeyMissingError:
         return None
     except NewerFormatError:
@@ -81,7 +80,7 @@ def read_checkpoint(store: Store, table: TableName) -> Snapshot | None:
 
 
 def read_snapshot(store: Store, table: TableName) -> Snapshot | None:
-    """The table's head.
+    """Return the table's head.
 
     Returns:
         None where there is neither checkpoint nor log.
@@ -93,7 +92,7 @@ def read_snapshot(store: Store, table: TableName) -> Snapshot | None:
     if checkpoint is not None:
         return refresh(store, checkpoint)
     snapshot = _read_whole_log(store, table)
-    return snapshot if snapshot.head else None
+    return snapshot if snapshot.number else None
 
 
 def _read_whole_log(store: Store, table: TableName) -> Snapshot:
@@ -104,27 +103,27 @@ def _read_whole_log(store: Store, table: TableName) -> Snapshot:
     listed = (names.transaction_number(item.key) for item in store.list(table.log))
     last = max((number for number in listed if number is not None), default=0)
     snapshot = refresh(store, Snapshot(table))
-    if last <= snapshot.head:
+    if last <= snapshot.number:
         return snapshot
     cure = (
         "bring the missing entry back from a backup"
-        if snapshot.head
+        if snapshot.number
         else f"make what can be made again with: singerlake rebuild {table}"
     )
     raise DamagedError(
-        f"the log of {table} lacks transaction {snapshot.head + 1}, and goes on to {last}: {cure}"
+        f"the log of {table} lacks transaction {snapshot.number + 1}, and goes on to {last}: {cure}"
     )
 
 
 def refresh(store: Store, snapshot: Snapshot) -> Snapshot:
-    """The table's head, by what was committed since a snapshot was read.
+    """Return the table's head, by what was committed since a snapshot was read.
 
     Raises:
         DamagedError: An entry cannot be read, does not continue this log, or the log's end is
             lost.
     """
     try:
-        after = snapshot.applied(entries(store, snapshot.table, snapshot.head))
+        after = fold(snapshot, entries(store, snapshot.table, snapshot.number))
     except ForeignEntryError as error:
         if not _ignores_case(store, snapshot.table):
             raise
@@ -132,9 +131,8 @@ def refresh(store: Store, snapshot: Snapshot) -> Snapshot:
             f"{error}; this file system ignores case, so that two streams whose names differ "
             "only in case share a folder: rename one with a stream map"
         ) from error
-    if after.head and not after.anchored:
-        after.doubtful = _check_end(store, after)
-        after.anchored = True
+    if after.number and not after.anchored:
+        after = replace(after, doubtful=_check_end(store, after), anchored=True)
     return after
 
 
@@ -148,15 +146,15 @@ def check_whole(store: Store, snapshot: Snapshot) -> None:
     table = snapshot.table
     hint = f"see what is wrong with: singerlake verify {table}"
     try:
-        whole = read_whole(store, table, snapshot.head)
+        whole = read_whole(store, table, snapshot.number)
     except DamagedError as error:
         raise DamagedError(f"{error}; {hint}") from error
     if wrong := next(differing(whole, snapshot), None):
-        raise DamagedError(f"{table.manifest} does not say what the log says ({wrong[0]}); {hint}")
+        raise DamagedError(f"{table.manifest} disagrees with the log ({wrong[0]}); {hint}")
 
 
 def read_whole(store: Store, table: TableName, head: int) -> Snapshot:
-    """A log folded from its first entry on, whatever the manifest says.
+    """Return a log folded from its first entry on, whatever the manifest says.
 
     Raises:
         DamagedError: An entry up to the head is lost or damaged, or does not follow the one
@@ -174,7 +172,7 @@ def read_whole(store: Store, table: TableName, head: int) -> Snapshot:
                 )
             yield entry
 
-    return Snapshot(table).applied(checked())
+    return fold(Snapshot(table), checked())
 
 
 def _check_end(store: Store, snapshot: Snapshot) -> str:
@@ -191,23 +189,23 @@ def _check_end(store: Store, snapshot: Snapshot) -> str:
         DamagedError: There are such files, and no writer that lives.
     """
     table = snapshot.table
-    if store.exists(table.transaction(snapshot.head)):
+    if store.exists(table.transaction(snapshot.number)):
         return ""
-    present = files.look(store, table)
+    present = files.list_files(store, table)
     if unnamed := unnamed_files(table, present.free, snapshot):
         raise DamagedError(
-            f"the log of {table} has lost transaction {snapshot.head}, the last that its manifest "
-            f"holds, and there are data files that nothing names ({unnamed[0].key} and "
-            f"{len(unnamed) - 1} more): later transactions may be lost as well; make again what "
-            f"can be, with: singerlake rebuild {table}"
+            f"the log of {table} has lost transaction {snapshot.number}, the last that its "
+            f"manifest holds, and there are data files that nothing names ({unnamed[0].key} and "
+            f"{len(unnamed) - 1} more): later transactions may be lost as well; restore what "
+            f"can be restored with: singerlake rebuild {table}"
         )
-    lost = f"the log of {table} has lost transaction {snapshot.head}, the last its manifest holds"
+    lost = f"the log of {table} has lost transaction {snapshot.number}, the last its manifest holds"
     beside = replace(present, locked=unnamed_files(table, present.locked, snapshot))
     doubt = f"{lost}; {files.left_aside(table, beside)}" if beside.locked else ""
     if doubt and present.idle_seconds >= files.DEAD_SECONDS:
         raise DamagedError(doubt)
     logger.warning(
-        "%s; reading by the manifest: bring the log back with: singerlake rebuild %s",
+        "%s; reading what the manifest has: bring the log back with: singerlake rebuild %s",
         doubt or lost,
         table,
     )
@@ -225,7 +223,7 @@ def check_end_known(snapshot: Snapshot) -> None:
 
 
 def unnamed_files(table: TableName, present: Iterable[Listed], snapshot: Snapshot) -> list[Listed]:
-    """Those of a table's data files that nothing names which is left of its log."""
+    """Return those of a table's data files that nothing names which is left of its log."""
     known = snapshot.named_files
     start = len(table.folder)
     return [

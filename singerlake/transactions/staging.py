@@ -8,9 +8,8 @@ import msgspec
 
 from singerlake.errors import StoreError
 from singerlake.format import block as format_block
-from singerlake.format import names, times
 from singerlake.format.log import Block, SchemaEntry
-from singerlake.format.names import TableName
+from singerlake.format.names import FileNamer, TableName
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Staged, Store
 
 FILE_BYTES = 128 * 1024 * 1024
@@ -100,7 +99,7 @@ class StagedTable:
                 self._blocks[index] = replace_block(self._blocks[index], file=file.path)
 
     def numbered(self, last_block: int) -> list[Block]:
-        """The blocks as a log entry names them, numbered on from a table's last block."""
+        """Return the blocks as a log entry names them, numbered on from a table's last block."""
         return [
             replace_block(block, number=last_block + n)
             for n, block in enumerate(self._blocks, start=1)
@@ -124,12 +123,11 @@ class StagedTable:
 
     def _publish(self, file: _File) -> str:
         first, last = self._blocks[file.blocks[0]].first, self._blocks[file.blocks[-1]].last
-        return publish_file(self._store, file.staged, self._table, file.schema_hash, first, last)
+        namer = FileNamer(self._table, file.schema_hash, first, last)
+        return publish_file(self._store, file.staged, namer)
 
 
-def publish_file(
-    store: Store, staged: Staged, table: TableName, schema_hash: str, first: str, last: str
-) -> str:
+def publish_file(store: Store, staged: Staged, namer: FileNamer) -> str:
     """Make a staged file durable under a new name.
 
     The name has never been another's, so whoever gets it from here may delete it again.
@@ -137,10 +135,7 @@ def publish_file(
     Args:
         store: The lake's store.
         staged: The file.
-        table: Whose.
-        schema_hash: Its folder.
-        first: ``time_extracted`` of its first record.
-        last: The same of its last.
+        namer: Gives its names.
 
     Returns:
         Its path within the table.
@@ -148,9 +143,9 @@ def publish_file(
     Raises:
         StoreError: The store refused.
     """
-    base = f"{schema_hash}/{table.file_base(_compact(first), _compact(last))}"
+    table = namer.table
     for _ in range(NAMES_TRIED):
-        path = names.new_file_name(base)
+        path = namer.new_path()
         try:
             staged.publish(table.data(path))
         except KeyExistsError:
@@ -159,8 +154,8 @@ def publish_file(
                 continue
         return path
     raise StoreError(
-        f"the store says of {NAMES_TRIED} new names in {table.folder}{schema_hash}/ that they are "
-        "taken: see what it is with: singerlake doctor"
+        f"the store says that {NAMES_TRIED} new names in {table.folder}{namer.schema_hash}/ are "
+        "all taken: check it with: singerlake doctor"
     )
 
 
@@ -169,19 +164,14 @@ def _holds(store: Store, key: str, staged: Staged) -> bool:
     with staged.reader() as file:
         for offset in range(0, staged.size + 1, _PIECE):  # one byte more: it must end there
             try:
-                found = store.get_range(key, offset, _PIECE)
+                stored = store.get_range(key, offset, _PIECE)
             except KeyMissingError:
                 return False
-            if found != file.read(_PIECE):
+            if stored != file.read(_PIECE):
                 return False
     return True
 
 
 def replace_block(block: Block, **changes: int | str) -> Block:
-    """A block's description with some fields changed."""
+    """Return a block's description with some fields changed."""
     return msgspec.structs.replace(block, **changes)
-
-
-def _compact(iso: str) -> str:
-    instant = times.parse(iso)
-    return times.compact(instant or times.now())

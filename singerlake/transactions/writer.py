@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from singerlake.errors import DamagedError, OutcomeUnknownError, SingerlakeError
-from singerlake.format.log import Entry
+from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
+from singerlake.format.overlay import Overlay
 from singerlake.storage.base import Store
-from singerlake.transactions import conditions, derived, files, log
-from singerlake.transactions.commit import commit, new_entry, new_writer_id
-from singerlake.transactions.lock import Waiting, WriterLock
+from singerlake.transactions import catalogue as catalogues
+from singerlake.transactions import checkpoint, conflicts, files, lake_file, log
+from singerlake.transactions.capabilities import open_for_writing
+from singerlake.transactions.commit import Draft, commit, draft_entry, new_writer_id
+from singerlake.transactions.locks.lock import Waiting, WriterLock
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 
@@ -70,19 +73,20 @@ class TableWriter:
     def commit(
         self,
         staged: StagedTable,
-        operation: str = "sync",
         metrics: Mapping[str, int | float] | None = None,
         *,
         catalogue: bool = True,
+        overlay: Overlay | None = None,
     ) -> Snapshot | None:
         """Commit what was staged as one transaction.
 
         Args:
             staged: What.
-            operation: What the log calls it.
             metrics: Counts for the log entry.
             catalogue: Whether to bring the tap's catalogue and the lake's file up to date;
                 a writer of many tables does it once for all, with :func:`update_lake`.
+            overlay: What people said of the table when the rows were checked; None where nobody
+                checked them by it.
 
         A stream whose schema is new is committed even without rows, so that an empty
         source still makes a table; one that brings nothing new is not.
@@ -92,14 +96,15 @@ class TableWriter:
 
         Raises:
             LockTimeoutError: Another writer of the schema did not finish in time.
-            ConflictError: The lock was lost before the commit.
+            ConflictError: The lock was lost before the commit, or the table was altered.
             DamagedError: The table's log is lost or cannot be read.
             StoreError: The store refused. What is not certain to be in the log was deleted
                 again, except after an ``OutcomeUnknownError``.
         """
         snapshot = self._read()
         log.check_end_known(snapshot)
-        if staged.empty and (not staged.schema_hash or staged.schema_hash == snapshot.schema_hash):
+        known = staged.schema_hash == snapshot.schema_hash and not snapshot.dropped_at
+        if staged.empty and (not staged.schema_hash or known):
             return None
         with hold_locks(
             self._store, self._table, staged.schemas, self._writer_id, self._options
@@ -109,7 +114,7 @@ class TableWriter:
                 snapshot = commit(
                     self._store,
                     snapshot,
-                    self._entry_builder(staged, operation, metrics or {}),
+                    self._draft(staged, metrics or {}, overlay),
                     waiting=self._options.waiting,
                     check=locks.check,
                 )
@@ -118,7 +123,7 @@ class TableWriter:
                 raise
         self._snapshot = snapshot
         try:
-            update_checkpoint(self._store, snapshot)
+            self._snapshot = snapshot = update_checkpoint(self._store, snapshot)
         finally:
             staged.discard()  # not before: with its last staged file a store's session ends
         if catalogue:
@@ -143,40 +148,39 @@ class TableWriter:
         Files beside a lock are a first run's that is at work, or died. But the tap's catalogue
         names a stream only after its first commit: where it does, they may be of that one.
         """
-        present = files.look(self._store, self._table)
+        present = files.list_files(self._store, self._table)
         if present.free:
             return (
                 f"{self._table} has files but neither log nor manifest: make them again first, "
                 f"with: singerlake rebuild {self._table}"
             )
-        if present.locked and derived.catalogue_names(self._store, self._table):
+        if present.locked and catalogues.names_stream(self._store, self._table):
             return (
                 f"{self._table} is in the catalogue of its tap, and has neither log nor manifest: "
                 f"{files.left_aside(self._table, present, all_there_is=True)}"
             )
         for item in present.locked:
-            logger.warning("left out %s: a writer's lock lies beside it", item.key)
+            logger.warning("ignored %s: there is a writer's lock beside it", item.key)
         return ""
 
     def _withdraw(self, staged: StagedTable, snapshot: Snapshot, locks: HeldLocks) -> None:
         staged.withdraw()
         left = files.data_files(self._store, self._table, include_locked=True)
-        if not snapshot.head and next(left, None) is not None:
+        if not snapshot.number and next(left, None) is not None:
             # A writer that died before the first commit left them under the lock taken over
             # from it. Without a lock they would look like a table whose log was lost.
             locks.abandon()
 
-    def _entry_builder(
-        self, staged: StagedTable, operation: str, metrics: Mapping[str, int | float]
-    ) -> Callable[[Snapshot, int, str, str], Entry]:
-        def build(snapshot: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+    def _draft(
+        self, staged: StagedTable, metrics: Mapping[str, int | float], overlay: Overlay | None
+    ) -> Draft:
+        def draft(snapshot: Snapshot) -> Entry:
+            if overlay is not None:
+                conflicts.check_checked_by(snapshot, overlay)
             new = {h: s for h, s in staged.schemas.items() if h not in snapshot.schemas}
-            return new_entry(
+            return draft_entry(
                 self._table,
-                operation,
-                number,
-                commit_id,
-                time,
+                Operation.SYNC,
                 writer=self._writer_id,
                 schema_hash=staged.schema_hash,
                 schemas=new,
@@ -185,7 +189,7 @@ class TableWriter:
                 metrics=dict(metrics),
             )
 
-        return build
+        return draft
 
 
 class HeldLocks:
@@ -222,7 +226,7 @@ def hold_locks(
     Raises:
         LockTimeoutError: Another writer did not give one up in time.
     """
-    conditions.settle(store)
+    open_for_writing(store)
     with ExitStack() as stack:
         locks = []
         # In one order for all writers, so that no two wait for each other.
@@ -258,7 +262,7 @@ def clean_up(error: BaseException, locks: HeldLocks, withdraw: Callable[[], None
         locks.abandon()
 
 
-def update_checkpoint(store: Store, snapshot: Snapshot, *, always: bool = False) -> None:
+def update_checkpoint(store: Store, snapshot: Snapshot, *, always: bool = False) -> Snapshot:
     """Write the manifest after a commit if it is due. Never raises for it.
 
     Args:
@@ -267,21 +271,47 @@ def update_checkpoint(store: Store, snapshot: Snapshot, *, always: bool = False)
         always: Whether due or not.
     """
     with _only_derived():
-        if always or derived.checkpoint_due(snapshot):
-            derived.write_checkpoint(store, snapshot)
+        if always or checkpoint.checkpoint_due(snapshot):
+            return checkpoint.write_checkpoint(store, snapshot)
+    return snapshot
 
 
-def update_lake(store: Store, committed: Sequence[Snapshot]) -> None:
-    """Bring catalogues and the lake's file up to date after commits. Never raises for them."""
+def update_lake(
+    store: Store, committed: Sequence[Snapshot], known_taps: Collection[str] = ()
+) -> None:
+    """Bring catalogues and the lake's file up to date after commits. Never raises for them.
+
+    Args:
+        store: The lake's store.
+        committed: The tables after the commits.
+        known_taps: Taps that the lake's file is known to name, so that it need not be read.
+    """
+    update_catalogues(store, committed)
+    with _only_derived():
+        for tap in {snapshot.table.tap for snapshot in committed}.difference(known_taps):
+            lake_file.add_tap(store, tap)
+
+
+def update_catalogues(store: Store, committed: Iterable[Snapshot]) -> None:
+    """Bring catalogues up to date after commits to old tables. Never raises for them."""
     by_tap: dict[str, list[Snapshot]] = {}
     for snapshot in committed:
         by_tap.setdefault(snapshot.table.tap, []).append(snapshot)
     with _only_derived():
         for tap, snapshots in by_tap.items():
-            entries = [derived.catalogue_entry(s.table, s.schema) for s in snapshots]
-            derived.update_catalogue_entries(store, tap, entries)
-            if not derived.names_tap(store, tap):
-                derived.update_lake_file(store, tap)
+            entries = [
+                catalogues.entry_of(one.table, one.schema, laid_over=not one.overlay.only_texts)
+                for one in snapshots
+            ]
+            catalogues.update(store, tap, entries)
+
+
+def remove_from_catalogue(store: Store, dropped: Snapshot) -> None:
+    """Take a table that was dropped out of its tap's catalogue. Never raises for it."""
+    with _only_derived():
+        # Not one that somebody has brought back, or begun anew, a moment later.
+        if log.refresh(store, dropped).dropped_at:
+            catalogues.remove(store, dropped.table)
 
 
 @contextmanager
@@ -290,4 +320,6 @@ def _only_derived() -> Iterator[None]:
     try:
         yield
     except SingerlakeError as error:
-        logger.warning("committed, but what is derived from the log is behind: %s", error)
+        logger.warning(
+            "committed, but the files derived from the log are not up to date: %s", error
+        )

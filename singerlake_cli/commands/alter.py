@@ -1,54 +1,382 @@
-"""singerlake alter: say of a column what the tap does not."""
+"""singerlake alter: say of a table's columns, key and rows what the tap does not."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
+from decimal import Decimal
+from functools import partial
+from typing import Any
 
 import click
 
 from singerlake.errors import UsageError
-from singerlake.maintenance.alter import retype
+from singerlake.format.column_list import ColumnSpec, parse_columns
+from singerlake.format.overlay import Overlay
+from singerlake.format.types import Kind, Type
+from singerlake.lake import Table
+from singerlake.maintenance import overlay_changes
+from singerlake.maintenance.alter import (
+    Altered,
+    AlterOptions,
+    OverlayChange,
+    alter,
+    looks_at_rows,
+    plan,
+    retyped,
+)
+from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, complete_table
+from singerlake_cli.constraint_options import constraint_of, constraint_options
+from singerlake_cli.shared import (
+    Shared,
+    alter_options,
+    begin_spark,
+    complete_table,
+    spark_options,
+    start_spark,
+)
+from singerlake_cli.working import working
+
+_BARE = (Kind.STRING, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP)
+"""Columns whose values JSON has as strings, and people write without quotes."""
 
 
-@click.command("alter")
+@click.group("alter")
 @click.argument("table", shell_complete=complete_table)
-@click.argument("change", type=click.Choice(["retype"]))
-@click.argument("column")
-@click.argument("kind", metavar="text", type=click.Choice(["text"]))
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--comment", metavar="TEXT", help="Why; kept with the transaction.")
-@click.pass_obj
-def command(
-    shared: Shared,
-    table: str,
-    change: str,  # noqa: ARG001  # there is one by now
-    column: str,
-    kind: str,  # noqa: ARG001
-    dry_run: bool,
-    comment: str | None,
-) -> None:
-    """Make text of a COLUMN of a TABLE, in which each value reads as the tap wrote it.
+@click.pass_context
+def command(ctx: click.Context, table: str) -> None:
+    """Say of a TABLE's columns what its tap does not.
 
-    For columns with values that fit no other type. It holds for old rows and for new ones,
-    whatever the tap's schema says; frozen versions stay as they are, and so does what
-    tap-singerlake puts out. In a column of the key, 1 and 1.0 stay one key, and read as 1.
+    What is said lies over what the tap sends, now and later: its next sync does not undo it. Frozen
+    versions stay as they are, and so do the records.
+
+    \b
+    singerlake alter tap-shop.orders add-column region string --default EU
+    singerlake alter tap-shop.orders rename-column cust_no customer
+    singerlake alter tap-shop.orders retype amount text --comment "the source has 'n/a'"
+    """
+    ctx.meta[_TABLE] = table
+
+
+_TABLE = "singerlake.alter.table"
+
+
+@command.command("add-column")
+@click.argument("name")
+@click.argument("kind", metavar="TYPE")
+@click.option("--default", metavar="VALUE", help="What new rows get that have no value for it.")
+@click.option(
+    "--initial", metavar="VALUE", help="What the rows show that are there.  [default: --default]"
+)
+@click.option("--description", metavar="TEXT", help="What it means.")
+@alter_options
+@click.pass_context
+def add_column(
+    ctx: click.Context,
+    name: str,
+    kind: str,
+    default: str | None,
+    initial: str | None,
+    description: str | None,
+    options: AlterOptions,
+) -> None:
+    """Add a column NAME of a TYPE, beside those that the tap sends.
+
+    Types are those of create-table: integer, number, decimal(12,2), string, boolean, date,
+    timestamp, json, list<string> and struct<a integer>; behind one may stand "not null".
+
+    \b
+    singerlake alter tap-shop.orders add-column region string --default EU
+    singerlake alter tap-shop.orders add-column checked "boolean not null" --default false
+    """
+    column = _one_column(name, kind)
+    given = {"default": default, "initial": initial}
+    values = {k: _value(text, column.type) for k, text in given.items() if text is not None}
+    if default is None and column.default is not None:
+        values["default"] = column.default
+    if column.not_null and (values.get("default") is None or values.get("initial", 0) is None):
+        raise UsageError(
+            f"column {name!r} is not null: say what rows without a value have, with --default"
+        )
+    schema = {k: v for k, v in column.property().items() if k != "default"}
+
+    def change(snapshot: Snapshot) -> Overlay:
+        return overlay_changes.with_column(
+            snapshot, name, schema, description=description or None, **values
+        )
+
+    _alter(ctx, change, options)
+
+
+@command.command("drop-column")
+@click.argument("name")
+@alter_options
+@click.pass_context
+def drop_column(ctx: click.Context, name: str, options: AlterOptions) -> None:
+    """Drop a column: the table has it no more, whatever the tap sends.
+
+    The records keep their values, and earlier transactions still show them. A column that the
+    tap sends comes back with restore-column.
+    """
+    _alter(ctx, partial(overlay_changes.without_column, name=name), options)
+
+
+@command.command("restore-column")
+@click.argument("name")
+@alter_options
+@click.pass_context
+def restore_column(ctx: click.Context, name: str, options: AlterOptions) -> None:
+    """Bring back a column of the tap's that was dropped."""
+    _alter(ctx, partial(overlay_changes.with_restored, name=name), options)
+
+
+@command.command("rename-column")
+@click.argument("name")
+@click.argument("new")
+@alter_options
+@click.pass_context
+def rename_column(ctx: click.Context, name: str, new: str, options: AlterOptions) -> None:
+    """Call the column NAME by a NEW name, whatever the tap calls it."""
+    _alter(ctx, partial(overlay_changes.with_name, name=name, new=new), options)
+
+
+@command.command("retype")
+@click.argument("column")
+@click.argument("kind", metavar="TYPE")
+@click.option("--allow-misfits", is_flag=True, help="Do so even if values do not fit the type.")
+@alter_options
+@spark_options
+@click.pass_context
+def retype(
+    ctx: click.Context,
+    column: str,
+    kind: str,
+    allow_misfits: bool,
+    options: AlterOptions,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Give a COLUMN another TYPE, for old and new rows.
+
+    As text, each value reads as the tap wrote it, whatever the tap's schema says: for columns with
+    values that fit no other type. In a key column, 1 and 1.0 remain the same key, and read as 1.
+
+    Another type is one of add-column's. It is refused where values of the table do not fit it,
+    which Spark finds out.
 
     \b
     singerlake alter tap-shop.orders retype amount text
-    singerlake alter tap-shop.orders retype amount text --comment "the source has 'n/a'"
+    singerlake alter tap-shop.orders retype amount "decimal(12,2)"
     """
-    found, ref = shared.lake().find(table)
+    shared, table = _table(ctx)
+    schema = None if kind == "text" else _type_of(column, kind)
+    change = partial(overlay_changes.with_type, name=column, schema=schema)
+    head = table.snapshot()
+    if looks_at_rows(plan(head, change, options)) and not allow_misfits:
+        done = _on_spark(table, change, options, master, conf)
+    else:
+        done = alter(table.store, head, change, options)
+    said = retyped(head, column, change(head), done)
+    shared.output.result(
+        lambda: {"table": str(table.name), **asdict(said), "dry_run": options.dry_run},
+        lambda: output.say(f"{table.name}: column {column!r}{_retyped(said, options.dry_run)}"),
+    )
+
+
+@command.command("set-key")
+@click.argument("columns", nargs=-1, required=True)
+@alter_options
+@spark_options
+@click.pass_context
+def set_key(
+    ctx: click.Context,
+    columns: tuple[str, ...],
+    options: AlterOptions,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Give the table a key of COLUMNS, whatever its tap calls one (on Spark).
+
+    Refused where rows lack a value of it, or two have the same. Where replaced or deleted rows
+    would come back under the new key, all rows are written again, as a revert of a table without a
+    key does; --dry-run says so.
+
+    \b
+    singerlake alter tap-shop.events set-key event_id
+    singerlake alter tap-shop.lines set-key order_id position --dry-run
+    """
+    shared, table = _table(ctx)
+    change = partial(overlay_changes.with_key, names=columns)
+    if plan(table.snapshot(), change, options).same:
+        _show(shared, table, Altered([]), options)
+        return
+    _show(shared, table, _on_spark(table, change, options, master, conf), options)
+
+
+@command.command("add-constraint")
+@click.argument("name")
+@constraint_options
+@alter_options
+@spark_options
+@click.pass_context
+def add_constraint(
+    ctx: click.Context,
+    /,
+    name: str,
+    options: AlterOptions,
+    master: str | None,
+    conf: tuple[str, ...],
+    **kinds: Any,
+) -> None:
+    """Ask something of all rows by a NAME, from now on (on Spark).
+
+    Refused where rows do not keep it. It binds the target, but for --unique, and every freeze. Null
+    values break only --not-null.
+
+    \b
+    singerlake alter tap-shop.orders add-constraint paid --range amount 0 ""
+    singerlake alter tap-shop.orders add-constraint states --enum status '["new", "sent"]'
+    """
+    shared, table = _table(ctx)
+    change = partial(overlay_changes.with_constraint, name=name, constraint=constraint_of(kinds))
+    if plan(table.snapshot(), change, options).same:
+        _show(shared, table, Altered([]), options)
+        return
+    _show(shared, table, _on_spark(table, change, options, master, conf), options)
+
+
+@command.command("drop-constraint")
+@click.argument("name")
+@alter_options
+@click.pass_context
+def drop_constraint(ctx: click.Context, name: str, options: AlterOptions) -> None:
+    """Ask no more what was asked by a NAME."""
+    _alter(ctx, partial(overlay_changes.without_constraint, name=name), options)
+
+
+def _on_spark(
+    table: Table,
+    change: OverlayChange,
+    options: AlterOptions,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> Altered:
+    begin_spark(master, conf)
+    from singerlake.spark.jobs import alter as job
+
+    with working(f"altering {table.name}"):
+        return job.alter(start_spark(master, conf), table, change, options)
+
+
+@command.command("set-default")
+@click.argument("column")
+@click.argument("value", required=False)
+@alter_options
+@click.pass_context
+def set_default(ctx: click.Context, column: str, value: str | None, options: AlterOptions) -> None:
+    """Say what new rows get that have no VALUE for a COLUMN; without a VALUE they get null.
+
+    The rows that are there stay as they are.
+    """
+
+    def change(snapshot: Snapshot) -> Overlay:
+        type_ = dict(snapshot.columns).get(column, Type(Kind.TEXT))
+        default = None if value is None else _value(value, type_)
+        return overlay_changes.with_default(snapshot, column, default)
+
+    _alter(ctx, change, options)
+
+
+@command.command("describe")
+@click.argument("column")
+@click.argument("text")
+@alter_options
+@click.pass_context
+def describe(ctx: click.Context, column: str, text: str, options: AlterOptions) -> None:
+    """Say in a TEXT what a COLUMN means, in place of what the tap says; "" takes it back.
+
+    It becomes part of the table's schema, of which versions and the tap's output tell. Words about
+    the data that are to change without a transaction go with annotate.
+    """
+    _alter(ctx, partial(overlay_changes.with_description, name=column, text=text), options)
+
+
+def _alter(ctx: click.Context, change: OverlayChange, options: AlterOptions) -> None:
+    shared, table = _table(ctx)
+    done = alter(table.store, table.snapshot(), change, options)
+    _show(shared, table, done, options)
+
+
+def _table(ctx: click.Context) -> tuple[Shared, Table]:
+    shared: Shared = ctx.obj
+    table, ref = shared.lake().find(ctx.meta[_TABLE])
     if ref.version is not None:
-        raise UsageError(f"{ref} is a state that was: alter the table itself, {ref.table}")
-    done = retype(found.store, found.snapshot(), column, comment=comment, dry_run=dry_run)
-    if shared.json:
-        output.print_json({"table": str(ref.table), **asdict(done), "dry_run": dry_run})
-        return
-    if done.same:
-        output.say(f"{ref.table}: column {column!r} is {done.after} already: nothing was done")
-        return
+        raise UsageError(f"{ref} is a past state: alter the table itself, {ref.table}")
+    return shared, table
+
+
+def _show(shared: Shared, table: Table, done: Altered, options: AlterOptions) -> None:
+    shared.output.result(
+        lambda: {
+            "table": str(table.name),
+            "changes": list(done.changes),
+            "transaction": done.transaction,
+            "rows": done.rows,
+            "dry_run": options.dry_run,
+        },
+        lambda: output.say(f"{table.name}: {_words(done, options.dry_run)}"),
+    )
+
+
+def _words(done: Altered, dry_run: bool) -> str:
+    if not done.changes:
+        return "it is so already: nothing was done"
+    what = "; ".join(done.changes)
+    if done.rows is not None:
+        would = "would be" if dry_run else "were"
+        what += f"; {output.count(done.rows, 'row')} {would} written again"
+    if dry_run:
+        return f"would be altered: {what}"
+    return f"{what}, from transaction {done.transaction} on"
+
+
+def _retyped(said: Any, dry_run: bool) -> str:
+    if said.same:
+        return f" is {said.after} already: nothing was done"
     did = "would become" if dry_run else "is"
-    end = "" if done.transaction is None else f", from transaction {done.transaction} on"
-    output.say(f"{ref.table}: column {column!r}, until now {done.before}, {did} {done.after}{end}")
+    end = "" if said.transaction is None else f", from transaction {said.transaction} on"
+    return f", until now {said.before}, {did} {said.after}{end}"
+
+
+def _one_column(name: str, kind: str) -> ColumnSpec:
+    quoted = name.replace('"', '""')
+    columns = parse_columns(f'"{quoted}" {kind}')
+    if len(columns) > 1:
+        raise UsageError(f"{kind!r} is more than one type: add columns one by one")
+    return columns[0]
+
+
+def _type_of(name: str, kind: str) -> dict[str, Any]:
+    column = _one_column(name, kind)
+    if column.not_null:
+        raise UsageError(
+            f"a type says nothing of nulls: ask for values with add-constraint NAME --not-null "
+            f"{name}"
+        )
+    return column.property()
+
+
+def _value(text: str, type_: Type) -> Any:
+    """A value as a person writes it, in JSON's words: texts need no quotes, and null is null."""
+    if text == "null":
+        return None
+    if type_.kind in _BARE:
+        return text
+    try:
+        value = json.loads(text)
+        if type_.kind is Kind.DECIMAL and Decimal(repr(value)) != Decimal(text):
+            return text  # a JSON number would lose digits
+    except (ValueError, ArithmeticError) as error:
+        raise UsageError(f"{text!r} is no value of a column of {type_}") from error
+    return value

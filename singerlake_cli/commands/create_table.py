@@ -1,17 +1,42 @@
-"""singerlake create-table: keep the answer to a query as a table."""
+"""singerlake create-table: keep the answer to a query as a table, or begin an empty one."""
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Any
+
 import click
 
+from singerlake.errors import UsageError
+from singerlake.format import names
+from singerlake.format.column_list import parse_columns, schema_of_columns
+from singerlake.format.log import SchemaEntry
+from singerlake.format.names import TableName
+from singerlake.format.schema_hash import schema_hash
+from singerlake.format.types import columns_of
+from singerlake.lake import Lake
+from singerlake.maintenance import create as plans
+from singerlake.nearest import bare
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import WriteOptions
 from singerlake_cli import output
+from singerlake_cli.dropped_note import note_dropped
 from singerlake_cli.shared import Shared, begin_spark, spark_options, start_spark
 from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.spark.jobs.create_table import Created
 
 
 @click.command("create-table")
 @click.argument("table")
-@click.option("--from-query", "sql", required=True, metavar="SQL", help="One SELECT.")
+@click.option("--from-query", "sql", metavar="SQL", help="The query: one SELECT.")
+@click.option(
+    "--columns",
+    "listed",
+    metavar="LIST",
+    help="The columns of a table without rows: name, type, and what else is to be said.",
+)
 @click.option(
     "--key",
     "keys",
@@ -19,51 +44,144 @@ from singerlake_cli.working import working
     metavar="COLUMN",
     help="A column of the new table's key; may be repeated.  [default: no key]",
 )
+@click.option("--comment", metavar="TEXT", help="Why; kept with the transaction.")
+@click.option("--dry-run", is_flag=True, help="Only show the columns; with --columns.")
 @spark_options
 @click.pass_obj
 def command(
     shared: Shared,
     table: str,
-    sql: str,
+    sql: str | None,
+    listed: str | None,
     keys: tuple[str, ...],
+    comment: str | None,
+    dry_run: bool,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Make a new TABLE of the rows of a query (a Spark job).
+    """Create a TABLE from a query's rows (on Spark), or empty.
 
-    The rows are kept as they are now, with the query and the transactions it read in the new
-    table's history. A key's columns must be unique and without nulls.
+    From a query, the table keeps the rows as they are now. Its history records the query, and
+    which transactions it read. A key must be unique and without nulls.
+
+    From --columns, it has no row yet. Types are integer, number, decimal(12,2), string, boolean,
+    date, timestamp, json, list<string> and struct<a integer, b string>. Behind a type may stand
+    "not null", "default 0" and "comment 'what it is'". This starts no Java.
 
     \b
     singerlake create-table views.big --from-query "select * from tap_shop.orders where total > 9"
     singerlake create-table views.q3 --key id --from-query "select * from tap_shop.orders.3"
+    singerlake create-table shop.orders --key id \\
+        --columns "id integer, name string not null, total decimal(12,2) default 0"
     """
-    lake = shared.lake()
-    begin_spark(master, conf)
-    from singerlake.spark.create import create
-
-    with working(f"making {table}"):
-        made = create(start_spark(master, conf), lake, table, sql, keys=keys)
-    if shared.json:
-        output.print_json(
-            {
-                "table": str(made.table),
-                "transaction": made.transaction,
-                "rows": made.rows,
-                "blocks": made.blocks,
-                "fingerprint": made.fingerprint,
-                "schema_hash": made.schema_hash,
-                "key_properties": made.key_properties,
-                "sources": [
-                    {"table": str(s.table), "version": s.version, "transaction": s.transaction}
-                    for s in made.sources
-                ],
-            }
-        )
+    if listed is not None and sql is None:
+        _create_empty(shared, table, listed, keys, comment, dry_run=dry_run)
         return
+    if sql is None or listed is not None:
+        raise UsageError("say either --from-query or --columns")
+    if dry_run:
+        raise UsageError("--dry-run goes with --columns: run the query itself to see its rows")
+    lake = shared.lake()
+    note_dropped(shared, _check_new(lake, table))
+    begin_spark(master, conf)
+    from singerlake.spark.jobs.create_table import create
+
+    options = WriteOptions(metadata={} if comment is None else {"comment": comment})
+    with working(f"making {table}"):
+        spark = start_spark(master, conf)
+        made = create(spark, lake, table, sql, keys=keys, options=options)
+    shared.output.result(lambda: _as_json(made), lambda: _print(made))
+
+
+def _create_empty(
+    shared: Shared,
+    table: str,
+    listed: str,
+    keys: tuple[str, ...],
+    comment: str | None,
+    *,
+    dry_run: bool,
+) -> None:
+    schema = schema_of_columns(parse_columns(listed), list(keys))
+    lake = Lake.open(shared.uri, create=True)
+    before = _check_new(lake, table)
+    note_dropped(shared, before)
+    name = before.table
+    done = None
+    if not dry_run:
+        if lake.file is None and not lake.taps():
+            shared.output.note(f"there is no lake at {lake.store.uri} yet: it is made")
+        taps = lake.file.taps if lake.file is not None else ()
+        done = plans.create_empty(lake.store, name, schema, comment=comment, known_taps=taps)
+    shared.output.result(
+        lambda: {
+            "table": str(name),
+            "transaction": None if done is None else done.number,
+            "rows": 0,
+            "columns": [{"name": n, "type": str(type_)} for n, type_ in columns_of(schema)],
+            "schema": schema.schema,
+            "schema_hash": schema_hash(schema.schema, schema.key_properties),
+            "key_properties": schema.key_properties,
+            "dry_run": dry_run,
+        },
+        lambda: _print_empty(name, schema, done),
+    )
+
+
+def _print_empty(name: TableName, schema: SchemaEntry, done: Snapshot | None) -> None:
+    properties = schema.schema["properties"]
     output.say(
-        f"{made.table}: {made.rows:,} rows, transaction {made.transaction}, fingerprint "
-        f"{output.short_proof(made.fingerprint)}"
+        f"{name}: would be made with these columns"
+        if done is None
+        else f"{name}: no row yet, transaction {done.number}"
+    )
+    rows = [
+        (
+            column,
+            str(type_),
+            "key" if column in schema.key_properties else "",
+            "not null" if column in schema.schema.get("required", ()) else "",
+            json.dumps(spec["default"], ensure_ascii=False) if "default" in spec else None,
+            spec.get("description"),
+        )
+        for (column, type_), spec in zip(columns_of(schema), properties.values(), strict=True)
+    ]
+    output.print_table(None, ("column", "type~", "key", "null", "default~", "comment~"), rows)
+
+
+def _check_new(lake: Lake, text: str) -> Snapshot:
+    """Refuse a name that is taken, also one with a dash where the new one has an underscore."""
+    new = plans.new_name(text)
+    like = [tap for tap in lake.taps() if bare(tap) == bare(new.tap)]
+    for other in names.alike(new, [table for tap in like for table in lake.tables(tap)]):
+        if other != new:
+            raise UsageError(
+                f"there is a table {other} already, which {new} means in SQL too: choose another "
+                "name"
+            )
+    return plans.check_new(lake.store, new)
+
+
+def _as_json(made: Created) -> dict[str, Any]:
+    return {
+        "table": str(made.table),
+        "transaction": made.transaction,
+        "rows": made.rows,
+        "blocks": made.blocks,
+        "fingerprint": made.fingerprint,
+        "schema_hash": made.schema_hash,
+        "key_properties": made.key_properties,
+        "sources": [
+            {"table": str(s.table), "version": s.version, "transaction": s.transaction}
+            for s in made.sources
+        ],
+    }
+
+
+def _print(made: Created) -> None:
+    output.say(
+        f"{made.table}: {output.count(made.rows, 'row')}, transaction {made.transaction}, "
+        f"fingerprint {output.short_proof(made.fingerprint)}"
     )
     if made.sources:
         output.say("; ".join(f"read {source}" for source in made.sources))

@@ -1,4 +1,4 @@
-"""singerlake demo: the whole road once, on this machine, with nothing but what is installed."""
+"""singerlake demo: the whole road once, on this machine, or just a tap's messages to begin with."""
 
 from __future__ import annotations
 
@@ -27,19 +27,37 @@ WITH_COUPON = (
     "order by o.id limit 5"
 )
 
+CORRECTIONS = "id,status\n43,paid\n44,paid\n46,paid\n"
+"""Cells to change; those that the file does not name stay as they are."""
+
 
 @click.command("demo")
 @click.argument("folder", default="singerlake-demo", type=click.Path(path_type=Path))
-def command(folder: Path) -> None:
-    """Sync, freeze, sync again, query and read back, in a new FOLDER.
+@click.option(
+    "--messages",
+    "day",
+    is_flag=False,
+    flag_value="monday",
+    type=click.Choice(list(demo_messages.DAYS)),
+    metavar="[DAY]",
+    help="Only print a sample tap's messages, to try a target with: those of its first sync "
+    "(monday, the default) or of its second (tuesday).",
+)
+def command(folder: Path, day: str | None) -> None:
+    """Sync, freeze, query and replay a sample in a new FOLDER.
 
-    Needs no network. Leaves a real lake behind to look into; every command it runs is shown,
-    and can be run again from within the folder.
+    Needs no network. Shows every command that it runs, and leaves a real lake behind; you can
+    run the commands again from within the folder.
 
     \b
     singerlake demo
     singerlake demo my-first-lake
+    singerlake demo --messages | target-singerlake --config '{"tap_id": "tap-shop"}'
     """
+    if day is not None:
+        for message in demo_messages.DAYS[day]():
+            click.echo(message)
+        return
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty: name another folder, or delete it first")
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,12 +76,10 @@ def command(folder: Path) -> None:
 
 
 def _write_inputs() -> None:
-    for name, messages in (
-        ("monday", demo_messages.monday()),
-        ("tuesday", demo_messages.tuesday()),
-    ):
-        text = "".join(f"{message}\n" for message in messages)
+    for name, messages in demo_messages.DAYS.items():
+        text = "".join(f"{message}\n" for message in messages())
         Path(f"{name}.jsonl").write_text(text, encoding="utf-8")
+    Path("corrections.csv").write_text(CORRECTIONS, encoding="utf-8")
     Path("target.json").write_text(json.dumps({"lake": "lake", "tap_id": "tap-shop"}) + "\n")
     Path("tap.json").write_text(json.dumps({"lake": "lake", "tap_id": "tap-shop"}) + "\n")
 
@@ -87,6 +103,11 @@ def _story() -> None:
     _cli("query", SUMS.format("tap_shop.orders"))
     _cli("history", "tap-shop.orders")
     _cli("versions", "tap-shop.orders")
+    _say("The shop calls: three orders are paid. A CSV corrects them, as one more transaction")
+    _show("cat corrections.csv")
+    click.echo(CORRECTIONS, nl=False)
+    _cli("upload", "tap-shop.orders", "corrections.csv", "--comment", "as the shop called")
+    _cli("diff", "tap-shop.orders", "monday")
     _say("Back out: every record, byte for byte, into any Singer target")
     _pipe("tap-singerlake", ["--config", "tap.json"], None, "everything.jsonl")
     _count("everything.jsonl")
@@ -140,8 +161,8 @@ def _program(plugin: str) -> list[str]:
     beside = Path(sys.executable).with_name(plugin)
     if beside.exists():
         return [str(beside)]
-    found = shutil.which(plugin)
-    return [found] if found else [sys.executable, "-m", plugin.replace("-", "_")]
+    program = shutil.which(plugin)
+    return [program] if program else [sys.executable, "-m", plugin.replace("-", "_")]
 
 
 def _types(lines: Iterable[str]) -> Counter[str]:
@@ -157,12 +178,12 @@ def _count(path: str) -> None:
 
 def _compare() -> None:
     """Hold what came out against what went in; the demo fails where they differ."""
-    went_in = [line for day in ("monday", "tuesday") for line in _records(f"{day}.jsonl")]
+    went_in = [line for day in demo_messages.DAYS for line in _records(f"{day}.jsonl")]
     if Counter(went_in) - Counter(_records("everything.jsonl")):
         raise SingerlakeError("what came out of the lake is not what went in")
     click.echo(
         f"  all {len(went_in):,} RECORD lines that went in are among them, the same bytes; "
-        "the others are the revert's"
+        "the others are the revert's and the correction's"
     )
 
 

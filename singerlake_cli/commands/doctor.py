@@ -19,8 +19,8 @@ from singerlake.format import names
 from singerlake.format.metadata import LakeFile, decode
 from singerlake.lake import Lake
 from singerlake.safe_text import redacted
-from singerlake.storage import local_facts
 from singerlake.storage.base import KeyMissingError
+from singerlake.storage.local import facts as local_facts
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 
@@ -30,6 +30,7 @@ SKEW_REFUSED = 900.0
 """Seconds of difference: worth a word; and S3 refuses requests beyond."""
 SPARK = 4
 """The release of Spark that the jobs are written for."""
+STATE_WIDTH = 8
 _COLOURS = {OK: "green", NOTE: "yellow", PROBLEM: "red"}
 
 
@@ -56,11 +57,12 @@ class Finding:
 @click.option("--master", metavar="URL", default="local[*]", help="The Spark master to look for.")
 @click.pass_obj
 def command(shared: Shared, master: str) -> None:
-    """Say what was found on this machine and at the lake, and what to do about it.
+    """Check this machine and the lake, and say what to do.
 
-    Looks at Python, Java and its class data, Spark, the lake, credentials, conditional writes
-    and clocks. Leaves all as it was, starts no Java, prints no secret. Exits with 0 where commands
-    will work, else with the code that they would end with.
+    Checks Python, Java and its class data, Spark, the lake, credentials, conditional writes and
+    clocks, but not tables: for these use `singerlake verify --all`. Changes nothing, starts no
+    Java, prints no secret. Exits with 0 if commands will work, otherwise with the code that they
+    would end with.
 
     \b
     singerlake doctor
@@ -71,38 +73,38 @@ def command(shared: Shared, master: str) -> None:
     findings = [
         replace(one, found=redacted(one.found), advice=redacted(one.advice)) for one in looked
     ]
-    if shared.json:
-        output.print_json([asdict(finding) for finding in findings])
-    else:
-        _print(findings)
+    shared.output.result(
+        lambda: [asdict(finding) for finding in findings], lambda: _print(findings)
+    )
     click.get_current_context().exit(max(finding.exit_code for finding in findings))
 
 
 def _print(findings: list[Finding]) -> None:
     width = max(len(finding.check) for finding in findings)
+    hang = STATE_WIDTH + width + 2
     for finding in findings:
-        state = click.style(f"{finding.state:<8}", fg=_COLOURS[finding.state])
-        click.echo(state, nl=False)
-        output.say(f"{finding.check:<{width}}  {finding.found}")
+        mark = f"{finding.state:<{STATE_WIDTH}}"
+        text = f"{finding.check:<{width}}  {finding.found}"
+        output.say(text, mark=mark, colour=_COLOURS[finding.state], hang=hang)
         if finding.advice:
-            output.say(f"{'':<8}{'':<{width}}  → {finding.advice}")
+            output.say(f"{'':<{hang}}→ {finding.advice}")
 
 
 def _python() -> Finding:
-    found = f"{platform.python_version()} ({sys.executable}), singerlake {__version__}"
-    return Finding("Python", OK, found)
+    text = f"{platform.python_version()} ({sys.executable}), singerlake {__version__}"
+    return Finding("Python", OK, text)
 
 
 def _java(master: str) -> Finding:
-    from singerlake.spark import java
+    from singerlake.spark.jvm import java
 
     try:
-        found = java.find(master)
+        chosen = java.find(master)
     except SingerlakeError as error:
         what, _, advice = str(error).partition(": ")
         return Finding("Java", PROBLEM, what, advice, error.exit_code)
-    number = found.version if found.version is not None else "of a version it does not say"
-    text = f"{number} ({found.path}, from {found.source})"
+    number = chosen.version if chosen.version is not None else "of a version it does not say"
+    text = f"{number} ({chosen.path}, from {chosen.source})"
     older = [
         f"{one.path} is Java {one.version}"
         for one in java.candidates()
@@ -115,24 +117,24 @@ def _java(master: str) -> Finding:
 
 
 def _class_data(master: str) -> Iterator[Finding]:
-    from singerlake.spark import class_data, java
+    from singerlake.spark.jvm import class_data, java
 
     try:
-        found = java.find(master)
-        place = class_data.archive(found.path, java.class_path())
+        chosen = java.find(master)
+        archive = class_data.archive_for(chosen.path, java.class_path())
     except SingerlakeError:
-        return  # said already of Java or Spark
+        return  # reported already, with Java or Spark
     check = "class data"
     if not java.starts_directly(master):
         yield Finding(check, OK, f"not used: Spark's own script starts Java for {master}")
-    elif place is None:
+    elif archive is None:
         yield Finding(check, OK, f"not kept ({class_data.SETTING}=off, or no folder to keep it in)")
-    elif (size := place.size()) is not None:
-        yield Finding(check, OK, f"{output.size(size)} in {place.path}: Java starts sooner")
-    elif place.is_refused():
-        advice = f"delete {place.refused} to have it tried again"
+    elif (size := archive.size()) is not None:
+        yield Finding(check, OK, f"{output.size(size)} in {archive.path}: Java starts sooner")
+    elif archive.is_refused():
+        advice = f"delete {archive.refused} to have it tried again"
         yield Finding(check, NOTE, "this Java could make none, and starts slower", advice)
-    elif class_data.is_training(place):
+    elif class_data.is_training(archive):
         yield Finding(check, OK, "being made in the background; Java starts sooner then")
     else:
         yield Finding(check, OK, "none yet: made in the background after the first Spark job")
@@ -165,6 +167,8 @@ def _lake(uri: str) -> Iterator[Finding]:
         yield from _folder(uri if lake is None else lake.store.uri)
     if lake is not None:
         yield _conditions(lake)
+        where = "singerlake verify --all reads all of them, singerlake ls only their logs"
+        yield Finding("tables", OK, f"not looked at here: {where}")
     if not uri.startswith("s3://"):
         now = datetime.now(tz=timezone.utc)
         yield Finding("clock", OK, f"{now:%Y-%m-%d %H:%M:%S} UTC; a folder has none of its own")
@@ -188,8 +192,8 @@ def _format(lake: Lake) -> Finding:
             "singerlake rebuild --all",
         )
     many = f"{len(taps)} tap{'s'[: len(taps) != 1]}"
-    found = f"{lake.store.uri}: {many} (lake file of format {known.format})"
-    return Finding("lake", OK, found)
+    text = f"{lake.store.uri}: {many} (lake file of format {known.format})"
+    return Finding("lake", OK, text)
 
 
 def _folder(uri: str) -> Iterator[Finding]:
@@ -210,7 +214,7 @@ def _folder(uri: str) -> Iterator[Finding]:
 
 
 def _bucket(uri: str) -> Iterator[Finding]:
-    from singerlake.storage import s3_facts
+    from singerlake.storage.s3 import facts as s3_facts
 
     try:
         facts = s3_facts.look(uri)
@@ -226,8 +230,8 @@ def _bucket(uri: str) -> Iterator[Finding]:
         advice = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         yield Finding("credentials", PROBLEM, "none were found", advice, StoreError.exit_code)
     else:
-        found = f"from {facts.credentials}, for {facts.endpoint}"
-        yield Finding("credentials", OK, found)
+        source = f"from {facts.credentials}, for {facts.endpoint}"
+        yield Finding("credentials", OK, source)
     yield clock(facts.clock_ahead)
 
 
@@ -246,7 +250,7 @@ def clock(ahead: float | None) -> Finding:
 
 def _conditions(lake: Lake) -> Finding:
     check = "conditional writes"
-    if lake.store.keeps_conditions:
+    if lake.store.is_open_for_writing:
         return Finding(check, OK, "kept, as a folder does")
     try:
         known = decode(lake.store.get(names.LAKE).data, LakeFile, names.LAKE).conditional_writes

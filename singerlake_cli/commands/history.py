@@ -2,93 +2,159 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 from msgspec import structs, to_builtins
 
+from singerlake.format.log import Entry, FrozenVersion
+from singerlake.format.metadata import TransactionSummary
 from singerlake.lake import Table
 from singerlake.maintenance.revert import last_readable
-from singerlake.transactions.log import read_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
+from singerlake_cli.entries import all_entries, readable_entries, run_id
 from singerlake_cli.shared import Shared, complete_table
+
+OPERATIONS = (
+    "sync",
+    "freeze",
+    "revert",
+    "alter",
+    "change",
+    "create",
+    "adopt",
+    "drop",
+    "undrop",
+    "vacuum-start",
+    "combine",
+    "drop-history",
+    "vacuum",
+)
+"""What ``--operation`` may be: each by the name that it has in the log."""
+DROPPED_FIRST = ("blocks", "schema", "size", "run", "version")
+"""Columns that a narrow terminal leaves out, those that matter least first."""
 
 
 @click.command("history")
 @click.argument("table", shell_complete=complete_table)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option(
+    "--operation",
+    "operations",
+    type=click.Choice(OPERATIONS),
+    multiple=True,
+    help="Only transactions of this operation; may be repeated.",
+)
 @click.pass_obj
-def command(shared: Shared, table: str, limit: int) -> None:
+def command(shared: Shared, table: str, limit: int, operations: tuple[str, ...]) -> None:
     """List a TABLE's transactions, newest first.
+
+    "run" is the id of the run that made a transaction, where its metadata has one. A vacuum
+    makes transactions of up to four operations: vacuum-start, combine, drop-history and vacuum.
 
     \b
     singerlake history tap-shop.orders --limit 5
+    singerlake history tap-shop.orders --operation sync --operation revert
     singerlake --output json history tap-shop.orders
     """
-    found, ref = shared.lake().find(table)
-    snapshot = found.snapshot_at(ref.version)
-    newest = list(reversed(snapshot.transactions))[:limit]
-    readable = last_readable(found.store, snapshot)
-    if shared.json:
-        output.print_json(
-            [
-                {
-                    **_in_full(found, snapshot, t.number),
-                    "readable": t.number <= readable and snapshot.readable(t.number),
-                }
-                for t in newest
-            ]
-        )
-        return
-    names = {version.transaction: version for version in snapshot.frozen}
+    lake_table, ref = shared.lake().find(table)
+    if ref.version is None:
+        snapshot = lake_table.snapshot(dropped=True)
+    else:
+        snapshot = lake_table.snapshot_at(ref.version)
+    matching = [t for t in snapshot.transactions if not operations or t.operation in operations]
+    newest = matching[::-1][:limit]
+    readable = last_readable(lake_table.store, snapshot)
+    older = len(matching) - len(newest)
+    notes = [f"{older:,} older: --limit"] if older else []
+    if not newest:
+        notes = [f"no transaction of {snapshot.number:,} is of operation {' or '.join(operations)}"]
+    notes += _notes(str(ref.table), snapshot, readable)
+    shared.output.result(
+        lambda: _as_json(lake_table, snapshot, [t.number for t in newest], readable),
+        lambda: _print(
+            str(ref),
+            newest,
+            {v.transaction: v for v in (*snapshot.earlier_versions, *snapshot.frozen)},
+            readable_entries(lake_table, (t.number for t in newest)),
+            notes,
+        ),
+    )
+
+
+def _print(
+    title: str,
+    newest: Sequence[TransactionSummary],
+    versions: Mapping[int, FrozenVersion],
+    entries: Mapping[int, Entry],
+    notes: Sequence[str],
+) -> None:
+    """Transactions for people; without the column of runs where none is known."""
+    runs = {t.number: run_id(entries.get(t.number)) for t in newest}
+    any_run = any(runs.values())
     rows = []
     for t in newest:
-        version = names.get(t.number)
-        label = None
-        if version is not None:
-            label = f"{version.number}" + (f" {version.label}" if version.label else "")
-        rows.append(
-            (
-                t.number,
-                output.clock(t.time),
-                t.operation,
-                f"{t.rows:,}" if t.rows else None,
-                t.blocks or None,
-                output.size(t.bytes) if t.bytes else None,
-                t.schema_hash,
-                label,
-            )
-        )
-    columns = (
-        "no.>",
-        "time (UTC)",
-        "operation",
-        "records>",
-        "blocks>",
-        "size>",
-        "schema",
-        "version~",
-    )
-    left = snapshot.head - len(rows)
-    notes = [f"{left} older: --limit"] if left else []
-    if readable < snapshot.head:
+        version = versions.get(t.number)
+        frozen = f"{version.number} {version.label or ''}".rstrip() if version else None
+        cells = [
+            t.number,
+            output.clock(t.time),
+            t.operation,
+            f"{t.rows:,}" if t.rows else None,
+            t.blocks or None,
+            output.size(t.bytes) if t.bytes else None,
+            t.schema_hash,
+            frozen,
+        ]
+        rows.append([*cells, runs[t.number]] if any_run else cells)
+    columns = ["no.>", "time (UTC)", "operation", "rows>", "blocks>", "size>", "schema", "version"]
+    columns += ["run"] if any_run else []
+    output.print_table(title, columns, rows, *notes, drop=DROPPED_FIRST)
+
+
+def _notes(table: str, snapshot: Snapshot, readable: int) -> list[str]:
+    """What to know of states that cannot be read."""
+    notes = []
+    if readable < snapshot.number:
         notes.append(
             f"from transaction {readable + 1} on the state cannot be read: files are gone; "
-            f"singerlake verify {ref.table} names them"
+            f"singerlake verify {table} names them"
         )
-    if snapshot.floor > 1:
+    if snapshot.dropped_at:
+        way_out = "brings it back" if snapshot.restorable is not None else "is too late"
+        notes.append(f"it is dropped: singerlake undrop {table} {way_out}")
+    elif snapshot.first > 1:
+        notes.append(
+            f"this table began with transaction {snapshot.first}: of the one that was dropped "
+            "before, no state can be read"
+        )
+    if snapshot.floor > snapshot.first:
         notes.append(
             f"history before transaction {snapshot.floor} was dropped: of what came before, only "
             "frozen versions can be read"
         )
-    output.print_table(str(ref), columns, rows, *notes)
+    return notes
 
 
-def _in_full(table: Table, snapshot: Snapshot, number: int) -> dict[str, Any]:
+def _as_json(
+    table: Table, snapshot: Snapshot, numbers: Sequence[int], readable: int
+) -> list[dict[str, Any]]:
+    entries = all_entries(table, numbers)
+    return [
+        {
+            **_in_full(snapshot.summary(number), entries.get(number)),
+            "readable": number <= readable and snapshot.readable(number),
+        }
+        for number in numbers
+    ]
+
+
+def _in_full(summary: TransactionSummary, entry: Entry | None) -> dict[str, Any]:
     """A transaction as the log has it, or as the manifest does where the entry is lost."""
-    entry = read_entry(table.store, table.name, number)
-    known: dict[str, Any] = structs.asdict(snapshot.summary(number))
+    known: dict[str, Any] = structs.asdict(summary)
+    known["run_id"] = run_id(entry)
     if entry is not None:
         known |= {"metadata": entry.metadata, "metrics": entry.metrics}
         if entry.overlay is not None:

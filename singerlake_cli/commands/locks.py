@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timezone
 
 import click
 
 from singerlake.format import times
-from singerlake.transactions import derived
-from singerlake.transactions.locks import SeenLock, locks
+from singerlake.transactions.locks.holders import SeenLock, locks
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
+
+DROPPED_FIRST = ("refreshed (UTC)", "acquired (UTC)", "schema")
+"""Columns that a narrow terminal leaves out, those that matter least first."""
 
 
 @click.command("locks")
 @click.argument("table", required=False)
 @click.pass_obj
 def command(shared: Shared, table: str | None) -> None:
-    """List the lake's locks, or one TABLE's: who writes, commits, vacuums or reads.
+    """List locks, of the lake or one TABLE: who does what.
 
-    A lock is refreshed while its holder lives. One that stands still for the stale time (60 s
-    by default) is taken over by the next writer, by itself.
+    A process that writes, commits, vacuums or reads refreshes its lock while it lives. Once a
+    lock has not been refreshed for the stale time (60 s by default), the next writer takes it
+    over automatically.
 
     \b
     singerlake locks
@@ -29,39 +33,43 @@ def command(shared: Shared, table: str | None) -> None:
     """
     lake = shared.lake()
     name = None if table is None else lake.find(table)[0].name
-    found = locks(lake.store, name)
-    if shared.json:
-        output.print_json([as_json(lock) for lock in found])
-        return
+    seen = locks(lake.store, name)
+    ignored = lake.file is not None and lake.file.conditional_writes is False
+    shared.output.result(
+        lambda: [as_json(lock) for lock in seen],
+        lambda: _print(seen, conditions_ignored=ignored),
+    )
+
+
+def _print(seen: Sequence[SeenLock], *, conditions_ignored: bool) -> None:
     rows = [
         (
-            lock.place.table,
-            lock.place.kind,
-            lock.place.schema,
+            lock.target.table,
+            lock.target.kind,
+            lock.target.schema,
             lock.holder or None,
             output.clock(lock.acquired) or None,
             output.clock(lock.refreshed) or None,
             _age(lock),
         )
-        for lock in found
+        for lock in seen
     ]
-    columns = ("table", "lock", "schema", "holder~", "acquired", "refreshed", "age>")
-    lake_file = derived.seen_lake_file(lake.store)
+    columns = ("table", "lock", "schema", "holder~", "acquired (UTC)", "refreshed (UTC)", "age>")
     notes = [] if rows else ["nobody holds a lock"]
-    if lake_file is not None and lake_file.conditional_writes is False:
+    if conditions_ignored:
         notes.append(
             "the store ignores conditional writes: writers take turns by these locks alone "
             "(docs/safety.md)"
         )
-    output.print_table(None, columns, rows, *notes)
+    output.print_table(None, columns, rows, *notes, drop=DROPPED_FIRST)
 
 
 def as_json(lock: SeenLock) -> dict[str, object]:
     """A lock for scripts; ``age_seconds`` since it was refreshed, by this machine's clock."""
     return {
-        "table": str(lock.place.table) if lock.place.table else None,
-        "lock": lock.place.kind,
-        "schema": lock.place.schema,
+        "table": str(lock.target.table) if lock.target.table else None,
+        "lock": lock.target.kind,
+        "schema": lock.target.schema,
         "holder": lock.holder or None,
         "acquired": lock.acquired or None,
         "refreshed": lock.refreshed or None,

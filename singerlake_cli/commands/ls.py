@@ -7,129 +7,176 @@ from typing import Any
 
 import click
 
-from singerlake.errors import NotFoundError, SingerlakeError
-from singerlake.format.names import written
+from singerlake.errors import DamagedError, DroppedError, NotFoundError, SingerlakeError, UsageError
+from singerlake.format.metadata import LakeFile
+from singerlake.format.names import TableName, written
+from singerlake.lake import Lake
 from singerlake.maintenance import repeats
+from singerlake.maintenance.repeats import Repeats
 from singerlake.maintenance.sizes import sizes
-from singerlake_cli import output
+from singerlake.nearest import bare, offer
+from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli import dropped_tables, output, sizes_output
 from singerlake_cli.shared import Shared
 
 RECENT = 6
 """So many transactions back the sparkline goes."""
+DROPPED_FIRST = ("recent", "versions", "head", "size", "last sync")
+"""Columns that a narrow terminal leaves out, those that matter least first."""
 
 
 @click.command("ls")
 @click.argument("tap", required=False)
-@click.option("--sizes", "measured", is_flag=True, help="What each takes, and what vacuum frees.")
+@click.option(
+    "--sizes", "measured", is_flag=True, help="What each table takes, and what a vacuum frees."
+)
+@click.option(
+    "--dropped", is_flag=True, help="The tables that were dropped, and until when they can be back."
+)
 @click.pass_obj
-def command(shared: Shared, tap: str | None, measured: bool) -> None:
+def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> None:
     """List the lake's tables, or one TAP's.
 
-    "head" is a table's last transaction; "recent" draws the records of its last ones, the
-    newest at the right. With --sizes, "small" files are those that `vacuum` would combine,
-    "history" is about what rows take that later ones have replaced (where a version or an
-    index tells; versions may need some of it), and "free" what `vacuum` would delete once it is
-    old enough.
+    "rows" are all that were written, "head" is a table's last transaction, and "recent" draws the
+    rows of its last ones, the newest at the right.
+
+    With --sizes, "size" is what the data takes, and "store" all there is of the table, with its
+    indexes, its log and what waits to be deleted. "small" files are those that `vacuum` would
+    combine; "history" is about what rows take that later ones have replaced (where a version or
+    an index tells; versions may need some of it). `vacuum` deletes "free now" at once, and "free
+    later" once it is older than the retention: all of it at the time that is shown.
+
+    With --dropped, "until" is when the data is older than the usual retention of `vacuum`: the
+    first one that runs after it deletes it for good.
 
     \b
     singerlake ls
     singerlake ls tap-shop --sizes
+    singerlake ls --dropped
     singerlake --output json ls
     """
     lake = shared.lake()
-    if tap is not None and tap not in (taps := lake.taps()):
-        known = ", ".join(taps) or "none yet"
-        raise NotFoundError(f"the lake at {shared.uri} has no tap {tap!r}: it has {known}")
-    found = []
-    failed = []
+    tap = None if tap is None else _tap(lake, tap)
+    if dropped and measured:
+        raise UsageError("say --sizes or --dropped, not both")
+    if dropped:
+        dropped_tables.list_dropped(shared, lake, tap)
+        return
+    tables = []
+    failed: list[SingerlakeError] = []
     names = lake.tables(tap)
     all_names = set(names)
     shown = {str(name): written(name, all_names) for name in names}
     repeating = []
+    nothing = set()
+    gone = 0
+    lake_file = lake.annotations()
     for name in names:
         try:
             snapshot = lake.table(name).snapshot()
             more = asdict(sizes(lake.store, snapshot)) if measured else {}
+        except DroppedError:
+            gone += 1
+            continue
         except NotFoundError:
+            nothing.add(name)
             continue  # a folder in which nothing was ever committed, or not yet
         except SingerlakeError as error:
             failed.append(error)
             continue
-        writes = [t for t in snapshot.transactions if t.rows]
         if (repeated := repeats.find(snapshot)) is not None:
             repeating.append(f"{shown[str(name)]}: {repeated}")
-        found.append(
-            {
-                "table": str(name),
-                "records": sum(block.rows for block in snapshot.blocks),
-                "bytes": sum(block.length for block in snapshot.blocks),
-                "transactions": snapshot.head,
-                "versions": len(snapshot.frozen),
-                "last_sync": writes[-1].time if writes else None,
-                "recent": [t.rows for t in writes[-RECENT:]],
-                "repeats": asdict(repeated) if repeated else None,
-                **more,
-            }
-        )
-    if shared.json:
-        output.print_json(found)
-    elif measured:
-        _print_sizes(shared, found, shown)
-    else:
-        _print(shared, found, shown, repeating)
-    for failure in failed:
-        output.say_failure(failure)
-    if failed:
-        click.get_current_context().exit(max(failure.exit_code for failure in failed))
+        annotated = {
+            "owner": _annotation(lake_file, name, "owner") or lake_file.owner,
+            "deprecated": _annotation(lake_file, name, "deprecated"),
+        }
+        tables.append({**_described(snapshot, repeated), **annotated, **more})
+    failed += map(DamagedError, map(str, lake.inventory(all_names - nothing, tap).lost))
+    empty = f"the lake at {shared.uri} is empty"
+    also = f"{output.count(gone, 'table')} dropped: singerlake ls --dropped" if gone else ""
+    shared.output.result(
+        lambda: tables,
+        lambda: (
+            sizes_output.print_sizes(tables, shown, also or empty)
+            if measured
+            else _print(tables, shown, repeating, empty, also)
+        ),
+    )
+    dropped_tables.exit_with(shared, failed)
 
 
-def _print_sizes(shared: Shared, found: list[dict[str, Any]], shown: dict[str, str]) -> None:
-    def size(count: int | None) -> str | None:
-        return output.size(count) if count else None
+def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
+    """What is listed of a table, from its log alone."""
+    writes = [t for t in snapshot.own_transactions if t.rows]
+    return {
+        "table": str(snapshot.table),
+        "rows": sum(block.rows for block in snapshot.blocks),
+        "bytes": sum(block.length for block in snapshot.blocks),
+        "transactions": snapshot.number,
+        "versions": len(snapshot.frozen),
+        "last_sync": writes[-1].time if writes else None,
+        "recent": [t.rows for t in writes[-RECENT:]],
+        "repeats": asdict(repeated) if repeated else None,
+    }
 
-    rows = [
-        (
-            shown[t["table"]],
-            f"{t['records']:,}",
-            size(t["bytes"]),
-            t["files"],
-            t["small_files"] or None,
-            size(t["history_bytes"]),
-            size(t["index_bytes"]),
-            size(t["reclaimable_bytes"]),
-        )
-        for t in found
-    ]
-    columns = ("table~", "records>", "size>", "files>", "small>", "history>", "indexes>", "free>")
-    note = f"the lake at {shared.uri} is empty"
-    if rows:
-        due = sum(t["small_files"] for t in found), sum(t["reclaimable_bytes"] for t in found)
-        note = f"{due[0]:,} small files, {output.size(due[1])} to free: singerlake vacuum --all"
-        if not any(due):
-            note = "nothing for a vacuum to do"
-    output.print_table(None, columns, rows, note)
+
+def _tap(lake: Lake, text: str) -> str:
+    """The tap that is meant, with underscores in the place of dashes or without."""
+    taps = lake.taps()
+    like = [text] if text in taps else [tap for tap in taps if bare(tap) == bare(text)]
+    if len(like) == 1:
+        return like[0]
+    for lost in lake.inventory(lake.tables()).lost:
+        if lost.tap == text:
+            raise DamagedError(str(lost))
+    known = offer(text, taps, "it has none yet")
+    raise NotFoundError(f"the lake at {lake.store.uri} has no tap {text!r}: {known}")
+
+
+def _annotation(file: LakeFile, name: TableName, field: str) -> str | None:
+    """A table's annotation, or else its tap's."""
+    own: str | None = getattr(file.table(name), field)
+    return own or getattr(file.tap(name.tap), field)
 
 
 def _print(
-    shared: Shared, found: list[dict[str, Any]], shown: dict[str, str], repeating: list[str]
+    tables: list[dict[str, Any]],
+    shown: dict[str, str],
+    repeating: list[str],
+    empty: str,
+    also: str,
 ) -> None:
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             shown[t["table"]],
-            f"{t['records']:,}",
+            f"{t['rows']:,}",
             output.size(t["bytes"]),
             t["transactions"],
             t["versions"] or None,
             output.ago(t["last_sync"]) if t["last_sync"] else None,
             output.sparkline(t["recent"]) or None,
         )
-        for t in found
+        for t in tables
     ]
-    columns = ("table~", "records>", "size>", "head>", "versions>", "last sync", "recent")
+    columns: tuple[str, ...] = (
+        "table",
+        "rows>",
+        "size>",
+        "head>",
+        "versions>",
+        "last sync",
+        "recent",
+    )
+    if any(t["owner"] for t in tables):
+        columns = (*columns, "owner~")
+        rows = [(*row, t["owner"]) for row, t in zip(rows, tables, strict=True)]
     notes = [
-        f"{said}; if each brings the whole table, see the README on streams without a key"
-        for said in repeating
+        f"{shown[t['table']]}: deprecated: {t['deprecated']}" for t in tables if t["deprecated"]
     ]
-    if not rows:
-        notes = [f"the lake at {shared.uri} is empty"]
-    output.print_table(None, columns, rows, *notes)
+    notes += [
+        f"{repetition}; if each brings the whole table, see the README on streams without a key"
+        for repetition in repeating
+    ]
+    if also or not rows:
+        notes.append(also or empty)
+    output.print_table(None, columns, rows, *notes, drop=DROPPED_FIRST)

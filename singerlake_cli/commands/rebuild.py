@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
@@ -13,26 +15,27 @@ from singerlake_cli.shared import Shared
 
 @click.command("rebuild")
 @click.argument("tables", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every table of the lake.")
+@click.option("--all", "every", is_flag=True, help="All tables of the lake.")
 @click.option(
     "--include-locked",
     is_flag=True,
-    help="Where the log is lost, adopt files beside a writer's lock too. "
+    help="If the log is lost, also adopt files beside a writer's lock. "
     "Only when that writer is dead: they may never have been committed.",
 )
 @click.option(
     "--leave-locked",
     is_flag=True,
-    help="Where the log is lost, go on without files beside a writer's lock, for good.",
+    help="If the log is lost, leave out files beside a writer's lock, for good.",
 )
 @click.pass_obj
 def command(
     shared: Shared, tables: tuple[str, ...], every: bool, include_locked: bool, leave_locked: bool
 ) -> None:
-    """Make the log, manifest and catalogue entry of TABLES again, from what is left.
+    """Restore lost logs, manifests and catalogues of TABLES.
 
-    The log comes back from the manifest, else from the data files as one transaction; the
-    manifest and the catalogue come back from the log. What is there is never overwritten.
+    The log is restored from the manifest, or else from the data files as one transaction; the
+    manifest and the catalogue are restored from the log. Log entries that exist are never
+    overwritten.
 
     \b
     singerlake rebuild tap-shop.orders
@@ -58,29 +61,27 @@ def command(
             # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
         except SingerlakeError as error:
             failed.append(error)
-            output.say_failure(error, table)
-    _print(shared, done)
+            shared.output.error(error, table)
+    shared.output.result(lambda: [_as_json(one) for one in done], lambda: _print(done))
     click.get_current_context().exit(max((error.exit_code for error in failed), default=0))
 
 
-def _print(shared: Shared, done: list[Rebuilt]) -> None:
-    if shared.json:
-        output.print_json(
-            [
-                {
-                    "table": str(d.table),
-                    "transactions": d.transactions,
-                    "restored_entries": d.restored,
-                    "adopted_blocks": d.adopted,
-                    "left_files": d.left,
-                }
-                for d in done
-            ]
-        )
-        return
+def _as_json(done: Rebuilt) -> dict[str, Any]:
+    return {
+        "table": str(done.table),
+        "transactions": done.transactions,
+        "restored_entries": done.restored,
+        "adopted_blocks": done.adopted,
+        "left_files": done.left,
+        "dropped": done.dropped,
+    }
+
+
+def _print(done: list[Rebuilt]) -> None:
     for d in done:
         output.say(
-            f"{d.table}: {output.count(d.transactions, 'transaction')}; {d.restored:,} log entries "
+            f"{d.table}: {output.count(d.transactions, 'transaction')}; "
+            f"{output.count(d.restored, 'log entry', 'log entries')} "
             f"restored from the manifest, {output.count(d.adopted, 'block')} adopted from files"
         )
         if d.adopted:
@@ -91,5 +92,7 @@ def _print(shared: Shared, done: list[Rebuilt]) -> None:
                 f"  {lost}; rows of writers that were killed before they committed may be among "
                 f"them: look at it with: singerlake show {d.table}"
             )
+        if d.dropped:
+            output.say(f"  it is dropped, and stays so: singerlake undrop {d.table}")
         if d.left:
             output.say(f"  {output.count(d.left, 'file')} beside a writer's lock left out")

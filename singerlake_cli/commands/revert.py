@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from singerlake.errors import UsageError
+from singerlake.format.log import Operation
+from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
+from singerlake.maintenance.revert import RevertPlan, undone_by
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
+if TYPE_CHECKING:
+    from singerlake.spark.jobs.revert import Reverted
+
+SHOWN = 3
+"""So many of the transactions that are undone are listed."""
+
 
 @click.command("revert")
 @click.argument("table", shell_complete=complete_table)
-@click.option("--to", "version", metavar="VERSION", help="A frozen version: its number or label.")
+@click.option("--to", "version", metavar="VERSION", help="A frozen version, by number or label.")
 @click.option("--to-transaction", type=click.IntRange(min=1), metavar="NUMBER")
-@click.option("--to-time", metavar="TIME", help="The last transaction by then, 2026-11-20T12:00Z.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--to-time", metavar="TIME", help="The state at a time, such as 2026-11-20T12:00Z.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @spark_options
 @click.pass_obj
 def command(
@@ -32,50 +43,96 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Turn a TABLE back to an earlier state (a Spark job).
+    """Revert a TABLE to an earlier state (on Spark).
 
     Writes the difference as one new transaction, under the schema of that time. History stays,
-    so a revert can be reverted, and who reads on from a bookmark gets just the difference.
-    A row is put back if its record differs in a byte.
+    so a revert can be reverted, and a target that reads on from a bookmark gets just the
+    difference. A row is put back if its record differs in any byte.
 
-    Rows of a table without a key are all written anew, behind ACTIVATE_VERSION. A target that
-    ignores this message (pipelinewise-target-postgres does) then holds them twice.
+    The syncs that it undoes are named before it begins. The tap's own bookmark stays where it
+    is, so the tap sends what they brought again only where the source changes it. What `singerlake
+    alter` said of columns stays in effect.
+
+    If the table has no key, all its rows are written again, after ACTIVATE_VERSION. A target that
+    ignores this message, such as pipelinewise-target-postgres, then holds them twice.
 
     \b
     singerlake revert tap-shop.orders --to 1 --dry-run
     singerlake revert tap-shop.orders --to 2026-q3
     singerlake revert tap-shop.orders --to-time 2026-11-20T12:00Z
     """
-    found, ref = shared.lake().find(table)
+    lake_table, ref = shared.lake().find(table)
     if ref.version is not None:
         raise UsageError(f"name the table alone, and where to go with --to {ref.version}")
-    head = found.snapshot()
+    head = lake_table.snapshot()
     to = _target(head, version, to_transaction, to_time)
     if not head.at(to).schema.key_properties:
-        output.say(f"note: {_keyless(ref.table)}", err=True)
+        shared.output.note(_keyless(ref.table))
+    undone = undone_by(head, to)
+    if undone and not shared.json:  # the document has them
+        for line in _undoes(undone, dry_run=dry_run):
+            shared.output.note(line)
+    if RevertPlan(head, head.at(to)).same_state and not shared.json:
+        _print_same(ref.table, to)  # the document counts the rows, which Spark has to
+        return
     begin_spark(master, conf)
-    from singerlake.spark.revert import revert
+    from singerlake.spark.jobs.revert import revert
 
     with working(f"reverting {ref.table}"):
-        done = revert(start_spark(master, conf), found, to, dry_run=dry_run)
-    if shared.json:
-        output.print_json(asdict(done))
-        return
+        done = revert(start_spark(master, conf), lake_table, to, dry_run=dry_run)
+    shared.output.result(
+        lambda: {**asdict(done), "undoes": [_as_json(one) for one in undone]},
+        lambda: _print(ref.table, to, done, dry_run),
+    )
+
+
+def _undoes(undone: Sequence[TransactionSummary], *, dry_run: bool) -> Iterator[str]:
+    """What to say of the transactions that a revert undoes."""
+    shown = [
+        f"{one.operation} {one.number} ({output.clock(one.time)}, {output.count(one.rows, 'row')})"
+        for one in undone[:SHOWN]
+    ]
+    more = len(undone) - len(shown)
+    verb = "would undo" if dry_run else "undoes"
+    count = output.count(len(undone), "later transaction")
+    yield f"this {verb} {count}: {', '.join(shown)}" + (f" and {more:,} more" if more else "")
+    if any(one.operation == Operation.SYNC for one in undone):
+        yield (
+            "the bookmark of the tap that brought them does not go back with them: what they "
+            "brought comes again only where the source changes it, or once the tap's state is "
+            "reset"
+        )
+
+
+def _as_json(one: TransactionSummary) -> dict[str, Any]:
+    return {
+        "transaction": one.number,
+        "operation": one.operation,
+        "time": one.time,
+        "rows": one.rows,
+    }
+
+
+def _print(table: TableName, to: int, done: Reverted, dry_run: bool) -> None:
     counts = (
-        f"{done.put_back:,} rows put back, {done.deleted:,} deleted, "
+        f"{output.count(done.put_back, 'row')} put back, {done.deleted:,} deleted, "
         f"{done.unchanged:,} as they were"
     )
     if dry_run:
-        output.say(f"{ref.table} to transaction {to}: would be {counts}")
+        output.say(f"{table} to transaction {to}: would be {counts}")
     elif done.transaction is None:
-        output.say(f"{ref.table} is at the state of transaction {to} already: nothing to do")
+        _print_same(table, to)
     else:
-        output.say(f"{ref.table} to transaction {to}, as transaction {done.transaction}: {counts}")
+        output.say(f"{table} to transaction {to}, as transaction {done.transaction}: {counts}")
     if done.whole and done.put_back:
         output.say(
-            "all rows written anew, behind ACTIVATE_VERSION: whoever reads on from a bookmark must "
-            "heed that message"
+            "all rows written again, after ACTIVATE_VERSION: a target that reads on must obey that "
+            "message"
         )
+
+
+def _print_same(table: TableName, to: int) -> None:
+    output.say(f"{table} is at the state of transaction {to} already: nothing to do")
 
 
 def _keyless(table: TableName) -> str:
@@ -88,9 +145,9 @@ def _keyless(table: TableName) -> str:
 
 def _target(head: Snapshot, version: str | None, transaction: int | None, time: str | None) -> int:
     if [version, transaction, time].count(None) != 2:  # noqa: PLR2004
-        raise UsageError("say where to go: one of --to, --to-transaction, --to-time")
+        raise UsageError("name the state: one of --to, --to-transaction, --to-time")
     if version is not None:
         return head.version(version).transaction
     if time is not None:
-        return head.at_time(time).head
+        return head.at_time(time).number
     return head.summary(transaction or 0).number

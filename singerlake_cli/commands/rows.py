@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from singerlake.errors import NotFoundError, UsageError
+from singerlake.records.row_key import check_key
 from singerlake_cli import output, results
+from singerlake_cli.entries import readable_entries, run_id
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.history import RowVersion
+    from singerlake.spark.jobs.row_history import RowVersion
 
 
 @click.command("rows")
@@ -24,9 +27,13 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="NAME=VALUE",
-    help="The row's key; repeated for a compound key, and without NAME= where there is one.",
+    help="The row's key. Repeat it for a compound key; leave NAME= out if the key is one column.",
 )
-@click.option("--row-version", type=click.IntRange(min=1), help="As it was at this row version.")
+@click.option(
+    "--row-version",
+    type=click.IntRange(min=1),
+    help="Show it as of this row version (the number of a block).",
+)
 @click.option("--history", is_flag=True, help="All versions of the row, oldest first.")
 @spark_options
 @click.pass_obj
@@ -39,9 +46,11 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Show one row of a TABLE (a Spark job).
+    """Show one row of a TABLE, or its history (on Spark).
 
-    A row version is the number of the block that holds it, as `query --provenance` shows it.
+    A row version is the number of the block that holds it, as `query --provenance` shows it in
+    _row_version. It is not a transaction's number, which is beside it: a transaction may bring
+    many blocks.
 
     \b
     singerlake rows tap-shop.orders --key 17
@@ -50,32 +59,50 @@ def command(
     """
     if history and row_version is not None:
         raise UsageError("say --history or --row-version, not both")
-    found, ref = shared.lake().find(table)
-    with found.lease() as lease, working("looking through the blocks"):
+    lake_table, ref = shared.lake().find(table)
+    with lake_table.lease() as lease:
         snapshot = lease.snapshot
         if ref.version is not None:
             snapshot = snapshot.named(ref.version)[1]
         key = _key(keys, snapshot.schema.key_properties)
+        check_key(snapshot, key)
         begin_spark(master, conf)
-        from singerlake.spark.history import row_history
+        with working("looking through the blocks"):
+            from singerlake.spark.jobs.row_history import row_history
 
-        versions = row_history(start_spark(master, conf), found, snapshot, key)
+            versions = row_history(start_spark(master, conf), lake_table, snapshot, key)
     if not history:
         versions = [_as_of(versions, row_version, f"{ref} {' '.join(keys)}")]
-    if shared.json:
-        output.print_json([_plain(version) for version in versions])
-        return
+    entries = readable_entries(lake_table, (version.transaction for version in versions))
+    runs = {number: run_id(entry) for number, entry in entries.items()}
+    shared.output.result(
+        lambda: [_as_json(version, runs) for version in versions],
+        lambda: print_versions(versions, runs),
+    )
+    for version in versions:
+        for misfit in version.misfits.values():
+            shared.output.warning(f"row version {version.row_version}: {misfit}; read as null")
+
+
+def print_versions(versions: Sequence[RowVersion], runs: Mapping[int, str | None]) -> None:
+    """Print versions of a row, oldest first; without the column of runs where none is known.
+
+    Args:
+        versions: At least one.
+        runs: The id of the run that made a transaction, by its number.
+    """
+    any_run = any(runs.values())
     columns = ["row version>", "transaction>", "time (UTC)", "operation"]
+    columns += ["run"] if any_run else []
     values = list(versions[0].values)
     rows = [
         [v.row_version, v.transaction, output.clock(v.time), v.operation]
-        + [results.text(v.values.get(name)) for name in values]
+        + ([runs.get(v.transaction)] if any_run else [])
+        + [results.shown(v.values.get(name)) for name in values]
         for v in versions
     ]
-    output.print_table(None, [*columns, *(f"{name}~" for name in values)], rows)
-    for version in versions:
-        for said in version.misfits.values():
-            output.say(f"row version {version.row_version}: {said}; read as null", err=True)
+    note = "row version: the number of the row's block, for --row-version; not a transaction's"
+    output.print_table(None, [*columns, *(f"{name}~" for name in values)], rows, note)
 
 
 def _key(given: tuple[str, ...], names: list[str]) -> dict[str, str]:
@@ -99,10 +126,14 @@ def _as_of(versions: list[RowVersion], number: int | None, what: str) -> RowVers
         )
     if before[-1].operation in {"delete", "remove"}:
         raise NotFoundError(
-            f"{what} is not there: transaction {before[-1].transaction} took it away; see --history"
+            f"{what} is not there: transaction {before[-1].transaction} deleted it; see --history"
         )
     return before[-1]
 
 
-def _plain(version: RowVersion) -> dict[str, object]:
-    return {**asdict(version), "values": results.plain(version.values)}
+def _as_json(version: RowVersion, runs: Mapping[int, str | None]) -> dict[str, object]:
+    return {
+        **asdict(version),
+        "run_id": runs.get(version.transaction),
+        "values": results.plain(version.values),
+    }

@@ -2,82 +2,133 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
+from singerlake.annotations.columns import column_texts
+from singerlake.format.annotations import TableEntry
 from singerlake.format.log import FrozenVersion
 from singerlake.format.types import Kind, Type, columns_of
+from singerlake.maintenance.drop import DroppedTable, describe
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
+from singerlake_cli.dropped_tables import dropped_as_json, held_words, way_back
 from singerlake_cli.shared import Shared, complete_table
 
+_LABELS = {
+    "description": "description",
+    "documentation": "documentation",
+    "job_url": "job",
+    "job_status": "job status",
+    "tags": "tags",
+    "classification": "classified",
+    "freshness": "freshness",
+    "deprecated": "deprecated",
+}
 RECENT = 30
 VERSIONS = 10
 """So many transactions back the sparkline goes, and so many versions are listed."""
+LABELS = 14
+"""Columns that the names of facts take."""
 
 
 @click.command("show")
 @click.argument("table", shell_complete=complete_table)
 @click.pass_obj
 def command(shared: Shared, table: str) -> None:
-    """Show a TABLE: its columns, sizes, versions and recent transactions.
+    """Show a TABLE: columns, sizes, versions, transactions.
 
-    "recent" draws the records of the last transactions, the newest at the right.
+    "recent" draws the rows of the last transactions, the newest at the right.
 
     \b
     singerlake show tap-shop.orders
     singerlake show tap-shop.orders.2     (as of version 2)
     """
-    found, ref = shared.lake().find(table)
-    snapshot = found.snapshot_at(ref.version)
-    facts = _facts(str(ref), snapshot)
-    if shared.json:
-        output.print_json(
-            {
-                **facts,
-                "schema": snapshot.schema.schema,
-                "overlay": to_builtins(snapshot.overlay),
-                "table_versions": [asdict(v) for v in snapshot.frozen],
-            }
-        )
+    lake = shared.lake()
+    lake_table, ref = lake.find(table)
+    head = lake_table.snapshot(dropped=True)
+    if ref.version is None and head.dropped_at:
+        gone = describe(lake_table.store, head)
+        shared.output.result(lambda: dropped_as_json(gone), lambda: _print_dropped(gone))
         return
-    for label, value in _lines(facts):
-        output.say(f"{label:<14}{value}")
-    output.print_table(
-        None,
-        ("column~", "type~", "key"),
-        [
-            (name, _retyped(kind) if name in snapshot.retyped else kind, "key" if key else "")
-            for name, kind, key in columns(snapshot)
-        ],
+    head.check_there()
+    snapshot = head if ref.version is None else head.named(ref.version)[1]
+    facts = _facts(str(ref), snapshot)
+    lake_file = lake.annotations()
+    tap, entry = lake_file.tap(ref.table.tap), lake_file.table(ref.table)
+    facts["annotations"] = to_builtins(entry)
+    facts["job"] = to_builtins(tap.last_run)
+    facts["owner"] = entry.owner or tap.owner or lake_file.owner
+    shared.output.result(
+        lambda: {
+            **facts,
+            "schema": snapshot.schema.schema,
+            "overlay": to_builtins(snapshot.overlay),
+            "table_versions": [asdict(v) for v in snapshot.frozen],
+        },
+        lambda: _print(facts, snapshot, entry),
     )
+
+
+def _print_dropped(gone: DroppedTable) -> None:
+    """A table that is not there: what is known of it."""
+    by = f", by {gone.by}" if gone.by else ""
+    lines = [
+        ("table", str(gone.holdings.table)),
+        ("dropped", f"{output.clock(gone.time)} UTC, transaction {gone.holdings.transaction}{by}"),
+        *([("because", gone.comment)] if gone.comment else []),
+        ("held", held_words(gone.holdings)),
+        ("undrop", way_back(gone)),
+    ]
+    for label, value in lines:
+        output.say(f"{label:<{LABELS}}{value}", hang=LABELS)
+
+
+def _print(facts: dict[str, Any], snapshot: Snapshot, entry: TableEntry) -> None:
+    for label, value in _lines(facts):
+        output.say(f"{label:<{LABELS}}{value}", hang=LABELS)
+    descriptions = column_texts(snapshot.schema, entry.columns)
+    rows = [
+        (
+            name,
+            _retyped(kind) if name in snapshot.retyped else kind,
+            "key" if key else "",
+            *([descriptions.get(name)] if descriptions else []),
+        )
+        for name, kind, key in columns(snapshot)
+    ]
+    headings = ("column", "type~", "key", *(["description~"] if descriptions else []))
+    output.print_table(None, headings, rows)
     if snapshot.frozen:
         _print_versions(snapshot.frozen[-VERSIONS:], len(snapshot.frozen))
 
 
-def _print_versions(newest: list[FrozenVersion], count: int) -> None:
+def _print_versions(newest: Sequence[FrozenVersion], count: int) -> None:
     """The newest versions; ``singerlake versions`` has all of all."""
     rows = [(v.number, v.label, v.transaction, f"{v.rows:,}", output.clock(v.time)) for v in newest]
     note = (
         f"the newest {len(newest)} of {count}: singerlake versions" if len(newest) < count else ""
     )
-    columns = ("version>", "label~", "of>", "rows>", "frozen (UTC)")
+    columns = ("version>", "label", "of>", "rows>", "frozen (UTC)")
     output.print_table(None, columns, rows, note)
 
 
 def _facts(name: str, snapshot: Snapshot) -> dict[str, Any]:
     files = {block.file for block in snapshot.blocks}
-    writes = [t for t in snapshot.transactions if t.rows]
+    writes = [t for t in snapshot.own_transactions if t.rows]
+    description = snapshot.schema.schema.get("description")
     return {
         "table": name,
-        "transaction": snapshot.head,
+        "description": description if isinstance(description, str) else None,
+        "transaction": snapshot.number,
         "schema_hash": snapshot.schema_hash,
         "schemas": list(snapshot.schemas),
         "key_properties": snapshot.schema.key_properties,
-        "records": sum(block.rows for block in snapshot.blocks),
+        "rows": sum(block.rows for block in snapshot.blocks),
         "blocks": len(snapshot.blocks),
         "files": len(files),
         "bytes": sum(block.length for block in snapshot.blocks),
@@ -95,18 +146,48 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     stored, raw = facts["bytes"], facts["uncompressed_bytes"]
     return [
         ("table", facts["table"]),
+        *([("description", facts["description"])] if facts["description"] else []),
         ("transaction", f"{facts['transaction']}, {output.ago(facts['changed'] or '')}"),
         (
             "stored",
-            f"{facts['records']:,} records in {facts['blocks']:,} blocks, "
-            f"{facts['files']:,} files, {output.size(stored)} ({output.size(raw)} unpacked)",
+            f"{output.count(facts['rows'], 'row')} in {output.count(facts['blocks'], 'block')}, "
+            f"{output.count(facts['files'], 'file')}, {output.size(stored)} "
+            f"({output.size(raw)} unpacked)",
         ),
-        ("extracted", f"{facts['first'] or '–'} to {facts['last'] or '–'}"),
+        ("extracted", _span(facts["first"], facts["last"])),
         ("schema", f"{facts['schema_hash']}, {_ordinal(facts)}"),
         ("last sync", output.ago(facts["last_sync"]) if facts["last_sync"] else "–"),
         ("recent", _recent(facts["recent"])),
         ("versions", str(facts["versions"] or "none yet")),
+        *_annotation_lines(facts),
     ]
+
+
+def _span(first: str | None, last: str | None) -> str:
+    if first is None or last is None:
+        return "–"
+    if (start := output.clock(first)) == (end := output.clock(last)):
+        return f"{start} UTC"
+    return f"{start} to {end} UTC"
+
+
+def _annotation_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What people and jobs say of it, a line each."""
+    values = facts["annotations"]
+    lines = [("owner", facts["owner"])] if facts["owner"] else []
+    for name, label in _LABELS.items():
+        if value := values.get(name):
+            lines.append((label, ", ".join(value) if isinstance(value, list) else value))
+    if facts["job"]:
+        lines.append(("last job", job_line(facts["job"])))
+    return lines
+
+
+def job_line(run: dict[str, Any]) -> str:
+    """A tap's last run: how it ended, when, and where it is seen."""
+    rows = output.count(run.get("rows", 0), "record")
+    where = f", {run['url']}" if run.get("url") else ""
+    return f"{run['outcome']} {output.ago(run['time'])}, {rows}{where}"
 
 
 def _ordinal(facts: dict[str, Any]) -> str:
@@ -117,8 +198,8 @@ def _ordinal(facts: dict[str, Any]) -> str:
 def _recent(rows: list[int]) -> str:
     if not rows:
         return "–"
-    many = f"{len(rows)} transactions" if len(rows) > 1 else "1 transaction"
-    return f"{output.sparkline(rows)}  {sum(rows):,} records in {many}"
+    many = output.count(len(rows), "transaction")
+    return f"{output.sparkline(rows)}  {output.count(sum(rows), 'row')} in {many}"
 
 
 def columns(snapshot: Snapshot) -> list[tuple[str, str, bool]]:

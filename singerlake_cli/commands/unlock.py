@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from singerlake.errors import NotFoundError
-from singerlake.transactions.locks import SeenLock, break_lock, locks
+from singerlake.errors import NotFoundError, UsageError
+from singerlake.transactions.locks.holders import SeenLock, break_lock, locks
 from singerlake_cli import output
 from singerlake_cli.commands.locks import age_seconds, as_json
 from singerlake_cli.shared import Shared
@@ -17,11 +17,11 @@ from singerlake_cli.shared import Shared
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def command(shared: Shared, table: str, schema: str | None, yes: bool) -> None:
-    """Break the locks on TABLE that writers and vacuums hold.
+    """Break the locks of writers and vacuums on a TABLE.
 
-    Seldom needed: a dead writer's lock is taken over once it stood still for the stale time.
-    A writer that lives stops with a conflict (exit code 4) and commits nothing. Readers'
-    leases stay; they end by themselves.
+    Rarely needed: a dead writer's lock is taken over once it has not been refreshed for the stale
+    time. If the writer is still alive, it stops with a conflict (exit code 4) and commits nothing.
+    Readers' leases stay; they end by themselves.
 
     \b
     singerlake unlock tap-shop.orders
@@ -29,35 +29,37 @@ def command(shared: Shared, table: str, schema: str | None, yes: bool) -> None:
     """
     lake = shared.lake()
     name = lake.find(table)[0].name
-    found = [
+    held = [
         lock
         for lock in locks(lake.store, name)
-        if lock.place.kind != "read" and schema in (None, lock.place.schema)
+        if lock.target.kind != "read" and schema in (None, lock.target.schema)
     ]
-    if not found:
+    if not held:
         where = "" if schema is None else f" under the schema {schema}"
         raise NotFoundError(
             f"there is no lock on {name}{where}: see which there are with: singerlake locks"
         )
-    for lock in found:
-        output.say(_said(lock), err=True)
+    if shared.json and not yes:
+        raise UsageError("a script cannot be asked whether to break them: add --yes")
+    if not shared.json:
+        for lock in held:
+            output.say(_description(lock), err=True)
     if not yes:
-        click.confirm("Break it?" if len(found) == 1 else "Break them?", abort=True, err=True)
-    for lock in found:
+        click.confirm("Break it?" if len(held) == 1 else "Break them?", abort=True, err=True)
+    for lock in held:
         break_lock(lake.store, lock)
-    if shared.json:
-        output.print_json([as_json(lock) for lock in found])
-    else:
-        for lock in found:
-            output.say(f"broke the {_what(lock)}")
+    shared.output.result(
+        lambda: [as_json(lock) for lock in held],
+        lambda: output.say_lines(f"broke the {_what(lock)}" for lock in held),
+    )
 
 
 def _what(lock: SeenLock) -> str:
-    of_schema = f" of schema {lock.place.schema}" if lock.place.schema else ""
-    return f"{lock.place.kind} lock{of_schema} on {lock.place.table}"
+    of_schema = f" of schema {lock.target.schema}" if lock.target.schema else ""
+    return f"{lock.target.kind} lock{of_schema} on {lock.target.table}"
 
 
-def _said(lock: SeenLock) -> str:
+def _description(lock: SeenLock) -> str:
     seconds = age_seconds(lock)
     refreshed = "" if seconds is None else f", refreshed {seconds:.0f} s ago"
     since = f" since {output.clock(lock.acquired)}" if lock.acquired else ""

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
-from singerlake.format.log import COMBINE, DROP_HISTORY
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
-from singerlake.maintenance.vacuum import DELETE, PARTS, Vacuumed, VacuumOptions, plan_vacuum
+from singerlake.maintenance.vacuum import (
+    COMBINE,
+    DELETE,
+    DROP_HISTORY,
+    PARTS,
+    Vacuumed,
+    VacuumOptions,
+    plan_vacuum,
+)
 from singerlake_cli import output, vacuum_output
 from singerlake_cli.shared import Shared, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
@@ -31,10 +38,10 @@ def duration(value: str) -> float:
     Raises:
         click.BadParameter: It is none of these.
     """
-    found = _DURATION.fullmatch(value.strip())
-    if found is None or (found[2] is None and float(found[1])):
+    match = _DURATION.fullmatch(value.strip())
+    if match is None or (match[2] is None and float(match[1])):
         raise click.BadParameter(f"{value!r} is no duration: write it as 7d, 36h or 90min")
-    return float(found[1]) * _SECONDS[found[2] or "s"]
+    return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
 def size(value: str) -> int:
@@ -43,26 +50,26 @@ def size(value: str) -> int:
     Raises:
         click.BadParameter: It is none of these.
     """
-    found = _SIZE.fullmatch(value.strip())
-    if found is None:
+    match = _SIZE.fullmatch(value.strip())
+    if match is None:
         raise click.BadParameter(f"{value!r} is no size: write it as 128MiB")
-    unit = found[2].lower().removesuffix("b")
+    unit = match[2].lower().removesuffix("b")
     step = 1024 if unit.endswith("i") else 1000
     power = _POWERS.index(unit[0]) + 1 if unit[:1] in tuple(_POWERS) else 0
-    return int(float(found[1]) * step**power)
+    return int(float(match[1]) * step**power)
 
 
 @click.command("vacuum")
 @click.argument("tables", nargs=-1, metavar="[TABLE]...", shell_complete=complete_table)
 @click.option("--all", "every", is_flag=True, help="All tables of the lake.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done, and what stays why.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done, what stays, and why.")
 @click.option(
     "--retain",
     type=duration,
     metavar="DURATION",
     default="7d",
     show_default=True,
-    help="What was needed, or made, in this time stays.",
+    help="Keep what was needed, or created, in this time.",
 )
 @click.option(
     "--target-file-bytes",
@@ -75,23 +82,25 @@ def size(value: str) -> int:
 @click.option(
     "--drop-history",
     is_flag=True,
-    help="Also drop rows that a later one has replaced, where no version and no state within "
+    help="Also drop rows that a later one has replaced, if no version and no state within "
     "the retention needs them.",
 )
 @click.option(
     "--only",
     type=click.Choice(PARTS),
     multiple=True,
-    help="Only this part; may be repeated.",
+    help="Do only this part; may be repeated.",
 )
 @click.option(
     "--full/--lite",
     default=True,
     show_default=True,
-    help="Look through the store for leftovers; or delete only what the log says was dropped.",
+    help="Search the store for leftovers, or delete only what the log says was dropped.",
 )
 @click.option(
-    "--no-retention-guard", is_flag=True, help="Allow a retention below 24 h: nobody may read."
+    "--no-retention-guard",
+    is_flag=True,
+    help="Allow a retention below 24 h, if nobody can be reading.",
 )
 @click.option(
     "--wait",
@@ -99,7 +108,7 @@ def size(value: str) -> int:
     metavar="DURATION",
     default="2min",
     show_default=True,
-    help="How long to wait for readers that may need what is to be deleted.",
+    help="How long to wait for readers that may need files that are about to be deleted.",
 )
 @spark_options
 @click.pass_obj
@@ -118,10 +127,11 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Clean TABLES up: few large files, no leftovers (a Spark job, where there is work for it).
+    """Combine small files, delete what TABLES no longer need.
 
-    Safe beside everything else: what a frozen version, a running reader or a running sync
-    needs is never touched. Meant for cron; killed half-way, the next run goes on.
+    Starts Spark only if there is work to do. Safe beside everything else: a vacuum never
+    touches what a frozen version, a running reader or a running sync needs. Meant for cron; if
+    it is killed half-way, the next run goes on.
 
     \b
     singerlake vacuum --all
@@ -153,13 +163,13 @@ def command(
 
 
 def _named(lake: Lake, texts: tuple[str, ...]) -> list[Table]:
-    found = []
+    named = []
     for text in texts:
         table, ref = lake.find(text)
         if ref.version is not None:
             raise UsageError(f"a vacuum is of a whole table: say {ref.table}")
-        found.append(table)
-    return found
+        named.append(table)
+    return named
 
 
 class _Run:
@@ -176,14 +186,13 @@ class _Run:
         *,
         every: bool,
     ) -> None:
-        self._shared = shared
+        self._output = shared.output
         self._every = every
         self._lake = lake
         self._options = options
         self._dry_run = dry_run
         self._start = lambda: start_spark(master, conf)
         self._failed: dict[str, SingerlakeError] = {}
-        self._said: list[dict[str, Any]] = []
         self._done: list[Vacuumed] = []
 
     def table(self, table: Table) -> None:
@@ -199,30 +208,29 @@ class _Run:
             # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
         except SingerlakeError as error:
             self._failed[str(table.name)] = error
-            output.say_failure(error, table.name)
+            self._output.error(error, table.name)
 
     def _plan(self, table: Table) -> None:
-        plan = plan_vacuum(table.store, table.snapshot(), self._options)
-        if self._shared.json:
-            self._said.append(vacuum_output.plan_as_json(plan))
-        else:
-            vacuum_output.print_plan(plan)
+        plan = plan_vacuum(table.store, table.snapshot(dropped=True), self._options)
+        self._output.item(
+            lambda: vacuum_output.plan_as_json(plan), lambda: vacuum_output.print_plan(plan)
+        )
 
     def _vacuum(self, table: Table) -> None:
         # Most nights most tables have nothing to do: then not even Spark's code is loaded.
-        plan = plan_vacuum(table.store, table.snapshot(), self._options)
+        plan = plan_vacuum(table.store, table.snapshot(dropped=True), self._options)
         if plan.empty:
             done = Vacuumed(table.name, kept=plan.garbage.kept)
         else:
-            from singerlake.spark.vacuum import vacuum_table
+            from singerlake.spark.jobs.vacuum import vacuum_table
 
             with working(f"vacuuming {table.name}"):
                 done = vacuum_table(self._start, table, self._options, plan=plan)
         self._done.append(done)
-        if self._shared.json:
-            self._said.append({**asdict(done), "table": str(done.table)})
-        else:
-            output.say(vacuum_output.summary(done))
+        self._output.item(
+            lambda: {**asdict(done), "table": str(done.table)},
+            lambda: output.say(vacuum_output.summary(done)),
+        )
 
     def leftovers(self) -> None:
         """What belongs to no table; looked for once."""
@@ -230,23 +238,18 @@ class _Run:
             return
         plan = plan_leftovers(self._lake.store, self._options)
         items = plan.items if self._dry_run else remove_leftovers(self._lake.store, plan)
-        if self._shared.json:
-            self._said.append(
-                {
-                    "staging": [asdict(item) for item in items],
-                    "kept": [asdict(item) for item in plan.kept],
-                }
-            )
-        elif items:
-            verb = "would be removed" if self._dry_run else "removed"
-            size = output.size(sum(item.bytes for item in items))
-            output.say(f"staging: {len(items):,} leftovers of dead writers {verb} ({size})")
+        self._output.item(
+            lambda: {
+                "staging": [asdict(item) for item in items],
+                "kept": [asdict(item) for item in plan.kept],
+            },
+            lambda: vacuum_output.print_leftovers(items, dry_run=self._dry_run),
+        )
 
     def end(self) -> None:
         """The last line, and the exit code."""
-        if self._shared.json:
-            output.print_json(self._said)
-        elif self._every and not self._dry_run:
-            output.say(vacuum_output.total(self._done, list(self._failed)))
+        if self._every and not self._dry_run:
+            self._output.summary(vacuum_output.total(self._done, list(self._failed)))
+        self._output.end()
         codes = [error.exit_code for error in self._failed.values()]
         click.get_current_context().exit(max(codes, default=0))

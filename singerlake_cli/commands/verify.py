@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import click
 
 from singerlake.errors import DamagedError, SingerlakeError, UsageError
-from singerlake.maintenance.verify import Report
+from singerlake.lake import Table
+from singerlake.maintenance.inventory import Inventory
+from singerlake.maintenance.verify import Problem, Report, damaged_lake_file, gone
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, begin_spark, spark_options, start_spark
+from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 
 @click.command("verify")
-@click.argument("tables", nargs=-1, metavar="[TABLE]...")
-@click.option("--all", "every", is_flag=True, help="Every table of the lake.")
-@click.option(
-    "--version", metavar="VERSION", help="Compute only this version again: its number or label."
-)
+@click.argument("tables", nargs=-1, metavar="[TABLE]...", shell_complete=complete_table)
+@click.option("--all", "every", is_flag=True, help="All tables of the lake.")
+@click.option("--version", metavar="VERSION", help="Check only this version (number or label).")
 @spark_options
 @click.pass_obj
 def command(
@@ -30,11 +33,12 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Prove that TABLES are whole and read as they did (a Spark job).
+    """Prove that TABLES are intact and unchanged (on Spark).
 
     Reads the log, the manifest, every block with its checksums, and computes each frozen
-    version's rows and fingerprint again from the blocks alone. Nothing is changed. What
-    differs is listed, and the exit code is 5.
+    version's rows and fingerprint again from the blocks alone. Nothing is changed. If
+    anything differs, it is listed and the exit code is 5. With --all, the lake's own lists of taps
+    and tables are compared with what is there, too.
 
     \b
     singerlake verify tap-shop.orders
@@ -44,43 +48,100 @@ def command(
     if every == bool(tables):
         raise UsageError("name the tables to verify, or say --all")
     if version is not None and len(tables) != 1:
-        raise UsageError("--version needs the one table that it is a version of")
+        raise UsageError("--version needs exactly one table")
     lake = shared.lake()
-    found = [lake.find(text) for text in tables]
-    if version is not None and any(ref.version is not None for _, ref in found):
+    named = [lake.find(text) for text in tables]
+    if version is not None and any(ref.version is not None for _, ref in named):
         raise UsageError(f"{tables[0]} names a version already: leave --version out")
-    chosen = [(table, ref.version or version) for table, ref in found]
+    chosen = [(table, ref.version or version) for table, ref in named]
+    inventory = Inventory()
     if every:
-        chosen = [(lake.table(name), None) for name in lake.tables()]
+        inventory = lake.inventory(names := lake.tables())
+        lost = [lost.table for lost in inventory.lost if lost.table is not None]
+        chosen = [(lake.table(name), None) for name in sorted([*names, *lost])]
+    reports, codes = _verified(shared, chosen, master, conf, every=every) if chosen else ([], [])
+    if every:
+        notes = [*inventory.unlisted, *_unlisted(inventory, reports)]
+        lost_taps = [gone(lost) for lost in inventory.lost if lost.table is None]
+        lost_taps += [damaged_lake_file(text) for text in inventory.problems]
+        codes += [DamagedError.exit_code for _ in lost_taps]
+        _add_lake(shared, lost_taps, notes)
+    shared.output.end()
+    if not chosen and not codes and not shared.json:
+        output.say(f"the lake at {lake.store.uri} has no tables: there is nothing to verify")
+    click.get_current_context().exit(max(codes, default=0))
+
+
+def _verified(
+    shared: Shared,
+    chosen: list[tuple[Table, str | None]],
+    master: str | None,
+    conf: tuple[str, ...],
+    *,
+    every: bool,
+) -> tuple[list[Report], list[int]]:
+    """Verify tables, each with a version or None for all; the exit codes of those that are not so.
+
+    ``every`` goes on past a table that cannot even be looked at.
+    """
+    for table, version in chosen:
+        _check_version(table, version)
     begin_spark(master, conf)
-    from singerlake.spark.verify import verify
+    from singerlake.spark.jobs.verify import verify
 
     spark = start_spark(master, conf)
     reports = []
-    failures: list[SingerlakeError] = []
-    for table, named in chosen:
+    codes = []
+    for table, version in chosen:
         try:
             with working(f"verifying {table.name}"):
-                report = verify(spark, table, named)
+                report = verify(spark, table, version)
         except SingerlakeError as error:
             if not every:
                 raise
-            failures.append(error)
-            output.say_failure(error, table.name)
+            codes.append(error.exit_code)
+            shared.output.error(error, table.name)
             continue
         reports.append(report)
-        if not shared.json:
-            _print(report)
-    if shared.json:
-        output.print_json([_as_json(report) for report in reports])
-    codes = [failure.exit_code for failure in failures]
-    codes += [DamagedError.exit_code for report in reports if report.problems]
-    click.get_current_context().exit(max(codes, default=0))
+        shared.output.item(partial(_as_json, report), partial(_print, report))
+    return reports, codes + [DamagedError.exit_code for report in reports if report.problems]
+
+
+def _check_version(table: Table, version: str | None) -> None:
+    """Say that there is no such version before Java starts."""
+    if version is None:
+        return
+    with suppress(DamagedError):  # which is what verify is to tell of
+        table.snapshot().version(version)
+
+
+def _unlisted(inventory: Inventory, reports: list[Report]) -> Iterator[str]:
+    """What to say of tables that their tap's catalogue does not list."""
+    for report in reports:
+        listed = report.dropped or report.table in inventory.catalogued
+        if report.transactions and not listed:
+            yield f"no catalogue lists {report.table}: singerlake rebuild {report.table} adds it"
+
+
+def _add_lake(shared: Shared, lost_taps: list[Problem], notes: list[str]) -> None:
+    """Print what is to be said of the lake's own lists, as a report without a table."""
+
+    def text() -> None:
+        if lost_taps:
+            output.say(f"the lake's own lists: {output.count(len(lost_taps), 'problem')}")
+        for problem in lost_taps:
+            output.say(f"  {problem}")
+        for note in notes:
+            output.say(f"note: {note}")
+
+    if lost_taps or notes:
+        problems = [asdict(problem) for problem in lost_taps]
+        shared.output.item(lambda: {"table": None, "problems": problems, "notes": notes}, text)
 
 
 def _print(report: Report) -> None:
     looked_at = ", ".join(
-        _count(count, word)
+        output.count(count, word)
         for count, word in (
             (report.transactions, "transaction"),
             (report.blocks, "block"),
@@ -88,7 +149,7 @@ def _print(report: Report) -> None:
         )
     )
     number = len(report.problems) + report.more
-    verdict = "all as it should be" if not number else _count(number, "problem")
+    verdict = "all as it should be" if not number else output.count(number, "problem")
     output.say(f"{report.table}: {looked_at}: {verdict}")
     for problem in report.problems:
         output.say(f"  {problem}")
@@ -96,10 +157,6 @@ def _print(report: Report) -> None:
         output.say(f"  and {report.more:,} more")
     for note in report.notes:
         output.say(f"  note: {note}")
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
 def _as_json(report: Report) -> dict[str, Any]:
@@ -114,4 +171,5 @@ def _as_json(report: Report) -> dict[str, Any]:
         "more_problems": report.more,
         "notes": report.notes,
         "misfits": [asdict(column) for column in report.misfits],
+        "dropped": report.dropped,
     }

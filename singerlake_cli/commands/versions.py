@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 from msgspec import structs
 
+from singerlake.format.log import FrozenVersion
+from singerlake.format.names import TableName
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, complete_table
+
+DROPPED_FIRST = ("schema", "by", "proof", "frozen (UTC)", "rows")
+"""Columns that a narrow terminal leaves out, those that matter least first."""
 
 
 @click.command("versions")
@@ -18,12 +25,16 @@ def command(shared: Shared, table: str) -> None:
     \b
     singerlake versions tap-shop.orders
     """
-    found, ref = shared.lake().find(table)
-    snapshot = found.snapshot()
+    lake_table, ref = shared.lake().find(table)
+    snapshot = lake_table.snapshot()
     versions = snapshot.frozen if ref.version is None else [snapshot.version(ref.version)]
-    if shared.json:
-        output.print_json([structs.asdict(version) for version in versions])
-        return
+    shared.output.result(
+        lambda: [structs.asdict(version) for version in versions],
+        lambda: _print(ref.table, versions),
+    )
+
+
+def _print(table: TableName, versions: Sequence[FrozenVersion]) -> None:
     rows = [
         (
             v.number,
@@ -40,7 +51,7 @@ def command(shared: Shared, table: str) -> None:
     ]
     columns = (
         "version>",
-        "label~",
+        "label",
         "of>",
         "rows>",
         "schema",
@@ -52,6 +63,9 @@ def command(shared: Shared, table: str) -> None:
     note = "of: its transaction · proof: its fingerprint begins so, --output json has all of it"
     if any(v.only_against_accident for v in versions):
         note += " · without lt1: against accident only"
+    if marked := [v for v in versions if v.violations]:
+        broken = (f"{v.number} breaks {', '.join(v.violations)}" for v in marked)
+        note += f" · {'; '.join(broken)}"
     if not rows:
-        note = f"none yet: freeze one with: singerlake freeze {ref.table}"
-    output.print_table(str(ref.table), columns, rows, note)
+        note = f"none yet: freeze one with: singerlake freeze {table}"
+    output.print_table(str(table), columns, rows, note, drop=DROPPED_FIRST)

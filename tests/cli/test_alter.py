@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from singerlake.lake import Lake
-from singerlake_cli.main import cli
 from tests.build import commit_rows
+from tests.cli.call import run, run_json
 
 PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "amount": {"type": ["null", "number"]}}
 
@@ -19,16 +17,6 @@ PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "amount": {"type": ["nu
 def shop(lake: Lake) -> Lake:
     commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 1, "amount": 1}])
     return lake
-
-
-def run(lake: Lake, *args: str) -> Result:
-    return CliRunner().invoke(cli, ["--lake", lake.store.uri, *args])
-
-
-def run_json(lake: Lake, *args: str) -> Any:
-    result = run(lake, "--output", "json", *args)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def test_what_it_says_and_where_it_shows(shop: Lake) -> None:
@@ -63,8 +51,8 @@ def test_what_it_says_and_where_it_shows(shop: Lake) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (["tap-shop.orders", "retype", "amonut", "text"], 3, "did you mean 'amount'?"),
-        (["tap-shop.orders", "retype", "amount", "number"], 2, "'number' is not 'text'"),
+        (["tap-shop.orders", "retype", "amonut", "text"], 3, "did you mean amount?"),
+        (["tap-shop.orders", "retype", "amount", "numbr"], 2, "did you mean number"),
         (["tap-shop.orders.@1", "retype", "amount", "text"], 2, "alter the table itself"),
         (["tap-shop.nothing", "retype", "amount", "text"], 3, "no table"),
     ],
@@ -73,3 +61,83 @@ def test_what_it_refuses(shop: Lake, args: list[str], code: int, said: str) -> N
     result = run(shop, "alter", *args)
     assert result.exit_code == code
     assert said in result.stderr
+
+
+def alter(shop: Lake, *args: str) -> str:
+    result = run(shop, "alter", "tap-shop.orders", *args)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def test_each_way_to_alter_a_table(shop: Lake) -> None:
+    said = alter(shop, "add-column", "region", "string", "--default", "EU", "--initial", "null")
+    assert said == "tap-shop.orders: added region (string), from transaction 2 on\n"
+    alter(shop, "add-column", "total", "decimal(12,2) not null", "--default", "0.10")
+    alter(shop, "set-default", "total", "1.50", "--comment", "as agreed")
+    alter(shop, "set-default", "region")
+    alter(shop, "rename-column", "region", "area", "--metadata", "ticket=7")
+    alter(shop, "describe", "area", "Where it was sold")
+    alter(shop, "drop-column", "amount")
+    shown = run_json(shop, "show", "tap-shop.orders")
+    assert list(shown["schema"]["properties"]) == ["id", "area", "total"]
+    assert shown["schema"]["properties"]["area"]["description"] == "Where it was sold"
+    assert shown["overlay"]["added"]["total"]["defaults"] == [[0, 0.1], [2, 1.5]]
+    assert shown["overlay"]["added"]["region"]["defaults"] == [[0, None], [2, None]]
+    assert "Where it was sold" in run(shop, "show", "tap-shop.orders").stdout
+    newest = run_json(shop, "history", "tap-shop.orders")
+    assert newest[2]["metadata"]["ticket"] == "7"
+    assert newest[4]["metadata"]["comment"] == "as agreed"
+    planned = run_json(shop, "alter", "tap-shop.orders", "restore-column", "amount", "--dry-run")
+    assert planned == {
+        "table": "tap-shop.orders",
+        "changes": ["restored amount"],
+        "transaction": None,
+        "rows": None,
+        "dry_run": True,
+    }
+    restore = ("restore-column", "amount")
+    assert "would be altered: restored amount" in alter(shop, *restore, "--dry-run")
+    assert run_json(shop, "alter", "tap-shop.orders", *restore)["transaction"] == 9
+    assert "nothing was done" in alter(shop, "describe", "area", "Where it was sold")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["add-column", "x", "intger"], 2, "did you mean integer"),
+        (["add-column", "x", "integer, y integer"], 2, "more than one type"),
+        (["add-column", "x", "integer not null"], 2, "say what rows without a value have"),
+        (
+            ["add-column", "x", "integer", "--default", "a"],
+            2,
+            "'a' is no value of a column",
+        ),
+        (["add-column", "amount", "integer"], 2, "has a column 'amount' already"),
+        (["retype", "amount", "integer not null"], 2, "add-constraint NAME --not-null amount"),
+        (["drop-column", "id"], 2, "part of the key"),
+        (["rename-column", "amonut", "sum"], 3, "did you mean amount"),
+        (["describe", "amount", "x", "--etag", "7"], 4, "is at transaction 1, not 7"),
+        (["describe", "amount", "x", "--metadata", "by=me"], 2, "rename it"),
+        (["drop-colunm", "amount"], 2, "No such command"),
+    ],
+)
+def test_what_cannot_be_altered(shop: Lake, args: list[str], code: int, said: str) -> None:
+    result = run(shop, "alter", "tap-shop.orders", *args)
+    assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
+    assert run_json(shop, "show", "tap-shop.orders")["transaction"] == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["c"], "say one of --not-null"),
+        (["c", "--not-null", "id", "--unique", "id"], "say one of --not-null"),
+        (["c", "--range", "id", "a", ""], "'a' is no JSON"),
+        (["c", "--range", "id", "", ""], "has neither end"),
+        (["c", "--enum", "id", "1"], "no JSON array"),
+        (["c", "--pattern", "id", "x"], "pattern is about texts"),
+    ],
+)
+def test_what_cannot_be_asked_of_rows(shop: Lake, args: list[str], said: str) -> None:
+    result = run(shop, "alter", "tap-shop.orders", "add-constraint", *args)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr

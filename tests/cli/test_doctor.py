@@ -10,30 +10,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from singerlake.format.metadata import LAKE_FORMAT
 from singerlake.lake import Lake
-from singerlake.spark import class_data, java
-from singerlake.storage import s3_facts
-from singerlake.storage.s3 import S3Store
+from singerlake.spark.jvm import class_data, java
+from singerlake.storage.s3 import facts as s3_facts
+from singerlake.storage.s3.store import S3Store
 from singerlake_cli.commands import doctor
-from singerlake_cli.main import cli
 from tests.build import commit_rows
+from tests.cli.call import run
 from tests.spark.test_java import fake_java
 from tests.storage.conftest import (
     BUCKET,
     KEY_ID,
     SECRET,
     TOKEN,
-    careless_s3,
     no_aws_settings,
+    non_conditional_s3,
     s3_port,
     s3_store,
 )
 from tests.storage.test_local import failing
 
-__all__ = ["careless_s3", "no_aws_settings", "s3_port", "s3_store"]
+__all__ = ["no_aws_settings", "non_conditional_s3", "s3_port", "s3_store"]
 CHECKS = [
     "Python",
     "Java",
@@ -43,6 +42,7 @@ CHECKS = [
     "credentials",
     "hard links",
     "conditional writes",
+    "tables",
     "clock",
 ]
 
@@ -58,12 +58,8 @@ def twice_linked(one: Path, other: Path, link: Any = os.link) -> None:
     link(one, other)
 
 
-def run(uri: str, *args: str) -> Result:
-    return CliRunner().invoke(cli, ["--lake", uri, *args, "doctor"])
-
-
 def look(uri: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    result = run(uri, "--output", "json")
+    result = run(uri, "--output", "json", "doctor")
     return result.exit_code, {found["check"]: found for found in json.loads(result.stdout)}
 
 
@@ -82,7 +78,7 @@ def test_all_is_well(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         found["lake"]["found"] == f"{filled.store.uri}: 1 tap (lake file of format {LAKE_FORMAT})"
     )
     assert sorted(Path(filled.store.uri).rglob("*")) == before
-    text = run(filled.store.uri)
+    text = run(filled.store.uri, "doctor")
     assert text.exit_code == 0
     assert [line.split()[0] for line in text.stdout.splitlines()] == ["ok"] * len(CHECKS)
 
@@ -113,7 +109,7 @@ def test_class_data(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (home / "lib" / "modules").touch()
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.setenv(class_data.SETTING, str(tmp_path / "cache"))
-    place = class_data.archive(home / "bin" / "java", java.class_path())
+    place = class_data.archive_for(home / "bin" / "java", java.class_path())
     assert place is not None
 
     def seen() -> tuple[str, str]:
@@ -138,7 +134,7 @@ def test_no_lake_is_a_problem_with_a_next_step(tmp_path: Path) -> None:
     assert found["lake"]["state"] == "problem"
     assert "target-singerlake" in found["lake"]["advice"]
     assert not (tmp_path / "none").exists()
-    text = run(str(tmp_path / "none")).stdout
+    text = run(str(tmp_path / "none"), "doctor").stdout
     assert "→ sync into it with target-singerlake" in text
 
 
@@ -205,18 +201,18 @@ def test_a_lake_on_s3(s3_store: S3Store, s3_port: int, monkeypatch: pytest.Monke
     assert f"http://127.0.0.1:{s3_port}" in found["credentials"]["found"]
     assert found["conditional writes"]["found"] == "kept by this store"
     assert found["clock"]["state"] == "ok"
-    text = run(s3_store.uri).output + json.dumps(found)
+    text = run(s3_store.uri, "doctor").output + json.dumps(found)
     assert SECRET not in text
     assert TOKEN not in text
     assert KEY_ID not in text
 
 
 def test_a_store_that_ignores_conditions(
-    careless_s3: S3Store, s3_port: int, monkeypatch: pytest.MonkeyPatch
+    non_conditional_s3: S3Store, s3_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit_rows(Lake(careless_s3), "t.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    commit_rows(Lake(non_conditional_s3), "t.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
     credentials(monkeypatch, s3_port)
-    code, found = look(careless_s3.uri)
+    code, found = look(non_conditional_s3.uri)
     assert code == 0
     assert found["conditional writes"]["state"] == "note"
     assert found["conditional writes"]["found"].startswith("ignored by this store")

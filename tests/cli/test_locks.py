@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from singerlake.errors import ConflictError
 from singerlake.format import names
 from singerlake.lake import Lake
 from singerlake.transactions.lease import ReaderLease
-from singerlake.transactions.lock import WriterLock
-from singerlake.transactions.locks import break_lock, locks
+from singerlake.transactions.locks.holders import break_lock, locks
+from singerlake.transactions.locks.lock import WriterLock
 from singerlake.transactions.log import read_snapshot
-from singerlake_cli.main import cli
 from tests.build import commit_rows
+from tests.cli.call import run, run_json
 from tests.transactions.broken import HASH, TABLE, BrokenStore, ids_in, staged_rows
 
 ODD = "tap-y.größe/%"
@@ -45,16 +43,6 @@ def keys() -> list[str]:
         TABLE.lease("host-3-x"),
         names.LAKE_LOCK,
     ]
-
-
-def run(lake: Lake, *args: str, **more: Any) -> Result:
-    return CliRunner().invoke(cli, ["--lake", lake.store.uri, *args], **more)
-
-
-def run_json(lake: Lake, *args: str) -> Any:
-    result = run(lake, "--output", "json", *args)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def left(lake: Lake) -> set[str]:
@@ -181,3 +169,11 @@ def test_no_java_and_nothing_heavy(held: Lake) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_unlock_asks_no_script(held: Lake) -> None:
+    asked = run(held, "--output", "json", "unlock", str(TABLE))
+    assert asked.exit_code == 2
+    error = json.loads(asked.stderr)["error"]
+    assert (error["kind"], "--yes" in error["message"]) == ("usage", True)
+    assert left(held) == set(keys())

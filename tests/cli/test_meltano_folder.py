@@ -8,10 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from singerlake.lake import Lake
-from singerlake.storage import in_project
+from singerlake.plugins import settings
+from singerlake.storage.opening import in_project
 from singerlake_cli.main import cli
-from tap_singerlake import settings as tap
-from target_singerlake import settings as target
 from tests.build import commit_rows
 
 
@@ -47,12 +46,11 @@ def test_the_command(
 
 
 def test_the_plugins(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for settings in (tap, target):
-        assert settings.lake_uri({}) == str(project / "lake")
-        assert settings.lake_uri({"lake": "x"}) == str(project / "x")
-        assert settings.lake_uri({"lake": "s3://b/p"}) == "s3://b/p"
-        assert settings.lake_uri({"lake": "/x"}) == "/x"
+    assert settings.lake_uri({}) == str(project / "lake")
+    assert settings.lake_uri({"lake": "x"}) == str(project / "x")
+    assert settings.lake_uri({"lake": "s3://b/p"}) == "s3://b/p"
+    assert settings.lake_uri({"lake": "/x"}) == "/x"
     assert in_project("~/x") == "~/x"
     assert in_project("") == ""
     monkeypatch.delenv("MELTANO_PROJECT_ROOT")
-    assert tap.lake_uri({}) == target.lake_uri({}) == "./lake"
+    assert settings.lake_uri({}) == "./lake"

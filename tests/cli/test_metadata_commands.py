@@ -11,21 +11,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from msgspec import structs
 
-from singerlake import FORMAT
-from singerlake.errors import DamagedError
-from singerlake.format.log import Entry, FrozenVersion
+from singerlake.errors import DamagedError, StoreError
+from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.names import TableName
 from singerlake.format.types import RULES
 from singerlake.lake import Lake, Table
-from singerlake.storage.local import LocalStore
-from singerlake.transactions.commit import commit
+from singerlake.storage.local.store import LocalStore
+from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli.commands.show import columns
 from singerlake_cli.main import COMMANDS, cli
 from tests.build import commit_rows
+from tests.cli.call import run, run_json
 
 PROPERTIES = {"id": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}}
 
@@ -36,7 +36,7 @@ def filled(lake: Lake) -> Lake:
     commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 9}])
     commit_rows(lake, "tap-shop.public.items", PROPERTIES, [], [{"id": 1}])
 
-    def entry(snapshot: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+    def draft(snapshot: Snapshot) -> Entry:
         version = FrozenVersion(
             number=1,
             transaction=1,
@@ -44,38 +44,20 @@ def filled(lake: Lake) -> Lake:
             rows=5,
             fingerprint="0" * 32,
             label="first",
-            time=time,
             by="ada",
         )
-        return Entry(
-            format=FORMAT,
-            number=number,
-            commit=commit_id,
-            operation="freeze",
-            stream="orders",
-            time=time,
-            version=version,
-            metadata={"why": "test"},
+        return draft_entry(
+            snapshot.table, Operation.FREEZE, version=version, metadata={"why": "test"}
         )
 
     name = TableName("tap-shop", "orders")
-    commit(lake.store, lake.table(name).snapshot(), entry)
+    commit(lake.store, lake.table(name).snapshot(), draft)
     return lake
-
-
-def run(lake: Lake, *args: str) -> Result:
-    return CliRunner().invoke(cli, ["--lake", lake.store.uri, *args])
-
-
-def run_json(lake: Lake, *args: str) -> Any:
-    result = run(lake, "--output", "json", *args)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def test_ls(filled: Lake) -> None:
     tables = run_json(filled, "ls")
-    assert [(t["table"], t["records"], t["transactions"], t["versions"]) for t in tables] == [
+    assert [(t["table"], t["rows"], t["transactions"], t["versions"]) for t in tables] == [
         ("tap-shop.orders", 6, 3, 1),
         ("tap-shop.public.items", 1, 1, 0),
     ]
@@ -106,11 +88,11 @@ def test_ls_passes_over_a_first_sync_that_is_not_committed(filled: Lake) -> None
 
 def test_show(filled: Lake) -> None:
     shown = run_json(filled, "show", "tap-shop.orders")
-    assert (shown["records"], shown["blocks"], shown["files"]) == (6, 4, 2)
-    assert run_json(filled, "show", "tap-shop.orders.1")["records"] == 5
+    assert (shown["rows"], shown["blocks"], shown["files"]) == (6, 4, 2)
+    assert run_json(filled, "show", "tap-shop.orders.1")["rows"] == 5
     text = run(filled, "show", "tap-shop.orders").stdout
     assert "string (date-time)" in text
-    assert run_json(filled, "show", "tap-shop.public.items")["records"] == 1
+    assert run_json(filled, "show", "tap-shop.public.items")["rows"] == 1
 
 
 def test_show_names_the_columns_that_a_reader_has(lake: Lake) -> None:
@@ -169,7 +151,7 @@ def test_a_message_of_several_lines_has_no_line_of_a_names(
     class SeveralLinesError(DamagedError):
         lines = ("these are gone:", f"  {LIES[0]}", f"  {LIES[1]}")
 
-    def failing(*_: object) -> None:
+    def failing(*_: object, **__: object) -> None:
         raise SeveralLinesError("\n".join(SeveralLinesError.lines))
 
     said = ["these are gone:", *("  " + lie.replace("\n", "\\n") for lie in LIES)]
@@ -184,14 +166,14 @@ def test_a_message_of_several_lines_has_no_line_of_a_names(
 def test_what_a_new_table_read_is_a_line_of_its_own(
     filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.spark import create
-    from singerlake.spark.answer import Source
+    from singerlake.spark.jobs import create_table
+    from singerlake.spark.sql.result import Source
 
     source = Source(TableName("t", LIES[0]), None, 3)
-    made = create.Created(
+    made = create_table.Created(
         TableName("t", LIES[1]), 1, 2, 1, "lt1:0123456789", "LbGaR4O", [], [source]
     )
-    monkeypatch.setattr(create, "create", lambda *_, **__: made)
+    monkeypatch.setattr(create_table, "create", lambda *_, **__: made)
     module = "singerlake_cli.commands.create_table"
     monkeypatch.setattr(f"{module}.begin_spark", lambda *_: None)
     monkeypatch.setattr(f"{module}.start_spark", lambda *_: None)
@@ -250,6 +232,14 @@ def test_versions(filled: Lake) -> None:
     [
         (["show", "orders"], 2, "tap.stream"),
         (["show", "tap-shop.nothing"], 3, "it has tap-shop.orders"),
+        (["show", "tap-shop.ordres"], 3, "did you mean tap-shop.orders?"),
+        (["show", "tap_shop.ordres"], 3, "did you mean tap-shop.orders?"),
+        (["show", "tap-shop.orders.frist"], 3, "did you mean tap-shop.orders?"),
+        (["freeze", "tap-shop.orders", "--label", "first"], 2, "version 1 of tap-shop.orders has"),
+        (["revert", "tap-shop.orders", "--to", "frist"], 3, "did you mean 1 (first)?"),
+        (["alter", "tap-shop.orders", "retype", "idd", "text"], 3, "did you mean id?"),
+        (["revert", "tap-shop.orders", "--to-time", "yesterday"], 2, "is not a time"),
+        (["histroy"], 2, "No such command 'histroy'. Did you mean history?"),
         (["show", "tap-shop.orders.7"], 3, "it has 1 (first)"),
         (["freeze", "tap-shop.orders", "--at", "99"], 3, "its last is 3"),
         (["rebuild"], 2, "--all"),
@@ -334,7 +324,8 @@ def test_rebuild_says_that_versions_are_lost(filled: Lake) -> None:
 def test_a_tap_that_is_not_there(filled: Lake) -> None:
     result = run(filled, "ls", "tap-shpo")
     assert result.exit_code == 3
-    assert "has no tap 'tap-shpo': it has tap-shop" in result.output
+    assert "has no tap 'tap-shpo': did you mean tap-shop?" in result.output
+    assert run(filled, "ls", "tap_shop").stdout == run(filled, "ls", "tap-shop").stdout
 
 
 def test_show_counts_schemas_in_order_of_appearance(filled: Lake) -> None:
@@ -350,6 +341,8 @@ def test_help_names_every_command_and_exit_code() -> None:
     for name in COMMANDS:
         assert f"\n  {name} " in text
     assert "Exit codes" in text
+    commands = text.partition("\nCommands:\n")[2].partition("\n\n")[0]
+    assert "..." not in commands, "a command's first line is cut at 80 columns"
 
 
 @pytest.mark.parametrize("args", [["--help"], ["ls"], ["versions", "tap-shop.orders"]])
@@ -391,3 +384,63 @@ def test_a_stream_that_has_the_name_of_a_version(lake: Lake) -> None:
     assert "w.orders has no version '2'" in result.stderr
     assert "; the stream of that name is written w.`orders.2`" in result.stderr
     assert "is written" not in run(lake, "show", "w.orders.5").stderr
+
+
+def test_a_dash_may_be_an_underscore_wherever_a_table_is_named(filled: Lake) -> None:
+    for args in (["versions"], ["history"], ["vacuum", "--dry-run"]):
+        whole = run(filled, *args, "tap-shop.orders").stdout
+        assert whole
+        assert run(filled, *args, "tap_shop.orders").stdout == whole
+    assert run_json(filled, "show", "TAP_SHOP.Public.Items")["table"] == "tap-shop.public.items"
+    first = run(filled, "versions", "tap-shop.orders.1")
+    assert run(filled, "versions", "tap_shop.orders.1").stdout == first.stdout
+    commit_rows(filled, "tap_shop.orders", PROPERTIES, ["id"], [{"id": 1}])
+    assert run_json(filled, "show", "tap_shop.orders")["table"] == "tap_shop.orders"
+    unclear = run(filled, "show", "tap.shop.orders")
+    assert unclear.exit_code == 3
+    either = run(filled, "show", "TAP-SHOP.orders")
+    assert either.exit_code == 2
+    assert "could mean tap-shop.orders or tap_shop.orders" in either.stderr
+
+
+def test_a_table_that_the_catalogue_lists_and_that_is_gone(filled: Lake) -> None:
+    assert isinstance(filled.store, LocalStore)
+    root = filled.store.root / "raw/tap-shop"
+    shutil.rmtree(root / "orders")
+    said = "tap-shop.orders is gone: raw/tap-shop/catalogue.json lists it"
+    for args in (
+        ["ls"],
+        ["ls", "tap-shop"],
+        ["show", "tap_shop.orders"],
+        ["verify", "tap-shop.orders"],
+    ):
+        result = run(filled, *args)
+        assert (result.exit_code, said in result.stderr) == (5, True), args
+    assert "public.items" in run(filled, "ls").stdout
+    (root / "orders").mkdir()  # an empty folder holds no table either
+    assert said in run(filled, "ls").stderr
+    (root / "catalogue.json").unlink()
+    assert run(filled, "rebuild", "--all").exit_code == 0
+    assert run(filled, "ls").exit_code == 0
+
+
+def test_a_tap_that_the_lake_lists_and_that_is_gone(filled: Lake) -> None:
+    assert isinstance(filled.store, LocalStore)
+    shutil.rmtree(filled.store.root / "raw/tap-shop")
+    said = "the tap tap-shop is gone: raw/singerlake.json lists it"
+    for args in (["ls"], ["ls", "tap-shop"], ["show", "tap-shop.orders"]):
+        result = run(filled, *args)
+        assert (result.exit_code, said in result.stderr) == (5, True), args
+    (lost,) = Lake(filled.store).inventory([]).lost
+    assert lost.hint.endswith('take "tap-shop" out of "taps" in raw/singerlake.json')
+
+
+def test_a_store_that_refuses_a_catalogue_hides_no_lost_table(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(key: str) -> None:
+        raise StoreError(f"{key}: access denied")
+
+    monkeypatch.setattr(filled.store, "get", refused)
+    with pytest.raises(StoreError, match="catalogue"):
+        filled.inventory(filled.tables(), "tap-shop")

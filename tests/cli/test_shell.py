@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from singerlake.lake import Lake
 from singerlake_cli import output
 from singerlake_cli.main import COMMANDS, cli
+from singerlake_cli.shared import complete_table
 from tests.build import commit_rows
 
 PROGRAM = Path(sys.executable).with_name("singerlake")
@@ -84,20 +85,31 @@ def test_bash_completes_with_it(filled: Lake) -> None:
     assert done.stdout.strip() == "tap-web.visits"
 
 
+def test_tables_complete_with_underscores_in_the_place_of_dashes(filled: Lake) -> None:
+    context = click.Context(cli)
+    context.params["uri"] = filled.store.uri
+    parameter = click.Argument(["table"])
+    assert complete_table(context, parameter, "tap_w") == ["tap_web.visits"]
+    assert complete_table(context, parameter, "tap_web.vi") == ["tap_web.visits"]
+    assert complete_table(context, parameter, "tap-w") == ["tap-web.visits"]
+    assert complete_table(context, parameter, "tap_web_v") == []
+
+
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_no_color_is_obeyed_on_a_terminal(no_color: str, coloured: bool, tmp_path: Path) -> None:
     terminal = shutil.which("script")
     if terminal is None or sys.platform != "linux":
         pytest.skip("there is no program script as Linux has it, which gives a terminal")
     done = subprocess.run(
-        [terminal, "-qec", f"{PROGRAM} --lake {tmp_path}/none ls", "/dev/null"],
+        [terminal, "-qc", f"{PROGRAM} --lake {tmp_path}/none ls; {PROGRAM} histroy", "/dev/null"],
         env={**os.environ, "NO_COLOR": no_color, "TERM": "xterm"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert "there is no lake" in done.stdout
-    assert ("\x1b[31m" in done.stdout) is coloured
+    assert "No such command 'histroy'" in done.stdout
+    assert done.stdout.count("\x1b[31m") == (2 if coloured else 0)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -120,4 +132,4 @@ def test_ls_and_show_draw_recent_transactions(filled: Lake) -> None:
     listed = CliRunner().invoke(cli, ["--lake", filled.store.uri, "ls"]).stdout
     assert "█▁▄" in listed
     shown = CliRunner().invoke(cli, ["--lake", filled.store.uri, "show", "tap-shop.orders"]).stdout
-    assert "█▁▄  13 records in 3 transactions" in shown
+    assert "█▁▄  13 rows in 3 transactions" in shown

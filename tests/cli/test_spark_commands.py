@@ -10,12 +10,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from singerlake.lake import Lake
-from singerlake_cli.main import cli
 from tests.build import commit_rows
+from tests.cli.call import run, run_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 PROPERTIES = {
@@ -34,16 +33,6 @@ def shop(lake: Lake) -> Lake:
     later = [{"id": 2, "name": "new"}, {"id": 3, "name": "n3", "_sdc_deleted_at": AT}]
     commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], later)
     return lake
-
-
-def run(lake: Lake, *args: str) -> Result:
-    return CliRunner().invoke(cli, ["--lake", lake.store.uri, *args])
-
-
-def run_json(lake: Lake, *args: str) -> Any:
-    result = run(lake, "--output", "json", *args)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def test_freeze_then_query_head_version_label_and_transaction(shop: Lake) -> None:
@@ -112,9 +101,9 @@ def test_values_that_json_has_no_word_for(shop: Lake) -> None:
 
 
 def test_provenance(shop: Lake) -> None:
-    sql = "select _row_id, _row_version, name from tap_shop.orders order by id"
+    sql = "select _row_id, _row_version, _transaction, name from tap_shop.orders order by id"
     rows = run_json(shop, "query", sql, "--provenance")["rows"]
-    assert rows == [["1", 1, "n1"], ["2", 2, "new"], ["4", 1, "n4"], ["5", 1, "n5"]]
+    assert rows == [["1", 1, 1, "n1"], ["2", 2, 2, "new"], ["4", 1, 1, "n4"], ["5", 1, 1, "n5"]]
 
 
 def test_provenance_without_a_key_and_with_two(lake: Lake) -> None:
@@ -140,6 +129,53 @@ def test_an_etag_fails_once_the_table_has_moved(shop: Lake) -> None:
     assert run(shop, "query", sql.replace("orders", "orders.`@1`"), "--etag", "2").exit_code == 0
 
 
+def test_a_row_version_is_no_transaction(lake: Lake) -> None:
+    """A transaction brings as many blocks as it likes."""
+    for start in (0, 10):
+        rows = [{"id": start + n} for n in range(4)]
+        commit_rows(lake, "tap.s", {"id": {"type": "integer"}}, ["id"], [*rows], 2)
+        run(lake, "freeze", "tap.s")  # a transaction without a block
+    sql = "select id, _row_version, _transaction from tap.s{} where id % 10 in (0, 3) order by id"
+    found = run_json(lake, "query", sql.format(""), "--provenance")["rows"]
+    assert found == [[0, 1, 1], [3, 2, 1], [10, 3, 3], [13, 4, 3]]
+    found = run_json(lake, "query", sql.format(".1"), "--provenance")["rows"]
+    assert found == [[0, 1, 1], [3, 2, 1]]
+    (row,) = run_json(lake, "rows", "tap.s", "--key", "13")
+    assert (row["row_version"], row["transaction"]) == (4, 3)
+    shown = run(lake, "rows", "tap.s", "--key", "13").stdout
+    assert "row version: the number of the row's block, for --row-version" in shown
+
+
+def test_a_file_is_of_the_format_that_its_name_says(shop: Lake, tmp_path: Path) -> None:
+    sql = "select id, name from tap_shop.orders order by id"
+    texts = {
+        "csv": "id,name\n1,n1\n",
+        "tsv": "id\tname\n1\tn1\n",
+        "jsonl": '{"id": 1, "name": "n1"}',
+    }
+    for suffix in ("csv", "tsv", "jsonl", "json", "parquet"):
+        path = tmp_path / f"q3.{suffix}"
+        result = run(shop, "query", sql, "--to", str(path))
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert f"wrote 4 rows to {path}\n" in result.stderr
+        assert "read tap-shop.orders at transaction 2" in result.stderr
+        assert path.read_bytes().startswith(texts.get(suffix, "").encode())
+    assert run(shop, "query", sql, "--to", str(tmp_path / "q3.csv")).exit_code == 2
+    assert len(json.loads((tmp_path / "q3.json").read_text())["rows"]) == 4
+    assert pq.read_table(tmp_path / "q3.parquet").num_rows == 4
+    few = run(shop, "query", f"{sql} limit 1", "--to", str(tmp_path / "q3.csv"), "--force")
+    assert "wrote 1 row to" in few.stderr
+    assert (tmp_path / "q3.csv").read_text() == texts["csv"]
+    assert len(list(tmp_path.glob(".*"))) == 0
+
+
+def test_a_query_that_fails_leaves_no_file(shop: Lake, tmp_path: Path) -> None:
+    path = tmp_path / "q3.csv"
+    sql = "select 1 / (id - 5) from tap_shop.orders order by id"
+    assert run(shop, "query", sql, "--to", str(path)).exit_code == 2
+    assert [one.name for one in tmp_path.iterdir()] == ["lake"]
+
+
 def test_rows(shop: Lake) -> None:
     history = run_json(shop, "rows", "tap-shop.orders", "--key", "3", "--history")
     assert [(v["row_version"], v["operation"]) for v in history] == [(1, "insert"), (2, "delete")]
@@ -149,7 +185,7 @@ def test_rows(shop: Lake) -> None:
     assert (now["operation"], now["values"]["name"]) == ("update", "new")
     gone = run(shop, "rows", "tap-shop.orders", "--key", "3")
     assert gone.exit_code == 3
-    assert "transaction 2 took it away" in gone.stderr
+    assert "transaction 2 deleted it" in gone.stderr
     assert run(shop, "rows", "tap-shop.orders", "--key", "77").exit_code == 3
     wrong = run(shop, "rows", "tap-shop.orders", "--key", "id=2", "--key", "nr=2")
     assert wrong.exit_code == 2
@@ -204,6 +240,8 @@ def test_rows_sees_what_an_activation_removed(lake: Lake) -> None:
 
 def test_revert(shop: Lake) -> None:
     would = run(shop, "revert", "tap-shop.orders", "--to-transaction", "1", "--dry-run")
+    assert "note: this would undo 1 later transaction: sync 2 (20" in would.stderr
+    assert "the bookmark of the tap that brought them does not go back" in would.stderr
     assert "would be 2 rows put back, 0 deleted, 3 as they were" in would.stdout
     run(shop, "freeze", "tap-shop.orders", "--at", "1", "--label", "first")
     done = run_json(shop, "revert", "tap-shop.orders", "--to", "first")
@@ -223,7 +261,7 @@ def test_a_revert_without_a_key_says_what_others_may_do_with_it(lake: Lake) -> N
         done = run(lake, "revert", "tap.events", "--to-transaction", "1", *more)
         assert done.exit_code == 0
         assert "ignores this message (pipelinewise-target-postgres does)" in done.stderr
-        assert "all rows written anew, behind ACTIVATE_VERSION" in done.stdout
+        assert "all rows written again, after ACTIVATE_VERSION" in done.stdout
     assert run_json(lake, "query", "select n from tap.events")["rows"] == [[1]]
     assert "written anew" not in run(lake, "revert", "tap.events", "--to-transaction", "3").stdout
 
@@ -231,8 +269,12 @@ def test_a_revert_without_a_key_says_what_others_may_do_with_it(lake: Lake) -> N
 @pytest.mark.parametrize(
     ("sql", "code", "says"),
     [
-        ("select nope from tap_shop.orders", 2, "it has id, name, at, price|has id, name"),
+        ("select nope from tap_shop.orders", 2, "has id, name"),
+        ("select nmae from tap_shop.orders", 2, "no column `nmae`: did you mean name of tap-shop"),
+        ("select o.pric from tap_shop.orders o", 2, "did you mean price of tap-shop.orders?"),
         ("select * from tap_shop.nothing", 3, "it has tap-shop.orders"),
+        ("select * from tap_shop.ordres", 3, "did you mean tap-shop.orders?"),
+        ("select * from tap_shop.orders timestamp as of 'yesterday'", 2, "is not a time"),
         ("select * from tap_shop.orders.7", 3, "has no version"),
         ("delete from tap_shop.orders", 2, "SELECT"),
         ("select * from parquet.`/etc`", 2, ""),
@@ -250,10 +292,10 @@ def test_a_lake_that_cannot_be_written_can_be_asked(
     shop: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from singerlake.errors import StoreError
-    from singerlake.spark import index
+    from singerlake.spark.state import index_build
 
     def refuse(*_: object, **__: object) -> None:
         raise StoreError("the lake is on a read-only file system")
 
-    monkeypatch.setattr(index, "ensure", refuse)
+    monkeypatch.setattr(index_build, "ensure", refuse)
     assert run_json(shop, "query", "select count(*) from tap_shop.orders")["rows"] == [[4]]

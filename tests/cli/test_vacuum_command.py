@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
@@ -23,13 +22,13 @@ from singerlake.maintenance.vacuum import (
     plan_vacuum,
     vacuum_lock,
 )
-from singerlake.spark.vacuum import vacuum_table
+from singerlake.spark.jobs.vacuum import vacuum_table
 from singerlake.storage.base import Store
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli.commands import vacuum as command
-from singerlake_cli.main import cli
 from tests.build import commit_rows
+from tests.cli.call import run, run_json
 from tests.maintenance.plain_table import events, freeze, keys_at, state
 from tests.maintenance.test_combine import combine, contents
 
@@ -37,16 +36,6 @@ ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": "integer"}}
 NAME = TableName("tap", "s")
 NOW = ("--retain", "0", "--no-retention-guard")
 NOTHING_KEPT = VacuumOptions(retain_seconds=0, guard=False)
-
-
-def run(lake: Lake, *args: str) -> Result:
-    return CliRunner().invoke(cli, ["--lake", lake.store.uri, *args])
-
-
-def run_json(lake: Lake, *args: str, code: int = 0) -> Any:
-    result = run(lake, "--output", "json", "vacuum", *args)
-    assert result.exit_code == code, result.output
-    return json.loads(result.stdout)
 
 
 def fill(lake: Lake, table: str = "tap.s") -> Table:
@@ -65,7 +54,7 @@ def only_deletion_left(lake: Lake) -> Table:
 def present(table: Table) -> list[str]:
     head = table.snapshot()
     return sorted(
-        json.dumps(row.record) for row in state(events(table, head), keys_at(head, head.head))
+        json.dumps(row.record) for row in state(events(table, head), keys_at(head, head.number))
     )
 
 
@@ -158,7 +147,7 @@ def test_nothing_to_do_starts_no_jvm_and_loads_no_spark(lake: Lake) -> None:
         "tap.s: nothing to do",
         "1 table vacuumed, 0 with work to do, 0 B freed",
     ]
-    (one, _) = run_json(lake, "tap.s")
+    (one, _) = run_json(lake, "vacuum", "tap.s")
     assert (one["table"], one["transaction"], one["files_deleted"]) == ("tap.s", 0, 0)
     assert contents(lake) == before
     code = (
@@ -173,7 +162,7 @@ def test_nothing_to_do_starts_no_jvm_and_loads_no_spark(lake: Lake) -> None:
 def test_a_deletion_alone_needs_no_spark(lake: Lake) -> None:
     table = only_deletion_left(lake)
     rows = present(table)
-    (one, staging) = run_json(lake, "tap.s", *NOW)
+    (one, staging) = run_json(lake, "vacuum", "tap.s", *NOW)
     assert (one["files_deleted"], one["transaction"]) == (3, 6)
     assert staging == {"staging": [], "kept": []}
     assert data_files(lake) == named(table)
@@ -189,7 +178,7 @@ def test_the_dry_run_says_what_the_run_does_and_changes_nothing(lake: Lake) -> N
     commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 8, "n": 1}])
     freeze(table, 2)
     before = contents(lake)
-    (plan, _) = run_json(lake, "tap.s", *NOW, "--dry-run")
+    (plan, _) = run_json(lake, "vacuum", "tap.s", *NOW, "--dry-run")
     text = run(lake, "vacuum", "tap.s", *NOW, "--dry-run", "--drop-history").output
     assert contents(lake) == before
     assert {item["key"] for item in plan["delete"]} == old
@@ -198,13 +187,13 @@ def test_the_dry_run_says_what_the_run_does_and_changes_nothing(lake: Lake) -> N
     assert "transaction 2 stays readable: version 1" in text
     for key in old:
         assert f"{key} (" in text
-    (done, _) = run_json(lake, "tap.s", *NOW)
+    (done, _) = run_json(lake, "vacuum", "tap.s", *NOW)
     (group,) = plan["combine"]
     assert (done["files_in"], done["bytes_copied"]) == (group["files"], group["bytes"])
     # And the files that it combined itself, for nothing is retained.
     assert done["files_deleted"] == len(old) + group["files"]
     assert data_files(lake) == named(table)
-    (after, _) = run_json(lake, "tap.s", *NOW, "--dry-run")
+    (after, _) = run_json(lake, "vacuum", "tap.s", *NOW, "--dry-run")
     assert (after["combine"], after["delete"], after["drop_history"]) == ([], [], None)
 
 
@@ -212,13 +201,13 @@ def test_the_dry_run_says_what_the_run_does_and_changes_nothing(lake: Lake) -> N
 def test_what_is_young_is_kept_and_told_of(lake: Lake) -> None:
     table = only_deletion_left(lake)
     before = contents(lake)
-    (plan, _) = run_json(lake, "tap.s", "--dry-run")
+    (plan, _) = run_json(lake, "vacuum", "tap.s", "--dry-run")
     assert len(plan["kept"]) == 3
     assert all("within the retention" in item["reason"] for item in plan["kept"])
     with table.lease():
-        (plan, _) = run_json(lake, "tap.s", "--dry-run")
+        (plan, _) = run_json(lake, "vacuum", "tap.s", "--dry-run")
         # A reader says what it began with, the manifest; by what it reads it finds out later.
-        assert [one["transaction"] for one in plan["leases"]] == [table.checkpoint().head]
+        assert [one["transaction"] for one in plan["leases"]] == [table.checkpoint().number]
     result = run(lake, "vacuum", "tap.s")
     assert result.exit_code == 0
     assert "3 files" in result.output
@@ -258,19 +247,19 @@ def test_a_table_is_looked_at_once_unless_it_changes_meanwhile(
     planned: list[int] = []
 
     def plan(store: Store, snapshot: Snapshot, options: VacuumOptions) -> VacuumPlan:
-        planned.append(snapshot.head)
+        planned.append(snapshot.number)
         return plan_vacuum(store, snapshot, options)
 
     for module in (command, vacuum):
         monkeypatch.setattr(module, "plan_vacuum", plan)
     stale = plan_vacuum(lake.store, table.snapshot(), NOTHING_KEPT)
     assert run(lake, "vacuum", "tap.s", *NOW).exit_code == 0
-    assert planned == [stale.snapshot.head]
+    assert planned == [stale.snapshot.number]
     assert data_files(lake) == named(table)
     # Another vacuum was faster: what the stale plan wanted to do is done.
     done = vacuum_table(never_started, table, NOTHING_KEPT, plan=stale)
     assert (done.transaction, done.files_deleted) == (0, 0)
-    assert planned == [stale.snapshot.head, table.snapshot().head]
+    assert planned == [stale.snapshot.number, table.snapshot().number]
 
 
 def never_started() -> SparkSession:
@@ -296,7 +285,7 @@ def test_two_at_once_the_second_exits_4_and_says_so(
 
 KILLED = """
 import os, signal, sys, threading
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 method, part, skip, after = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "after"
 work, mutex, left = getattr(LocalStore, method), threading.Lock(), [skip]
 def patched(self, key, *args, **options):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake_cli.main import cli
 from tests.build import commit_rows
+from tests.cli.call import run, run_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}
@@ -24,16 +22,6 @@ def shop(lake: Lake) -> Lake:
     commit_rows(lake, "tap.orders", PROPERTIES, ["id"], [{"id": n} for n in range(5)], 2)
     commit_rows(lake, "tap.items", PROPERTIES, [], [{"id": 1}])
     return lake
-
-
-def run(lake: Lake, *args: str) -> Result:
-    return CliRunner().invoke(cli, ["--lake", lake.store.uri, *args])
-
-
-def run_json(lake: Lake, *args: str, code: int = 0) -> Any:
-    result = run(lake, "--output", "json", *args)
-    assert result.exit_code == code, result.output
-    return json.loads(result.stdout)
 
 
 def damage(lake: Lake, table: str) -> None:
@@ -57,7 +45,7 @@ def test_a_clean_lake_is_a_line_a_table(shop: Lake) -> None:
     size = sum(block.length for block in shop.find("tap.orders")[0].snapshot().blocks)
     expected = {"table": "tap.orders", "transactions": 2, "blocks": 3, "files": 1, "bytes": size}
     fine = {"problems": [], "more_problems": 0, "notes": [], "misfits": []}
-    assert report == {**expected, "versions": 1, **fine}
+    assert report == {**expected, "versions": 1, "dropped": False, **fine}
 
 
 def test_damage_is_listed_and_the_rest_is_still_verified(shop: Lake) -> None:
@@ -122,3 +110,33 @@ def test_a_table_from_a_query(shop: Lake, spark: SparkSession) -> None:
     text = run(shop, "create-table", "views.other", "--from-query", sql).stdout
     assert text.startswith("views.other: 3 rows, transaction 1, fingerprint ")
     assert "read tap.orders at transaction 1" in text
+
+
+def test_a_table_that_has_lost_its_folder_is_a_problem_of_all(shop: Lake) -> None:
+    shutil.rmtree(Path(shop.store.uri, TableName("tap", "items").folder))
+    commit_rows(shop, "gone.t", PROPERTIES, ["id"], [{"id": 1}])
+    shutil.rmtree(Path(shop.store.uri, "raw/gone"))
+    result = run(shop, "verify", "--all")
+    assert result.exit_code == 5
+    said = result.stdout
+    assert "tap.items: 0 transactions, 0 blocks, 0 versions: 1 problem" in said
+    lost = "table: raw/tap/items/: expected what raw/tap/catalogue.json lists, found nothing"
+    assert lost in said
+    assert "the lake's own lists: 1 problem" in said
+    assert "tap: raw/gone/: expected what raw/singerlake.json lists, found nothing" in said
+    items, orders, lists = run_json(shop, "verify", "--all", code=5)
+    assert [p["what"] for p in items["problems"]] == ["table"]
+    assert orders["problems"] == []
+    assert (lists["table"], [p["what"] for p in lists["problems"]]) == (None, ["tap"])
+    assert run(shop, "verify", "tap.items").exit_code == 5
+
+
+def test_a_table_that_no_catalogue_lists_is_noted(shop: Lake) -> None:
+    Path(shop.store.uri, "raw/tap/catalogue.json").unlink()
+    result = run(shop, "verify", "--all")
+    assert result.exit_code == 0
+    assert "note: raw/tap/catalogue.json is not there, and is only derived" in result.stdout
+    assert (
+        "note: no catalogue lists tap.orders: singerlake rebuild tap.orders adds it"
+        in result.stdout
+    )

@@ -1,33 +1,73 @@
-"""The bar: on a terminal's stderr, and nowhere else."""
+"""The bar: on a terminal's stderr, and nowhere else; it says the stage and its share."""
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import sys
+import time
+from collections.abc import Callable
 
-CODE = (
-    "import time\n"
-    "from singerlake_cli.working import follow, working\n"
-    "follow(lambda: (1, 2))\n"
-    "with working('freezing'):\n    time.sleep(0.7)\n"
-    "print('done')\n"
-)
+import pytest
+
+from singerlake_cli import working
+from tests.cli.terminal import COLUMNS, on_a_terminal
+
+STAGES = [("reading keys", 1, 4), ("finding newest rows", 3, 4)]
 
 
-def test_a_terminal_gets_a_bar() -> None:
-    ours, theirs = pty.openpty()
-    env = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
-    command = [sys.executable, "-c", CODE]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True, env=env)
-    os.close(theirs)
-    shown = os.read(ours, 1 << 16)
-    os.close(ours)
-    assert b"freezing" in shown
-    assert done.stdout == b"done\n"
+def job(stages: list[tuple[str, int, int]]) -> Callable[[], None]:
+    """A job that stays a while at each stage."""
+
+    def run() -> None:
+        working.EVERY_SECONDS = 0.02
+        at: list[tuple[str, int, int]] = []
+        working.follow(lambda: at[-1])
+        with working.working("freezing tap-shop.orders"):
+            for stage in stages:
+                at.append(stage)
+                time.sleep(0.25)
+        print("done")
+
+    return run
 
 
-def test_a_pipe_gets_none() -> None:
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, check=True)
-    assert (done.stdout, done.stderr) == (b"done\n", b"")
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_a_terminal_gets_a_bar_with_stage_and_share(columns: int) -> None:
+    # Rich follows a terminal that changes its size: that of this process, or what is said here.
+    with pytest.MonkeyPatch.context() as patch:
+        shown = on_a_terminal(
+            columns, lambda: (patch.setenv("COLUMNS", str(columns)), job(STAGES)())
+        )
+    lines = [line for line in shown.replace("\r", "\n").splitlines() if line.strip()]
+    assert lines[-1].strip() == "done"
+    assert max(map(len, lines)) <= columns
+    bars = [line for line in lines if "freezing tap" in line]
+    assert any(" 25% " in line for line in bars)
+    assert any(" 75% " in line for line in bars)
+    if columns >= 80:
+        assert any("freezing tap-shop.orders: reading keys" in line for line in bars)
+        assert any("freezing tap-shop.orders: finding newest rows" in line for line in bars)
+
+
+def test_a_job_that_cannot_say_how_far_it_is_goes_on() -> None:
+    def broken() -> tuple[str, int, int]:
+        raise ConnectionError("Java is gone")
+
+    def run() -> None:
+        working.EVERY_SECONDS = 0.02
+        working.follow(broken)
+        with working.working("freezing"):
+            time.sleep(0.2)
+
+    shown = on_a_terminal(80, run)
+    assert "freezing" in shown
+    assert "gone" not in shown
+
+
+def test_a_pipe_gets_none(capfd: pytest.CaptureFixture[str]) -> None:
+    job(STAGES[:1])()
+    assert capfd.readouterr() == ("done\n", "")
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working, "_progress", None)
+    monkeypatch.setattr(working, "EVERY_SECONDS", working.EVERY_SECONDS)

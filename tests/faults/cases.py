@@ -10,7 +10,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
@@ -20,11 +20,12 @@ from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import DELETE
-from singerlake.maintenance.verify import Problem, check_files, check_indexes, check_log
+from singerlake.maintenance.verify import Problem, check_files, check_log
 from singerlake.maintenance.verify_block import check_block
-from singerlake.spark.vacuum import vacuum_table
+from singerlake.maintenance.verify_index import check_indexes
+from singerlake.spark.jobs.vacuum import vacuum_table
 from singerlake.storage.base import Store
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 from tests.faults import plain
 from tests.faults.faulty_store import ALL, NOT_DURABLE, READS, Done, FaultyStore, Kind
 from tests.faults.operations import Operation, read_states, snapshot_of, vacuum_options
@@ -148,7 +149,7 @@ class Bench:
         try:
             done = self._kill(case) if case.kind.kills else self._strike(case)
             self._check(done=done)
-            with mock.patch("singerlake.transactions.lock.POLL_SECONDS", 0.02):
+            with mock.patch("singerlake.transactions.locks.lock.POLL_SECONDS", 0.02):
                 self.operation.run(store, self._acknowledged, again=True)
             self._check(done=True)
             if isinstance(self._place, Folder):
@@ -230,7 +231,10 @@ def problems(lake: Lake, name: str) -> list[Problem]:
     if not snapshot_of(lake, table.name):
         return []
     found = check_log(lake.store, table.name)
-    missing, readable = check_files(lake.store, found.snapshot)
+    head = found.snapshot
+    if head.dropped_at:  # what comes back is there, too
+        head = replace(head, blocks=head.restorable or [])
+    missing, readable = check_files(head, lake.store.list(table.name.folder))
     indexes, _, _ = check_indexes(lake.store, found.snapshot)
     blocks = [p for b in readable for p in check_block(lake.store, table.name, b)]
     return [*found.problems, *missing, *indexes, *blocks]

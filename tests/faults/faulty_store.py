@@ -23,7 +23,7 @@ from singerlake.storage.base import (
     Store,
     StoredObject,
 )
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 
 READS = frozenset({"get", "get_range", "list", "folders"})
 CREATES = frozenset({"put_if_absent", "replace", "publish"})

@@ -11,12 +11,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
-from singerlake.errors import NotFoundError, UsageError
+from singerlake.errors import DroppedError, NotFoundError, UsageError
 from singerlake.format.names import TableName
+from singerlake.format.overlay import Overlay
 from singerlake.lake import Lake
+from singerlake.maintenance.alter import AlterOptions
+from singerlake.maintenance.change import ChangeOptions
+from singerlake.maintenance.drop import drop_table, undrop_table
+from singerlake.maintenance.overlay_changes import with_key
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.storage.base import Store
+from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import WriteOptions
 from tests.build import commit_rows
 from tests.faults import plain
@@ -167,8 +173,8 @@ class Freeze(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "x"}, {"id": 3}, gone])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.freeze import freeze
-        from singerlake.spark.session import session
+        from singerlake.spark.jobs.freeze import freeze
+        from singerlake.spark.jvm.session import session
 
         label = None if again else "first"
         freeze(session("local[2]"), Lake(store).find(self.table)[0], label=label)
@@ -198,8 +204,8 @@ class Revert(Operation):
         commit_rows(lake, self.table, WIDE, self.keys, rows if self.keys else rows[:2])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.revert import revert
-        from singerlake.spark.session import session
+        from singerlake.spark.jobs.revert import revert
+        from singerlake.spark.jvm.session import session
 
         table = Lake(store).find(self.table)[0]
         revert(session("local[2]"), table, 1, options=_options(again=again))
@@ -218,6 +224,78 @@ class RevertKeyless(Revert):
     keys: ClassVar[list[str]] = []
 
 
+class Change(Operation):
+    """One row changed, one deleted, one inserted, and what that leaves frozen."""
+
+    name = "change"
+    spark = True
+    table = f"{TAP}.t"
+    keys: ClassVar[list[str]] = ["id"]
+    before: ClassVar[list[Row]] = [{"id": 1, "name": "x"}, {"id": 2}, {"id": 3}]
+    after: ClassVar[list[Row]] = [{"id": 1, "name": "y"}, {"id": 3}, {"id": 4, "name": "z"}]
+
+    def prepare(self, lake: Lake) -> None:
+        commit_rows(lake, self.table, WIDE, self.keys, [*self.before])
+
+    def ask(self, change: Any) -> None:
+        """Say what is to be changed; once more it changes nothing."""
+        change.upsert([{"id": 1, "name": "y"}, {"id": 4, "name": "z"}])
+        change.delete([2])
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        from singerlake.spark.jobs.table_change import TableChange
+        from singerlake.spark.jvm.session import session
+
+        options = ChangeOptions(new_version=not again, writing=_options(again=again))
+        table = Lake(store).find(self.table)[0]
+        with TableChange(table, options, session("local[2]")) as change:
+            self.ask(change)
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        assert table.state() in ([self.after] if done else [self.before, self.after])
+        assert len(table.versions) == (len(table.log) > 1)
+        assert all(one["transaction"] == 2 and one["rows"] == 3 for one in table.versions)
+
+
+class ChangeKeyless(Change):
+    """The same of a table without a key, which is written whole behind an ACTIVATE_VERSION."""
+
+    name = "change, no key"
+    keys: ClassVar[list[str]] = []
+
+    def ask(self, change: Any) -> None:
+        change.replace([{"name": None, **row} for row in self.after])
+
+
+class Alter(Operation):
+    """A new key, under which a replaced row would come back: all rows are written again."""
+
+    name = "alter"
+    spark = True
+    table = f"{TAP}.t"
+    state: ClassVar[list[Row]] = [{"id": 1, "name": "y"}, {"id": 2, "name": "b"}]
+
+    def prepare(self, lake: Lake) -> None:
+        commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "x"}, *self.state])
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        from singerlake.spark.jobs.alter import alter
+        from singerlake.spark.jvm.session import session
+
+        def by_name(snapshot: Snapshot) -> Overlay:
+            return with_key(snapshot, ["name"])
+
+        options = AlterOptions(writing=_options(again=again))
+        alter(session("local[2]"), Lake(store).find(self.table)[0], by_name, options)
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        assert table.state() == table.state(1) == self.state, "whether altered or not"
+        assert table.overlay().get("key") in ([["name"]] if done else [None, ["name"]])
+        assert len(table.log) <= 2
+
+
 class CreateTable(Operation):
     """A table of a query's rows."""
 
@@ -228,8 +306,8 @@ class CreateTable(Operation):
         commit_rows(lake, f"{TAP}.t", WIDE, ["id"], [{"id": 1, "name": "x"}, {"id": 2}])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.create import create
-        from singerlake.spark.session import session
+        from singerlake.spark.jobs.create_table import create
+        from singerlake.spark.jvm.session import session
 
         sql = "select id, name from tap_test.t where id < 2"
         options = _options(again=again)
@@ -296,15 +374,15 @@ class Vacuum(Operation):
         lake.store.put_if_absent(f"raw/{TAP}/t/{left}", data)
 
     def _freeze(self, lake: Lake) -> None:
-        from singerlake.spark.freeze import freeze
-        from singerlake.spark.session import session
+        from singerlake.spark.jobs.freeze import freeze
+        from singerlake.spark.jvm.session import session
 
         freeze(session("local[2]"), lake.find(self.table)[0])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.maintenance.vacuum import PARTS
-        from singerlake.spark.session import session
-        from singerlake.spark.vacuum import vacuum_table
+        from singerlake.spark.jobs.vacuum import vacuum_table
+        from singerlake.spark.jvm.session import session
 
         options = vacuum_options(PARTS, again=again)
         vacuum_table(lambda: session("local[2]"), Lake(store).find(self.table)[0], options)
@@ -317,6 +395,81 @@ class Vacuum(Operation):
         lines = sum(message["type"] == "RECORD" for message in table.messages())
         # Of nine rows, the first row 1 and the changed one that no version holds go.
         assert lines == 7 if done else lines in (7, 9)
+
+
+class Drop(Operation):
+    """A table with two files and no version."""
+
+    name = "drop"
+    table = f"{TAP}.t"
+    rows: ClassVar[list[Row]] = [{"id": 1}, {"id": 2}]
+
+    def prepare(self, lake: Lake) -> None:
+        for row in self.rows:
+            commit_rows(lake, self.table, ID, ["id"], [row])
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        try:
+            drop_table(store, Lake(store).find(self.table)[0].snapshot(), AlterOptions())
+        except DroppedError:
+            if not again:  # the first run dropped it, without knowing
+                raise
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        dropped = plain.is_dropped(table.log)
+        assert dropped or not done
+        assert table.state() == ([] if dropped else self.rows)
+
+
+class Undrop(Drop):
+    """The same, brought back."""
+
+    name = "undrop"
+
+    def prepare(self, lake: Lake) -> None:
+        super().prepare(lake)
+        Drop().run(lake.store, Path())
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        table = Lake(store).find(self.table)[0]
+        try:
+            undrop_table(store, table.snapshot(dropped=True), AlterOptions())
+        except UsageError:
+            if not again:
+                raise
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        dropped = plain.is_dropped(table.log)
+        assert not (dropped and done)
+        assert len(plain.blocks_now(table.log)) == 2, "it cannot come back"
+        assert table.state() == ([] if dropped else self.rows)
+
+
+class VacuumDropped(Undrop):
+    """A vacuum that deletes it for good. Until the log says so, all of it is there."""
+
+    name = "vacuum, dropped"
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        from singerlake.maintenance.vacuum import DELETE
+        from singerlake.spark.jobs.vacuum import vacuum_table
+
+        options = vacuum_options((DELETE,), again=again)
+        vacuum_table(_no_spark, Lake(store).find(self.table)[0], options)
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        assert plain.is_dropped(table.log)
+        blocks = plain.blocks_now(table.log)
+        assert len(blocks) in ((0,) if done else (0, 2))
+        files = {key for key in dump if key.endswith(".singer.gz")}
+        assert len(files) == 0 if done else len(files) == 2 or not blocks
+
+
+def _no_spark() -> Any:
+    raise AssertionError("deleting needs no Spark")
 
 
 def vacuum_options(parts: tuple[str, ...], *, again: bool = False) -> VacuumOptions:
@@ -341,11 +494,11 @@ def read_states(acknowledged: Path) -> list[Any]:
 def snapshot_of(lake: Lake, name: TableName) -> int:
     """The head that the project's own readers see; 0 where they see no table."""
     try:
-        snapshot = lake.table(name).snapshot()
+        snapshot = lake.table(name).snapshot(dropped=True)
     except NotFoundError:
         return 0
     assert snapshot.from_log, f"{name} is read from files that nobody has committed"
-    return snapshot.head
+    return snapshot.number
 
 
 OPERATIONS: tuple[Callable[[], Operation], ...] = (
@@ -353,7 +506,13 @@ OPERATIONS: tuple[Callable[[], Operation], ...] = (
     Freeze,
     Revert,
     RevertKeyless,
+    Change,
+    ChangeKeyless,
+    Alter,
     CreateTable,
     Vacuum,
     Rebuild,
+    Drop,
+    Undrop,
+    VacuumDropped,
 )

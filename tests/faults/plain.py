@@ -13,12 +13,14 @@ import re
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 Dump = dict[str, bytes]
 Row = dict[str, Any]
 _ENTRY = re.compile(r"raw/([^/]+)/([^/]+)/transactions/(\d{12})\.json")
+COUNTS = ("inserted", "updated", "deleted")
 _DATA = re.compile(r"raw/[^/]+/[^/]+/[^/]{7}/[^/]+\.singer\.gz")
 
 
@@ -44,8 +46,11 @@ class PlainTable:
 
     @property
     def versions(self) -> list[dict[str, Any]]:
-        """What was frozen."""
-        return [entry["version"] for entry in self.log if "version" in entry]
+        """What was frozen, and can be read."""
+        if is_dropped(self.log):
+            return []
+        frozen = [entry["version"] for entry in self.log if "version" in entry]
+        return [version for version in frozen if version["transaction"] >= begun(self.log)]
 
     def messages(self, upto: int | None = None) -> list[dict[str, Any]]:
         """Its RECORD and ACTIVATE_VERSION messages up to a transaction, in order of position."""
@@ -77,17 +82,90 @@ class PlainTable:
             yield *at, message
 
     def state(self, upto: int | None = None) -> list[Row]:
-        """Its rows at a transaction (the head by default), sorted."""
+        """Its records at a transaction (the head by default), sorted, by the key in effect.
+
+        None of a dropped table.
+        """
+        if is_dropped(self.log[:upto]):
+            return []
+        assert len(self.log[:upto]) >= begun(self.log), "it is of a table that was dropped"
+        return folded(self.messages(upto), self.keys(upto))
+
+    def keys(self, upto: int | None = None) -> list[str]:
+        """The members by which its rows are told apart at a transaction."""
         log = self.log[:upto]
         schemas = {h: s for entry in log for h, s in entry.get("schemas", {}).items()}
         last = next((e["schema_hash"] for e in reversed(log) if e.get("schema_hash")), "")
-        return folded(self.messages(upto), schemas.get(last, {}).get("key_properties", []))
+        keys: list[str] = schemas.get(last, {}).get("key_properties", [])
+        overlay = self.overlay(upto)
+        given = {said.get("name", name): name for name, said in overlay.get("columns", {}).items()}
+        if overlay.get("key") is not None:
+            keys = [given.get(name, name) for name in overlay["key"]]
+        return keys
+
+    def overlay(self, upto: int | None = None) -> Row:
+        """What people have said of it up to a transaction."""
+        own = self.log[begun(self.log) - 1 : upto]
+        return next((e["overlay"] for e in reversed(own) if "overlay" in e), {})
+
+    def check_changes(self) -> None:
+        """Hold what each change says that it did against the states before and after it."""
+        if is_dropped(self.log):
+            return
+        floor = max(begun(self.log), *(entry.get("floor", 0) for entry in self.log))
+        for entry in self.log:
+            # A new key, or another name for a column, is for those to compare who know columns.
+            alone = entry["operation"] == "change" and "overlay" not in entry
+            if alone and entry["number"] > floor:
+                self._check_change(entry)
+
+    def _check_change(self, entry: dict[str, Any]) -> None:
+        told = {name: entry.get("metrics", {}).get(name, 0) for name in COUNTS}
+        before, after = self.state(entry["number"] - 1), self.state(entry["number"])
+        assert len(after) - len(before) == told["inserted"] - told["deleted"], entry["number"]
+        keys = self.keys(entry["number"])
+        if not keys:
+            return
+        old, new = ({str([r.get(k) for k in keys]): r for r in rows} for rows in (before, after))
+        assert len(new.keys() - old.keys()) == told["inserted"]
+        assert len(old.keys() - new.keys()) == told["deleted"]
+        others = sum(old[key] != new[key] for key in old.keys() & new.keys())
+        assert others == told["updated"]
+        assert sum(block["rows"] for block in entry.get("blocks", ())) == sum(told.values())
+
+
+def is_dropped(log: list[dict[str, Any]]) -> bool:
+    """Whether the last word of the log is that there is no table."""
+    dropped = False
+    for entry in log:
+        word = entry["operation"]
+        dropped = word == "drop" or (dropped and word in ("vacuum-start", "vacuum"))
+    return dropped
+
+
+def begun(log: list[dict[str, Any]]) -> int:
+    """The number of the entry that began the table of which the log speaks last."""
+    first = 1
+    for before, entry in pairwise(log):
+        if is_dropped(log[: before["number"]]):
+            stays = entry["operation"] in ("drop", "undrop", "vacuum-start", "vacuum")
+            first = first if stays else entry["number"]
+    return first
 
 
 def blocks_now(log: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """The blocks there are by the last word of the log, by number."""
+    """The blocks there are by the last word of the log, by number.
+
+    Those of a dropped table are there as long as it can be brought back.
+    """
     blocks: dict[int, dict[str, Any]] = {}
+    dropped = False
     for entry in log:
+        was_dropped, dropped = dropped, is_dropped(log[: entry["number"]])
+        gone = {*entry.get("deletes", ()), *entry.get("deleted", ())}
+        anew = was_dropped and not dropped and entry["operation"] != "undrop"
+        if anew or (dropped and any(block["file"] in gone for block in blocks.values())):
+            blocks = {}
         for block in (*entry.get("blocks", ()), *entry.get("moved", ())):
             blocks[block["number"]] = block
         for first, last in entry.get("removed", ()):
@@ -125,6 +203,8 @@ def tables(dump: Dump) -> dict[str, PlainTable]:
                 assert hash_of(dump[key]) == entry["hash"], f"{key} is damaged"
             table.chain = entry.get("stands_for") or entry.get("hash") or sha256(dump[key])
             table.log.append(entry)
+    for table in found.values():
+        table.check_changes()
     return found
 
 

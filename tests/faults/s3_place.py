@@ -11,7 +11,7 @@ from unittest import mock
 
 from singerlake.lake import Lake
 from singerlake.storage.base import Store
-from singerlake.storage.s3 import S3Store
+from singerlake.storage.s3.store import S3Store
 from tests.faults.cases import Case, Place
 from tests.faults.faulty_store import Done, Kind
 from tests.faults.operations import Operation

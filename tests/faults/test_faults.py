@@ -25,6 +25,9 @@ from tests.faults.faulty_store import (
 )
 from tests.faults.operations import (
     OPERATIONS,
+    Alter,
+    Change,
+    ChangeKeyless,
     CreateTable,
     Freeze,
     Operation,
@@ -45,6 +48,9 @@ QUICK = [
     (Freeze, LOST_THEN_OUTAGE, "/transactions/"),
     (Revert, LOST_THEN_OUTAGE, "/transactions/"),
     (RevertKeyless, INTERRUPT, "/transactions/"),
+    (Change, LOST_THEN_OUTAGE, "/transactions/"),
+    (ChangeKeyless, INTERRUPT, "/transactions/"),
+    (Alter, LOST_THEN_OUTAGE, "/transactions/"),
     (CreateTable, LOST_REPLY, "/transactions/"),
 ]
 S3_STEP = 1 if EVERYTHING else 53

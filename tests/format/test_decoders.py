@@ -20,11 +20,12 @@ PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake
 # Types that only a schema tells are built while a run goes on: by the one thread that takes the
 # input, or the one of Spark's Python worker; and no other thread decodes by the same types.
 OF_A_SCHEMA = {
-    ("target_singerlake/typed.py", "record_decoder"),
-    ("target_singerlake/typed.py", "key_decoder"),
+    ("singerlake/records/typed.py", "record_decoder"),
+    ("singerlake/records/typed.py", "key_decoder"),
     ("target_singerlake/prover.py", "decoders"),
     ("target_singerlake/values.py", "_built"),
-    ("singerlake/spark/keys.py", "_decoder"),
+    ("target_singerlake/values.py", "proves"),
+    ("singerlake/records/keys.py", "_decoder"),
 }
 
 AT_IMPORT = {("singerlake/format/sealed.py", "__init__")}

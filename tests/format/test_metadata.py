@@ -18,6 +18,7 @@ from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
 from singerlake.format.metadata import Catalogue, LakeFile, Lock, Manifest
 from singerlake.format.names import TableName
 from singerlake.transactions.checkpoint import from_manifest, to_manifest
+from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import linked, resealed
 
@@ -46,7 +47,7 @@ ENTRY = Entry(
 
 
 def snapshot() -> Snapshot:
-    return Snapshot(TABLE).applied(linked([ENTRY]))
+    return fold(Snapshot(TABLE), linked([ENTRY]))
 
 
 def test_an_entry_reads_back() -> None:
@@ -61,7 +62,7 @@ def test_an_entry_reads_back() -> None:
 def test_a_manifest_reads_back() -> None:
     data = metadata.encode(to_manifest(snapshot()))
     again = from_manifest(TABLE, metadata.decode(data, Manifest, "x"))
-    assert (again.blocks, again.schemas, again.head) == (BLOCKS, ENTRY.schemas, 1)
+    assert (again.blocks, again.schemas, again.number) == (BLOCKS, ENTRY.schemas, 1)
     assert again.checkpoint == 1
     assert json.loads(data)["versions"] == {"abcdefg": "v1", "hijklmn": "v2"}
 
@@ -134,7 +135,7 @@ def altered(draw: st.DrawFn, good: bytes) -> bytes:
 def test_a_log_entry_of_junk(data: bytes) -> None:
     try:
         entry = format_log.decode_entry(data, 1, "here")
-        after = Snapshot(TABLE).applied([entry])
+        after = fold(Snapshot(TABLE), [entry])
     except (DamagedError, NewerFormatError, InvalidNameError):
         return
     assert [b.number for b in after.blocks] == list(range(1, len(after.blocks) + 1))
@@ -149,10 +150,10 @@ def test_a_manifest_of_junk(data: bytes) -> None:
         found = from_manifest(TABLE, metadata.decode(data, Manifest, "here"))
     except (DamagedError, NewerFormatError, InvalidNameError):
         return
-    assert found.head == len(found.transactions)
+    assert found.number == len(found.transactions)
     assert found.table == TABLE
     found.blocks_after(0)
-    found.at(found.head)
+    found.at(found.number)
 
 
 @settings(max_examples=200, deadline=None)

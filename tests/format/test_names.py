@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from singerlake.errors import InvalidNameError
 from singerlake.format import names
-from singerlake.format.names import TableName, TableRef, parse_ref
+from singerlake.format.names import FileNamer, TableName, TableRef, parse_ref
 
 DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 anything = st.text(st.characters(), max_size=80) | st.text("ab.%/\\-_ ~\x00", max_size=8)
@@ -161,10 +161,14 @@ def test_backticks_name_a_stream_that_looks_like_a_version(
 
 def test_a_data_file_s_name_never_comes_again() -> None:
     table = TableName("tap-x", "a.b")
-    base = table.file_base("20260101T000000000000Z", "20260102T000000000000Z")
-    found = {names.new_file_name(base) for _ in range(100)}
-    assert len(found) == 100
-    for name in found:
+    namer = FileNamer(table, "h", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
+    base = f"{names.encode(table.stream)}-20260101T000000000000Z-20260102T000000000000Z"
+    assert namer.stem == base
+    paths = {namer.new_path() for _ in range(100)}
+    assert len(paths) == 100
+    for path in paths:
+        folder, _, name = path.partition("/")
+        assert folder == "h"
         assert re.fullmatch(re.escape(base) + r"-[0-9a-f]{16}\.singer\.gz", name)
         assert names.is_own_data_file(table, name)
     for name in (f"{base}.singer.gz", f"{base}-2.singer.gz"):  # of format 1
@@ -175,8 +179,8 @@ def test_a_data_file_s_name_never_comes_again() -> None:
 
 def test_the_longest_name_fits_a_file_system() -> None:
     table = TableName("t", "x" * names.MAX_PART)
-    times = "20260101T000000000000Z", "20260102T000000000000Z"
-    assert len(names.new_file_name(table.file_base(*times))) <= 255
+    namer = FileNamer(table, "h", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
+    assert len(namer.new_path().removeprefix("h/")) <= 255
 
 
 @given(st.text("ab.-_/\\\0\n", max_size=12), st.sampled_from([names.SUFFIX, ".singer", ""]))

@@ -18,13 +18,15 @@ ODD = b'{"type": "RECORD" , "record": {"id": 1.10, "n":1e5,"t":"\\u00e9 }"}, "ve
 
 
 def test_a_line_gets_two_members_and_keeps_its_bytes() -> None:
-    placed = rewritten.placed(ODD, 3, 14)
+    placed = rewritten.with_position(ODD, 3, 14)
     assert placed == ODD[: ODD.rindex(b"}")] + b', "row_version": 3, "row_ordinal": 14}'
 
 
 def test_a_column_of_such_a_name_changes_nothing() -> None:
     line = b'{"type":"RECORD",  "record":{"row_version": 9, "row_count":1.0} }'
-    assert rewritten.placed(line, 3, 4) == line[:-1] + b', "row_version": 3, "row_ordinal": 4}'
+    assert (
+        rewritten.with_position(line, 3, 4) == line[:-1] + b', "row_version": 3, "row_ordinal": 4}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,7 @@ def test_a_column_of_such_a_name_changes_nothing() -> None:
 )
 def test_what_another_lake_said_gives_way(members: str) -> None:
     line = ODD.replace(b'"version":7', members.encode())
-    twice = rewritten.placed(rewritten.placed(line, 1, 2), 3, 4)
+    twice = rewritten.with_position(rewritten.with_position(line, 1, 2), 3, 4)
     found = json.loads(twice)
     assert (found["row_version"], found["row_ordinal"]) == (3, 4)
     assert b'{"id": 1.10, "n":1e5,"t":"\\u00e9 }"}' in twice
@@ -42,7 +44,7 @@ def test_what_another_lake_said_gives_way(members: str) -> None:
 def block_of(
     places: list[tuple[int, int]], number: int, first: int, activations: list[int]
 ) -> tuple[bytes, Block]:
-    lines = [rewritten.placed(b'{"type":"RECORD","record":{}}', *place) for place in places]
+    lines = [rewritten.with_position(b'{"type":"RECORD","record":{}}', *place) for place in places]
     lines += [b'{"type":"ACTIVATE_VERSION","stream":"s","version":%d}' % v for v in activations]
     text = SCHEMA + b"".join(line + b"\n" for line in lines)
     return text, Block(number, "h/f", 0, 1, len(places), len(text), first_version=first)
@@ -73,7 +75,7 @@ def test_who_goes_on_from_the_middle_gets_the_later_rows(
 )
 def test_places_that_cannot_be_are_damage(places: list[tuple[int, int]]) -> None:
     text, block = block_of(places, 5, 2, [])
-    with pytest.raises(DamagedError, match="block 5, which a vacuum put together"):
+    with pytest.raises(DamagedError, match="block 5, which a vacuum combined"):
         rewritten.positions(text, block)
 
 

@@ -20,8 +20,9 @@ from singerlake.format import block as format_block
 from singerlake.format import log, metadata
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.checkpoint import from_manifest, to_manifest
+from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 from target_singerlake.errors import InvalidLineError
 from target_singerlake.reader import ChunkReader
@@ -194,12 +195,12 @@ def test_a_mutated_entry_or_manifest(
     entry, manifest = whole["entry"], whole["manifest"]
     for _ in range(times):
         entry, manifest = _mutated(entry, dice, junk), _mutated(manifest, dice, junk)
-    for data, fold in (
+    for data, folded in (
         (resealed(entry), _by_entry),
         (resealed(manifest), _by_manifest),
     ):
         try:
-            snapshot = fold(table, data)
+            snapshot = folded(table, data)
             for transaction in snapshot.transactions:
                 snapshot.at(transaction.number)
             metadata.encode(to_manifest(snapshot))
@@ -211,7 +212,7 @@ def test_a_mutated_entry_or_manifest(
 
 
 def _by_entry(table: TableName, data: bytes) -> Snapshot:
-    return Snapshot(table).applied([log.decode_entry(data, 1, "entry")])
+    return fold(Snapshot(table), [log.decode_entry(data, 1, "entry")])
 
 
 def _by_manifest(table: TableName, data: bytes) -> Snapshot:

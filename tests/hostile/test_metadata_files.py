@@ -95,7 +95,7 @@ def one_error_at_most(root: Path) -> bool:
     for words in (["show", "tap.good"], ["history", "tap.good"]):
         assert command(root, *words) == 0, words
     run(root, [schema("good", ID, ["id"]), record("good", {"id": 5})], tap_id="tap")
-    assert Lake.open(str(root)).find("tap.good")[0].snapshot().head == 2
+    assert Lake.open(str(root)).find("tap.good")[0].snapshot().number == 2
     try:
         run(root, [schema("bad", ID, ["id"]), record("bad", {"id": 5})], tap_id="tap")
     except SingerlakeError as error:
@@ -202,7 +202,7 @@ def test_a_lock_that_says_nothing_goes_stale_like_any_other(tmp_path: Path, harm
     with pytest.raises(LockTimeoutError):
         _commit(lake, WriteOptions(lock_wait_seconds=0.1))
     _commit(lake, WriteOptions(lock_stale_seconds=0.1, lock_wait_seconds=10))
-    assert lake.find("tap.t")[0].snapshot().head == 2
+    assert lake.find("tap.t")[0].snapshot().number == 2
 
 
 def _commit(lake: Lake, options: WriteOptions) -> None:

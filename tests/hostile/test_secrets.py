@@ -19,11 +19,11 @@ from click.testing import CliRunner
 from singer_sdk.logging import StructuredFormatter
 
 from singerlake import safe_text
-from singerlake.arguments import check_secrets
 from singerlake.errors import UsageError
 from singerlake.lake import Lake
+from singerlake.plugins.arguments import check_secrets
 from singerlake.safe_text import for_people, redacted
-from singerlake.storage.s3 import S3Store
+from singerlake.storage.s3.store import S3Store
 from singerlake_cli.main import COMMANDS, cli
 from tests.build import commit_rows
 from tests.storage.conftest import (

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 from singerlake.errors import InvalidQueryError, SingerlakeError
 from singerlake.lake import Lake
-from singerlake.spark import weight
-from singerlake.spark.answer import GLIMPSE_CHARACTERS, plain_rows
-from singerlake.spark.failures import plain_errors
-from singerlake.spark.query import query
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.sql import row_weight
+from singerlake.spark.sql.result import GLIMPSE_CHARACTERS, plain_rows
 from tests.build import commit_rows
 
 pytestmark = pytest.mark.spark
@@ -31,7 +31,7 @@ def test_a_row_without_measure_is_one_plain_line(spark: SparkSession, lake: Lake
     with pytest.raises(SingerlakeError) as caught:
         list(query(spark, lake, sql).rows())
     # Which of the two it meets first is a matter of the heap.
-    assert "a row of the answer weighs" in str(caught.value) or "memory" in str(caught.value)
+    assert "a row of the answer takes" in str(caught.value) or "memory" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "collectToPython" not in str(caught.value)
     assert time.monotonic() - began < 60
@@ -56,15 +56,15 @@ def test_a_row_without_measure_is_one_plain_line(spark: SparkSession, lake: Lake
 )
 def test_what_a_value_weighs(spark: SparkSession, value: str, bytes_: int) -> None:
     frame = spark.sql(f"select {value} as v, 1 as v, 'z' as `a.b`")
-    assert weight.limited(frame, bytes_ + 1).columns == ["v", "v", "a.b"]
-    assert len(list(plain_rows(weight.limited(frame, bytes_ + 1)))) == 1
-    with pytest.raises(InvalidQueryError, match=f"weighs {bytes_ + 1:,} bytes"):
-        list(plain_rows(weight.limited(frame, bytes_)))
+    assert row_weight.limited(frame, bytes_ + 1).columns == ["v", "v", "a.b"]
+    assert len(list(plain_rows(row_weight.limited(frame, bytes_ + 1)))) == 1
+    with pytest.raises(InvalidQueryError, match=f"takes {bytes_ + 1:,} bytes"):
+        list(plain_rows(row_weight.limited(frame, bytes_)))
 
 
 def test_what_is_small_by_its_type_is_not_weighed(spark: SparkSession) -> None:
     frame = spark.sql("select 1, 2.0, true, current_date()")
-    assert weight.limited(frame, 0) is frame
+    assert row_weight.limited(frame, 0) is frame
 
 
 def test_long_texts_are_cut_for_people_only(spark: SparkSession, lake: Lake) -> None:
@@ -140,7 +140,7 @@ def test_an_answer_that_the_driver_cannot_hold(spark: SparkSession, lake: Lake) 
     text = "Job aborted: Total size of serialized results of 3 tasks (1030.0 MiB) is bigger than "
     text += "spark.driver.maxResultSize (1024.0 MiB)"
     failing = spark.range(1).select(F.raise_error(F.lit(text)))
-    words = "weighs 1030.0 MiB.*--conf spark.driver.maxRes"
+    words = "takes 1030.0 MiB.*--conf spark.driver.maxRes"
     with pytest.raises(SingerlakeError, match=words), plain_errors():
         failing.collect()
 

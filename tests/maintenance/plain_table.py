@@ -13,11 +13,11 @@ import pyarrow as pa
 from singerlake.format import times
 from singerlake.format.log import Block
 from singerlake.lake import Table
+from singerlake.maintenance import drop_history
 from singerlake.maintenance import freeze as freezing
-from singerlake.maintenance import history
-from singerlake.spark import fold
-from singerlake.spark.placing import MARK
-from singerlake.spark.rewriting import Rewriter, encoded
+from singerlake.records import activations
+from singerlake.spark.write.rewriting import Rewriter, encode
+from singerlake.spark.write.routing import MARK
 from singerlake.transactions.snapshot import Snapshot
 
 DELETED = "_sdc_deleted_at"
@@ -118,7 +118,7 @@ def promised(snapshot: Snapshot, floor: int) -> list[int]:
         kept.add(ends[floor - 1])
     return [
         number
-        for number in range(1, snapshot.head + 1)
+        for number in range(1, snapshot.number + 1)
         if number >= floor or ends[number - 1] in kept
     ]
 
@@ -138,7 +138,7 @@ def cutoff_at(snapshot: Snapshot, floor: int) -> float:
 
 
 def bounds(
-    table: Table, snapshot: Snapshot, plan: history.HistoryPlan
+    table: Table, snapshot: Snapshot, plan: drop_history.DropHistoryPlan
 ) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
     """Positions that some state needs, and positions that may stay.
 
@@ -161,15 +161,17 @@ def bounds(
     return mine(least), mine(most)
 
 
-def drop(table: Table, snapshot: Snapshot, plan: history.HistoryPlan) -> set[tuple[int, int]]:
+def drop(
+    table: Table, snapshot: Snapshot, plan: drop_history.DropHistoryPlan
+) -> set[tuple[int, int]]:
     """Do what a plan says without Spark, with positions found here; returns those kept."""
     least, most = bounds(table, snapshot, plan)
     numbers = sorted(block.number for block in snapshot.blocks)
     kept: set[tuple[int, int]] = set()
-    rewrites: list[history.Rewrite] = []
+    rewrites: list[drop_history.Rewrite] = []
     gone: list[Block] = []
     for interval in plan.intervals:
-        rule = fold.survival(snapshot.at(interval.end).blocks).different
+        rule = activations.survival(snapshot.at(interval.end).blocks).different
         decided = (rule.block, rule.rows) if rule is not None else (0, 0)
         inside = {block.number for block in interval.blocks}
         mine = {p for p in most if next(n for n in numbers if n >= p[0]) in inside}
@@ -179,7 +181,7 @@ def drop(table: Table, snapshot: Snapshot, plan: history.HistoryPlan) -> set[tup
         for position in mine:
             number = next(n for n in numbers if n >= position[0])
             counts[number] = counts.get(number, 0) + 1
-        some, none = history.plan_rewrites(interval, counts, decided)
+        some, none = drop_history.plan_rewrites(interval, counts, decided)
         rewrites += some
         gone += none
     assert least <= kept
@@ -191,7 +193,7 @@ def drop(table: Table, snapshot: Snapshot, plan: history.HistoryPlan) -> set[tup
             for position in sorted(kept)
             if (number := next(n for n in numbers if n >= position[0])) in task_of
         ]
-        marks = [(n, 0, MARK, encoded([rewrite])) for n, rewrite in enumerate(rewrites)]
+        marks = [(n, 0, MARK, encode([rewrite])) for n, rewrite in enumerate(rewrites)]
         columns = list(zip(*sorted([*rows, *marks], key=lambda row: row[:3]), strict=True))
         types = (pa.int32(), pa.int64(), pa.int32(), pa.binary())
         batch = pa.RecordBatch.from_arrays(
@@ -205,6 +207,6 @@ def drop(table: Table, snapshot: Snapshot, plan: history.HistoryPlan) -> set[tup
             for number, data in zip(*(c.to_pylist() for c in out.columns), strict=True)
         }
         written = [(rewrite, described[rewrite.number]) for rewrite in rewrites]
-    entry = history.history_entry(snapshot, plan, written, gone)
-    history.commit_history(table.store, snapshot, plan, entry, writer_id="test")
+    entry = drop_history.draft_drop_history(snapshot, plan, written, gone)
+    drop_history.commit_drop_history(table.store, snapshot, plan, entry, writer_id="test")
     return kept

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from singerlake.errors import NotFoundError, UsageError
+from singerlake.errors import ConflictError, NotFoundError, UsageError
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.alter import retype
+from singerlake.maintenance.alter import AlterOptions, alter, looks_at_rows, plan, retype
+from singerlake.maintenance.overlay_changes import with_type
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.verify import check_log
 from singerlake.transactions.snapshot import Snapshot
@@ -60,18 +62,18 @@ def test_nothing_is_committed_where_nothing_changes(table: Table) -> None:
     planned = retype(table.store, table.snapshot(), "amount", dry_run=True)
     assert (planned.transaction, planned.same) == (None, False)
     assert retype(table.store, table.snapshot(), "note").same
-    assert table.snapshot().head == 1
+    assert table.snapshot().number == 1
     retype(table.store, table.snapshot(), "amount")
     assert retype(table.store, table.snapshot(), "amount").transaction is None
-    assert table.snapshot().head == 2
+    assert table.snapshot().number == 2
 
 
 def test_what_cannot_be_retyped(table: Table) -> None:
-    with pytest.raises(NotFoundError, match="did you mean 'amount'"):
+    with pytest.raises(NotFoundError, match="did you mean amount"):
         retype(table.store, table.snapshot(), "amuont")
     with pytest.raises(NotFoundError, match="it has id, amount, note"):
         retype(table.store, table.snapshot(), "zzz")
-    assert table.snapshot().head == 1
+    assert table.snapshot().number == 1
 
 
 def test_a_key_is_retyped_only_where_it_had_one_type(lake: Lake, table: Table) -> None:
@@ -90,6 +92,18 @@ def test_two_at_once_keep_what_both_said(lake: Lake, table: Table) -> None:
     retype(table.store, before, "amount")
     retype(table.store, before, "b")
     assert table.snapshot().retyped == {"amount", "b"}
+
+
+def test_what_no_row_needed_a_look_for_is_asked_again(lake: Lake, table: Table) -> None:
+    commit_rows(lake, "tap.s", {**PROPERTIES, "n": {"type": "integer"}}, ["id"], [{"id": 2}])
+    before = table.snapshot()
+    wider = partial(with_type, name="n", schema={"type": ["null", "number"]})
+    assert not looks_at_rows(plan(before, wider, AlterOptions()))
+    text = {**PROPERTIES, "n": {"type": "string"}}
+    commit_rows(lake, "tap.s", text, ["id"], [{"id": 3, "n": "n/a"}])
+    with pytest.raises(ConflictError, match="only its rows can tell"):
+        alter(table.store, before, wider)
+    assert not table.snapshot().overlay.columns
 
 
 @pytest.mark.parametrize("lost", ["manifest.json", "transactions", "entry"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,9 +19,8 @@ from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.combine import commit_combine, plan_combine, write_group
-from singerlake.storage.local import LocalStore
-from singerlake.transactions.checkpoint import from_manifest, to_manifest
-from singerlake.transactions.derived import write_checkpoint
+from singerlake.storage.local.store import LocalStore
+from singerlake.transactions.checkpoint import from_manifest, to_manifest, write_checkpoint
 from singerlake.transactions.log import read_snapshot
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
@@ -110,7 +110,7 @@ def test_any_files_become_few_and_no_byte_changes(history: list[Any]) -> None:
         assert plan_combine(head, TARGET) == []
         # A log read from its beginning and a checkpoint say the same, and old states stay.
         assert from_manifest(NAME, to_manifest(head)).blocks == head.blocks
-        for number in range(1, earlier.head + 1):
+        for number in range(1, earlier.number + 1):
             assert bytes_of(table, head.at(number)).keys() == {
                 b.number for b in earlier.at(number).blocks
             }
@@ -176,7 +176,7 @@ def test_a_file_that_is_mostly_dead_is_written_anew(lake: Lake) -> None:
     table = lake.table(NAME)
     head = table.snapshot()
     # As after dropped history: only the middle block is still there.
-    head.blocks = [head.blocks[1]]
+    head = replace(head, blocks=[head.blocks[1]])
     groups = plan_combine(head, 200, sizes_of(table))
     assert [[b.number for b in group.blocks] for group in groups] == [[2]]
     path = write_group(table.store, NAME, groups[0])

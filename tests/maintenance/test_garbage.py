@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from singerlake import FORMAT
 from singerlake.errors import ConflictError, UsageError
-from singerlake.format.log import Entry
+from singerlake.format.log import Entry, Operation
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import garbage, vacuum
 from singerlake.maintenance.combine import commit_combine, write_group
 from singerlake.maintenance.garbage import Item
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions, plan_vacuum
-from singerlake.storage.local import LocalStore
-from singerlake.transactions.commit import commit
-from singerlake.transactions.derived import write_checkpoint
+from singerlake.storage.local.store import LocalStore
+from singerlake.transactions.checkpoint import write_checkpoint
+from singerlake.transactions.commit import Draft, commit, draft_entry
 from singerlake.transactions.lease import ReaderLease, leases
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
@@ -100,7 +98,7 @@ def test_dropped_files_go_by_the_log_s_time_and_leftovers_by_their_own(lake: Lak
     young = put(
         lake, f"{NAME.folder}{HASH}/a-20260101T000000000000Z-20260101T000000000000Z-9.singer.gz"
     )
-    when = cutoff_at(after, after.head)
+    when = cutoff_at(after, after.number)
     cases = {when - 1e-3: set(), when: files, when + 1e9: files | {young.name}}
     for cutoff, going in cases.items():
         found = garbage.find(lake.store, after, cutoff, listed=lake.store.list(NAME.folder))
@@ -220,7 +218,7 @@ def test_a_reader_older_than_the_drop_keeps_files_and_a_later_one_does_not(lake:
         assert run(table) == []
         assert all(lake.store.exists(NAME.data(file)) for file in old)
         plan = plan_vacuum(lake.store, table.snapshot(), NOTHING)
-        assert [one.transaction for one in plan.leases] == [lease.snapshot.head]
+        assert [one.transaction for one in plan.leases] == [lease.snapshot.number]
     with ReaderLease(lake.store, table.snapshot()):
         assert run(table) == old
     assert list(lake.store.list(NAME.leases)) == []
@@ -291,22 +289,14 @@ def test_rows_that_come_again_while_their_old_file_goes_stay(
     assert write(lake, 4).blocks[-1].number == 4
 
 
-def adding(staged: StagedTable) -> Callable[[Snapshot, int, str, str], Entry]:
+def adding(staged: StagedTable) -> Draft:
     """A commit of what was published, past all that a writer looks at before."""
 
-    def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-        return Entry(
-            format=FORMAT,
-            number=number,
-            commit=commit_id,
-            operation="sync",
-            stream=NAME.stream,
-            time=time,
-            schema_hash=HASH,
-            blocks=staged.numbered(present.last_block),
-        )
+    def draft(present: Snapshot) -> Entry:
+        blocks = staged.numbered(present.last_block)
+        return draft_entry(NAME, Operation.SYNC, schema_hash=HASH, blocks=blocks)
 
-    return build
+    return draft
 
 
 def test_a_writer_held_up_since_before_cannot_commit_what_goes(lake: Lake) -> None:
@@ -332,13 +322,13 @@ def test_what_is_about_to_go_is_known_from_the_manifest_too(lake: Lake) -> None:
     (lost,) = left.numbered(1)
     plan = plan_vacuum(lake.store, table.snapshot(), NOTHING)
     after, _ = vacuum.announce(lake.store, plan, NOTHING, "v")
-    assert after.doomed == {lost.file: after.head}
+    assert after.pending_deletes == {lost.file: after.number}
     write_checkpoint(lake.store, after)
     with pytest.raises(ConflictError, match="nothing was committed; run it again"):
         commit(lake.store, table.snapshot(), adding(left))
     done = vacuum.finish(lake.store, after, [], [], writer_id="v", metrics={})
     write_checkpoint(lake.store, done)
-    assert table.snapshot().doomed == {}
+    assert table.snapshot().pending_deletes == {}
 
 
 def test_a_lost_lock_ends_the_deletion(lake: Lake) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -18,14 +18,14 @@ from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
+from singerlake.maintenance import drop_history, rebuild, scan
 from singerlake.maintenance import freeze as freezing
-from singerlake.maintenance import history, rebuild, scan
 from singerlake.maintenance.verify import check_files, check_log
 from singerlake.maintenance.verify_block import check_block
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 from singerlake.transactions import files
-from singerlake.transactions.checkpoint import from_manifest, to_manifest
-from singerlake.transactions.derived import write_checkpoint
+from singerlake.transactions.checkpoint import from_manifest, to_manifest, write_checkpoint
+from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 from tap_singerlake.plan import Plan
 from tests.build import commit_rows
@@ -80,6 +80,14 @@ def contents(some: list[Event]) -> list[str]:
     return sorted(repr(sorted(row.record.items())) for row in some)
 
 
+def placeless(event: Event) -> str:
+    return repr(event[2:])
+
+
+def key_of(event: Event, keys: list[str]) -> list[Any]:
+    return [event.record.get(name) for name in keys]
+
+
 class Story:
     """One random table, and what was promised of it."""
 
@@ -107,11 +115,11 @@ class Story:
 
     def vacuum(self) -> None:
         before = self.table.snapshot()
-        if before.head <= before.floor:
+        if before.number <= before.floor:
             return
-        floor = self.random.randrange(before.floor + 1, before.head + 1)
+        floor = self.random.randrange(before.floor + 1, before.number + 1)
         cutoff = cutoff_at(before, floor)
-        plan = history.plan_history(before, cutoff)
+        plan = drop_history.plan_drop_history(before, cutoff)
         if plan is None:
             return
         assert plan.floor == floor
@@ -122,7 +130,7 @@ class Story:
         after = self.table.snapshot()
         left = {e.position for e in events(self.table, after) if e.kind}
         assert left == kept | {p for p in untouched if p in left}
-        assert history.plan_history(after, cutoff) is None, "a second run does nothing"
+        assert drop_history.plan_drop_history(after, cutoff) is None, "a second run does nothing"
         self.note()
         self.check_given_up(before, after)
 
@@ -130,13 +138,13 @@ class Story:
         return [e for e in events_of(self.table.read_block(block), block) if e.kind]
 
     def check_given_up(self, before: Snapshot, after: Snapshot) -> None:
-        for number in range(1, before.head + 1):
+        for number in range(1, before.number + 1):
             if number in promised(after, after.floor):
-                assert after.at(number).head == number
+                assert after.at(number).number == number
             else:
-                with pytest.raises(NotFoundError, match="given up when its history was dropped"):
+                with pytest.raises(NotFoundError, match="is gone, because its history was dropped"):
                     after.at(number)
-                with pytest.raises(NotFoundError, match="given up"):
+                with pytest.raises(NotFoundError, match="is gone"):
                     freezing.plan(after, at=number)
 
     def check(self) -> None:
@@ -144,14 +152,14 @@ class Story:
         self.note()
         for block in snapshot.blocks:
             assert check_block(self.lake.store, NAME, block) == []
-        assert check_files(self.lake.store, snapshot)[0] == []
+        assert check_files(snapshot, self.lake.store.list(NAME.folder))[0] == []
         self.check_derived(snapshot)
         self.check_lost(snapshot)
         self.check_bookmarks(snapshot)
 
     def check_derived(self, snapshot: Snapshot) -> None:
         again = from_manifest(NAME, to_manifest(snapshot))
-        for other in (again, Snapshot(NAME).applied(self.table.entries())):
+        for other in (again, fold(Snapshot(NAME), self.table.entries())):
             assert (other.blocks, other.floor, other.frozen) == (
                 snapshot.blocks,
                 snapshot.floor,
@@ -163,35 +171,41 @@ class Story:
     def check_lost(self, snapshot: Snapshot) -> None:
         """The log made again from the manifest, and from the files with the old ones there."""
         there = [*self.table.entries()]
-        for lost in [{n} for n in range(snapshot.head)] + [
-            {n for n in range(snapshot.head) if self.random.random() < 0.5} for _ in range(8)
+        for lost in [{n} for n in range(snapshot.number)] + [
+            {n for n in range(snapshot.number) if self.random.random() < 0.5} for _ in range(8)
         ]:
             left = [entry for n, entry in enumerate(there) if n not in lost and entry.moved]
             again = rebuild.entries_of(snapshot, left)
-            mixed = [again[n] if n in lost else there[n] for n in range(snapshot.head)]
-            found = Snapshot(NAME).applied(mixed)
+            mixed = [again[n] if n in lost else there[n] for n in range(snapshot.number)]
+            found = fold(Snapshot(NAME), mixed)
             assert (found.blocks, found.floor) == (snapshot.blocks, snapshot.floor), lost
             assert found.frozen == snapshot.frozen
             assert [t.last_block for t in found.transactions] == [
                 t.last_block for t in snapshot.transactions
             ]
-        present = files.look(self.lake.store, NAME).free
+        present = files.list_files(self.lake.store, NAME).free
         entry = scan.adopting_entry(self.lake.store, NAME, present)
         assert entry is not None
-        alone = Snapshot(NAME, from_log=False).applied([entry])
+        alone = fold(Snapshot(NAME, from_log=False), [entry])
         assert [b.number for b in alone.blocks] == sorted({b.number for b in alone.blocks})
-        keys = keys_at(snapshot, snapshot.head)
-        found_rows = state(events(self.table, alone), keys)
-        wanted = contents(self.promised[snapshot.head])
-        if self.kind == "rekeyed":  # what went by one key may count again by the next
-            assert not Counter(wanted) - Counter(contents(found_rows))
-        else:
-            assert contents(found_rows) == wanted
+        keys = keys_at(snapshot, snapshot.number)
+        found = events(self.table, alone)
+        back = Counter(map(placeless, found))
+        back.subtract(map(placeless, events(self.table, snapshot)))
+        assert min(back.values()) >= 0, "a message that the table has is not found"
+        wanted, rows = self.promised[snapshot.number], state(found, keys)
+        if self.kind != "rekeyed":
+            assert contents(rows) == contents(wanted)
+            return
+        # What went by one key counts again by the next: as a row, and over older rows of that key.
+        since = [key_of(event, keys) for event in found if back[placeless(event)]]
+        hidden = Counter(contents(wanted)) - Counter(contents(rows))
+        assert all(key_of(row, keys) in since for row in wanted if contents([row])[0] in hidden)
 
     def check_bookmarks(self, snapshot: Snapshot) -> None:
         """A tap that goes on from any transaction gets what came since, once."""
         everything = events(self.table, snapshot)
-        for start in range(snapshot.head):
+        for start in range(snapshot.number):
             seen = snapshot.transactions[start - 1].last_block if start else 0
             plan = Plan(snapshot, start)
             out: list[Event] = []
@@ -209,6 +223,7 @@ class Story:
 
 @pytest.mark.parametrize("kind", SCHEMAS)
 @given(st.integers(0, 2**32), st.lists(st.sampled_from("sssfv"), min_size=3, max_size=12))
+@example(125393, ["f", "f", "f", "s", "v", "s"])  # what comes back hides an older row
 @settings(max_examples=25, deadline=None)
 def test_promised_states_stay_and_the_rest_goes(kind: str, seed: int, steps: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -230,7 +245,7 @@ def test_the_same_rows_under_two_keys_keep_what_either_needs(lake: Lake) -> None
     freeze(table, 1)
     before = states(table, table.snapshot())
     snapshot = table.snapshot()
-    plan = history.plan_history(snapshot, cutoff_at(snapshot, snapshot.head))
+    plan = drop_history.plan_drop_history(snapshot, cutoff_at(snapshot, snapshot.number))
     assert plan is not None
     least, most = bounds(table, snapshot, plan)
     assert len(least) == 3
@@ -245,14 +260,14 @@ def test_a_version_frozen_meanwhile_is_a_conflict(lake: Lake) -> None:
         commit_rows(lake, "tap.s", BASE, ["id"], [{"id": 1, "n": n}])
     table = lake.table(NAME)
     snapshot = table.snapshot()
-    plan = history.plan_history(snapshot, cutoff_at(snapshot, 4))
+    plan = drop_history.plan_drop_history(snapshot, cutoff_at(snapshot, 4))
     assert plan is not None
     freeze(table, 2)
     with pytest.raises(ConflictError, match="version 1 of tap.s was frozen meanwhile"):
         drop(table, snapshot, plan)
     assert len(events(table, table.snapshot())) == 4
     # One of the head, or of a state that stays, is none.
-    plan = history.plan_history(table.snapshot(), cutoff_at(snapshot, 4))
+    plan = drop_history.plan_drop_history(table.snapshot(), cutoff_at(snapshot, 4))
     assert plan is not None
     before = table.snapshot()
     freeze(table, 4)
@@ -275,12 +290,12 @@ def test_what_is_lost_right_after_a_vacuum_comes_back(
         commit_rows(lake, "tap.s", BASE, keys, [({"id": i, "n": n}, n) for i in range(3)])
         commit_rows(lake, "tap.s", BASE, keys, [n] if n < 2 else [{"id": 7}])
         snapshot = table.snapshot()
-        plan = history.plan_history(snapshot, cutoff_at(snapshot, snapshot.head))
+        plan = drop_history.plan_drop_history(snapshot, cutoff_at(snapshot, snapshot.number))
         assert plan is not None
         drop(table, snapshot, plan)
         combine(table, 1 << 20)
     head = table.snapshot()
-    before = contents(states(table, head)[head.head])
+    before = contents(states(table, head)[head.number])
     assert isinstance(lake.store, LocalStore)
     folder = lake.store.root / NAME.folder
     assert len([*folder.rglob("*.gz")]) > len({block.file for block in head.blocks})

@@ -12,7 +12,7 @@ from singerlake.errors import DamagedError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance.rebuild import rebuild_table
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 
 PROPERTIES = {"id": {"type": "integer"}}

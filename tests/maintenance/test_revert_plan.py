@@ -40,4 +40,4 @@ def test_new_rows_stop_it(lake: Lake, table: Table) -> None:
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 3, "amount": 1}])
     with pytest.raises(ConflictError, match=r"transaction 3\) changed tap.s while"):
         commit_revert(table.store, wanted, [], {}, writer_id="w", metrics={}, metadata={})
-    assert table.snapshot().head == 3
+    assert table.snapshot().number == 3

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from singerlake.errors import ConflictError
-from singerlake.format.log import Entry, FrozenVersion
+from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.types import RULES
 from singerlake.lake import Lake
 from singerlake.maintenance.freeze import commit_version, plan
-from singerlake.transactions.commit import commit, new_entry
+from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import update_checkpoint
 from tests.build import commit_rows
@@ -19,7 +19,7 @@ from tests.build import commit_rows
 PROPERTIES: dict[str, Any] = {"d": {"type": "string", "format": "x-singer.decimal"}}
 
 
-def frozen_before(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
+def frozen_before(present: Snapshot) -> Entry:
     """What an earlier release would append, which knew one set of rules."""
     version = FrozenVersion(
         number=1,
@@ -28,7 +28,7 @@ def frozen_before(present: Snapshot, number: int, commit_id: str, time: str) -> 
         rows=1,
         fingerprint="0" * 32,
     )
-    return new_entry(present.table, "freeze", number, commit_id, time, version=version)
+    return draft_entry(present.table, Operation.FREEZE, version=version)
 
 
 def test_the_rules_of_a_state_are_those_of_its_version(lake: Lake) -> None:
@@ -37,7 +37,7 @@ def test_the_rules_of_a_state_are_those_of_its_version(lake: Lake) -> None:
     assert table.snapshot().rules == RULES
 
     after = commit(lake.store, table.snapshot(), frozen_before)
-    for snapshot in (after, after.at(1), after.settled()):
+    for snapshot in (after, after.at(1), after.earliest_equal()):
         assert snapshot.rules == 1
     commit_rows(lake, "tap.s", PROPERTIES, [], ['{"d": "2.20"}'])
     head = table.snapshot()

@@ -234,3 +234,10 @@ def load(
         "validate_records": False,  # it cannot validate by schemas of draft 4
     }
     run(folder, "meltanolabs-target/target-postgres", config, messages=messages)
+
+
+if __name__ == "__main__":  # by the Makefile, beside the first tests
+    from tests.postgres.cluster import missing
+
+    if not missing():
+        installed()

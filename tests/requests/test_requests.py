@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from singerlake.storage import s3_uploads
+from singerlake.storage.s3 import uploads
 from tests.requests.budget import BUDGETS, hold
 from tests.requests.page import PAGE, reasons
 from tests.requests.world import TAP, World
@@ -19,7 +20,8 @@ def test_the_page_adds_up() -> None:
 
 
 def test_the_pages_examples_are_right() -> None:
-    said = re.search(r"makes (\d+)\s+requests; .* by (\d+), .* by (\d+)\.", PAGE.read_text())
+    words = " ".join(PAGE.read_text().split())
+    said = re.search(r"makes (\d+) requests; .* needs (\d+) to .*, and (\d+) to ", words)
     rows = ("sync", "tap", "tap-nothing")
     assert said is not None
     assert [int(one) for one in said.groups()] == [BUDGETS[row].sum(n=10, k=1) for row in rows]
@@ -50,8 +52,18 @@ def test_commands_that_read_metadata(world: World) -> None:
         world.fill(stream, transactions=2)
     hold("ls", world.count(world.command("ls")), n=3)
     hold("ls-sizes", world.count(world.command("ls", "--sizes")), n=3)
-    for command in ("show", "versions", "history"):
+    for command in ("show", "versions"):
         hold(command, world.count(world.command(command, f"{TAP}.s")))
+    hold("history", world.count(world.command("history", f"{TAP}.s")), t=2)
+    hold("history", world.count(world.command("history", f"{TAP}.s", "--limit", "1")), t=1)
+
+
+def test_annotations_and_their_pages(world: World, tmp_path: Path) -> None:
+    for stream in ("s", "other", "third"):
+        world.fill(stream, transactions=2)
+    hold("annotate", world.count(world.command("annotate", f"{TAP}.s", "--owner", "ada")))
+    for _ in range(2):  # nothing less the second time: only pages are kept
+        hold("docs", world.count(world.command("docs", "--to", str(tmp_path / "site"))), n=3)
 
 
 def test_sync(world: World) -> None:
@@ -70,7 +82,7 @@ def test_sync_of_new_tables(world: World) -> None:
 
 
 def test_a_large_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_uploads, "PART_BYTES", 5 * 2**20)
+    monkeypatch.setattr(uploads, "PART_BYTES", 5 * 2**20)
     staged = world.lake().store.stage()
     staged.write(bytes(11 * 2**20))
     key = world.table_name().data("AAAAAAA/s-large.singer.gz")

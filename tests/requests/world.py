@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.storage.s3 import S3Store
-from singerlake.transactions import derived
+from singerlake.storage.s3.store import S3Store
+from singerlake.transactions import checkpoint
 from singerlake_cli.main import cli
 from tests import build
 from tests.requests.tally import Tally
@@ -84,7 +84,7 @@ class World:
     def no_checkpoints(self) -> Iterator[None]:
         """Commits leave the manifest behind, as between two checkpoints of a long log."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(derived, "checkpoint_due", lambda _: False)
+            patch.setattr(checkpoint, "checkpoint_due", lambda _: False)
             yield
 
     def command(self, *args: str) -> Callable[[], None]:

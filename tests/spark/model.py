@@ -1,7 +1,8 @@
-"""The fold as DESIGN's first section has it, row after row in plain Python: the yardstick."""
+"""The state after some messages, folded row after row in plain Python: the yardstick."""
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 Message = dict[str, Any] | tuple[dict[str, Any], int] | int
@@ -34,3 +35,26 @@ def survivors(messages: list[Message]) -> list[tuple[int, int | None, bool]]:
         version = message[1] if isinstance(message, tuple) else None
         rows.append([len(rows), version, True])
     return [(place, version, left) for place, version, left in rows]
+
+
+def messages_of(seed: int, keys: list[str], count: int) -> list[Message]:
+    """Many rows over few keys, with deletions and activations in between."""
+    chance = random.Random(seed)
+    messages: list[Message] = []
+    version = 1
+    for n in range(count):
+        if chance.random() < 0.01:
+            if chance.random() < 0.7:
+                version = chance.randint(1, 3)
+            messages.append(version)
+            continue
+        record: dict[str, Any] = {"id": chance.randint(1, 40), "n": n}
+        if "part" in keys or chance.random() < 0.5:
+            record["part"] = chance.choice(["a", "b", None, 'q"`.'])
+        if chance.random() < 0.1:
+            record["_sdc_deleted_at"] = "2020-01-01T00:00:00Z"
+        kind = chance.random()
+        messages.append(
+            record if kind < 0.2 else (record, version if kind < 0.9 else chance.randint(1, 3))
+        )
+    return messages

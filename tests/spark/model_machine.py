@@ -26,12 +26,16 @@ from pyspark.sql import SparkSession
 from singerlake.errors import NotFoundError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake
+from singerlake.maintenance.change import Mode
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.spark.freeze import freeze, state_content
-from singerlake.spark.query import query
-from singerlake.spark.revert import revert
-from singerlake.spark.vacuum import vacuum_table
+from singerlake.spark.jobs.change import change
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.revert import revert
+from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.state.content import state_content
+from tests.spark.row_sets import row_set
 from tests.tap.run import run as run_tap
 from tests.target import harness
 
@@ -74,11 +78,21 @@ class Schema:
 
 
 class Row(NamedTuple):
-    """A RECORD message and the schema that it came under."""
+    """A RECORD message and the schema that it came under.
+
+    Attributes:
+        raw: The record as it is spelled; empty where it is as ``json.dumps`` has it.
+    """
 
     record: dict[str, Any]
     version: int | None
     schema: Schema
+    raw: str = ""
+
+    @property
+    def text(self) -> str:
+        """The record's own bytes."""
+        return self.raw or json.dumps(self.record)
 
     def values(self, schema: Schema) -> dict[str, Any]:
         """The columns of a later schema."""
@@ -139,7 +153,7 @@ def fingerprint(texts: Iterable[str]) -> str:
 
 def record_fingerprint(rows: Iterable[Row]) -> str:
     """The fingerprint of the records, as docs/types.md has it."""
-    return set_hash(blake3(json.dumps(row.record).encode()).digest()[:20] for row in rows)
+    return set_hash(blake3(row.text.encode()).digest()[:20] for row in rows)
 
 
 def set_hash(strings: Iterable[bytes]) -> str:
@@ -202,6 +216,21 @@ class Difference(NamedTuple):
     unchanged: int
 
 
+class Asked(NamedTuple):
+    """What a change asks of a table with a key: cells by the rows' keys."""
+
+    rows: dict[tuple[Any, ...], dict[str, Any]]
+    deleted: tuple[tuple[Any, ...], ...] = ()
+    all_rows: bool = False
+
+
+class Change(NamedTuple):
+    """What a change has to write; rows inserted, updated, deleted, unchanged and absent."""
+
+    events: list[Event]
+    counts: tuple[int, int, int, int, int]
+
+
 @dataclass
 class Model:
     """The table as it should be."""
@@ -254,17 +283,136 @@ class Model:
         put_back: list[Event] = [
             row
             for key, row in before.items()
-            if key not in now
-            or key in other
-            or json.dumps(now[key].record) != json.dumps(row.record)
+            if key not in now or key in other or now[key].text != row.text
         ]
         deleted: list[Event] = [
-            row._replace(record={**row.record, DELETED: "now"})
+            row._replace(record={**row.record, DELETED: "now"}, raw="")
             for key, row in now.items()
             if key not in before
         ]
         unchanged = len(old) - len(put_back)
         return Difference([*put_back, *deleted], len(put_back), len(deleted), unchanged)
+
+    def changed(self, asked: Asked) -> Change:
+        """The messages by which rows become what is asked of them."""
+        schema = self.schema(self.head)
+        present = {key_of(row, schema): row for row in self.state(self.head)}
+        if asked.all_rows:
+            gone = [key for key in present if key not in asked.rows]
+        else:
+            gone = [key for key in asked.deleted if key in present]
+        inserted, updated, unchanged = [], [], 0
+        for key, cells in asked.rows.items():
+            if key not in present:
+                named = dict(zip(schema.keys, key, strict=True))
+                inserted.append(new_row({**named, **cells}, schema, self.active()))
+            elif (row := patched(present[key], cells, schema)) is not None:
+                updated.append(row)
+            else:
+                unchanged += 1
+        deleted = [
+            present[key]._replace(record={**present[key].record, DELETED: "now"}, raw="")
+            for key in gone
+        ]
+        absent = len(asked.deleted) - len(gone) if not asked.all_rows else 0
+        counts = (len(inserted), len(updated), len(gone), unchanged, absent)
+        return Change([*deleted, *updated, *inserted], counts)
+
+    def changed_by_id(
+        self, inserted: list[dict[str, Any]], by_id: list[tuple[Row, dict[str, Any] | None]]
+    ) -> Change:
+        """The messages of a change to a table without a key.
+
+        Args:
+            inserted: The cells of new rows.
+            by_id: Rows, and the cells that they are to have; None for one that goes.
+        """
+        schema = self.schema(self.head)
+        left = self.state(self.head)
+        updated, deleted, unchanged = [], 0, 0
+        for row, cells in by_id:
+            other = None if cells is None else patched(row, cells, schema)
+            if cells is not None and other is None:
+                unchanged += 1
+                continue
+            del left[next(n for n, one in enumerate(left) if one is row)]
+            deleted += cells is None
+            updated += [other] if other is not None else []
+        counts = (len(inserted), len(updated), deleted, unchanged, 0)
+        if not updated and not deleted:
+            return Change([new_row(cells, schema, self.active()) for cells in inserted], counts)
+        version = NEVER_USED + 2 * self.head
+        new = [new_row(cells, schema, version) for cells in inserted]
+        again = [row._replace(version=version) for row in (*left, *updated)]
+        both = [Activate(version - 1, schema), Activate(version, schema)]
+        return Change([*both, *again, *new], counts)
+
+    def active(self) -> int | None:
+        """The Singer version that the last activation named."""
+        events = reversed(self.events(self.head))
+        return next((event.version for event in events if isinstance(event, Activate)), None)
+
+
+def new_row(cells: dict[str, Any], schema: Schema, version: int | None) -> Row:
+    """The row that a change inserts: its members in the schema's order, null where they may be."""
+    record = {
+        name: cells.get(name)
+        for name, column in schema.columns.items()
+        if column.nullable or cells.get(name) is not None
+    }
+    raw = ",".join(f"{json.dumps(name)}:{spelled(value)}" for name, value in record.items())
+    return Row(record, version, schema, "{" + raw + "}")
+
+
+def patched(row: Row, cells: dict[str, Any], schema: Schema) -> Row | None:
+    """A row with other cells under the schema now in effect; None where it has them already."""
+    now = row.values(schema)
+    changed = {
+        name: value
+        for name, value in cells.items()
+        if name not in schema.keys and value != now.get(name)
+    }
+    if not changed:
+        return None
+    members: dict[str, str | None] = {}
+    for name, column in schema.columns.items():
+        if name in changed:
+            there = changed[name] is not None or column.nullable
+            members[name] = spelled(changed[name]) if there else None
+        elif name not in row.schema.columns:
+            if name in row.record:  # what nobody could see stays unseen
+                members[name] = "null" if column.nullable else None
+        elif row.schema.columns[name].type != column.type and now[name] is not None:
+            members[name] = spelled(now[name])
+    raw = spliced(row.text, members)
+    return Row(json.loads(raw), row.version, schema, raw)
+
+
+def spelled(value: Any) -> str:
+    """A value as a change writes it."""
+    if value is None or isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return number_text(value)
+
+
+def spliced(text: str, members: dict[str, str | None]) -> str:
+    """An object with other members, in the bytes that it had."""
+    found: list[tuple[str, str]] = []
+    scan, at = json.JSONDecoder().raw_decode, 1
+    while text[at] != "}":
+        start = at
+        at += len(text[at:]) - len(text[at:].lstrip(", "))
+        name, at = scan(text, at)
+        at += len(text[at:]) - len(text[at:].lstrip(": "))
+        value = at
+        _, at = scan(text, at)
+        new = members.get(name, text[value:at])
+        if new is not None:
+            found.append((name, text[start:value] + new))
+    names = [name for name, _ in found]
+    pieces = [piece for _, piece in found]
+    pieces += [f", {json.dumps(n)}: {v}" for n, v in members.items() if v and n not in names]
+    return "{" + "".join(pieces).lstrip(", ") + "}"
 
 
 def told_apart(written: Schema, schema: Schema) -> bool:
@@ -315,7 +463,8 @@ class OnDisk:
             if "version" in entry:
                 self.versions.append(entry["version"])
         placed = [one for block in self.blocks.values() for one in self._block(block, schemas)]
-        for position, event in sorted(placed, key=lambda one: one[0]):
+        self.placed = sorted(placed, key=lambda one: one[0])
+        for position, event in self.placed:
             self.model.transactions[bisect_left(ends, position[0])].events.append(event)
 
     @property
@@ -461,6 +610,51 @@ class World:
         assert content.fingerprint == fingerprint(model.texts(to))
         assert content.record_fingerprint == record_fingerprint(model.state(to))
 
+    def change(self, asked: Asked) -> None:
+        """Rows of a table with a key inserted, changed and deleted, as one transaction."""
+        keys = self.model.schema(self.model.head).keys
+        given = [
+            {**dict(zip(keys, key, strict=True)), **cells} for key, cells in asked.rows.items()
+        ]
+        given += [{**dict(zip(keys, key, strict=True)), "_delete": True} for key in asked.deleted]
+        mode = Mode.REPLACE if asked.all_rows else Mode.UPSERT
+        self._change(given, mode, self.model.changed(asked))
+
+    def change_by_id(
+        self, inserted: list[dict[str, Any]], by_id: list[tuple[Row, dict[str, Any] | None]]
+    ) -> None:
+        """The same without a key, where rows that are there go by their positions."""
+        disk = OnDisk(self.folder)
+        there = {id(event): position for position, event in disk.placed}
+        found = disk.model.state(disk.model.head)
+        given: list[dict[str, Any]] = list(inserted)
+        for row, cells in by_id:
+            # Of equal rows it does not matter which.
+            at = next(n for n, one in enumerate(found) if _alike(one, row))
+            block, ordinal, _ = there[id(found.pop(at))]
+            named = {"_row_id": f"{block}:{ordinal}", "_row_version": block}
+            given.append({**named, **({"_delete": True} if cells is None else cells)})
+        self._change(given, Mode.UPSERT, self.model.changed_by_id(inserted, by_id))
+
+    def _change(self, given: list[dict[str, Any]], mode: Mode, wanted: Change) -> None:
+        model = self.model
+        schema = model.schema(model.head)
+        done = change(
+            self.spark,
+            self.table,
+            lambda present: [row_set(self.spark, present, given, names=[*schema.columns])],
+            mode,
+        )
+        told = (done.inserted, done.updated, done.deleted, done.unchanged, done.absent)
+        assert told == wanted.counts
+        assert done.transaction == (model.head + 1 if wanted.events else None)
+        if not wanted.events:
+            return
+        model.transactions.append(Transaction("change", schema, wanted.events))
+        content = state_content(self.spark, self.table, self.table.snapshot())
+        assert content.fingerprint == fingerprint(model.texts(model.head))
+        assert content.record_fingerprint == record_fingerprint(model.state(model.head))
+
     def vacuum(self, *parts: str, target_file_bytes: int = 1 << 20) -> None:
         """With nothing retained: afterwards there is nothing on the disk that nothing needs."""
         options = VacuumOptions(
@@ -545,7 +739,7 @@ class World:
                     snapshot.at(at)
         assert [v["number"] for v in disk.versions] == list(range(1, len(disk.versions) + 1))
         assert [FrozenVersion(**v) for v in disk.versions] == list(self._frozen.values())
-        assert (snapshot.head, snapshot.frozen) == (model.head, list(self._frozen.values()))
+        assert (snapshot.number, snapshot.frozen) == (model.head, list(self._frozen.values()))
         self._check_write_once()
         self._check_indexes()
         if self.often and self._seen != (model.head, self._losses):
@@ -628,6 +822,10 @@ class World:
             assert set(values) == set(self.model.schema(wanted[names[place]]).columns)
             found[names[place]].append(row_text(values))
         return {name: sorted(texts) for name, texts in found.items()}
+
+
+def _alike(one: Row, other: Row) -> bool:
+    return (repr(one.record), one.schema) == (repr(json.loads(other.text)), other.schema)
 
 
 def _line(message: Message) -> bytes:

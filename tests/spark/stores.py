@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark import cloudpickle
 
 from singerlake.storage.base import Listed, Staged, Store, StoredObject
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 
 # Executors must not need the tests on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

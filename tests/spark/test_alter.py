@@ -10,15 +10,15 @@ from singerlake.errors import DamagedError, MisfitsError
 from singerlake.format import times
 from singerlake.lake import Lake
 from singerlake.maintenance.alter import retype
-from singerlake.maintenance.history import plan_history
+from singerlake.maintenance.drop_history import plan_drop_history
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
-from singerlake.spark.drop_history import drop_history, withdraw
-from singerlake.spark.freeze import freeze
-from singerlake.spark.history import row_history
-from singerlake.spark.query import query
-from singerlake.spark.revert import revert
-from singerlake.spark.vacuum import vacuum_table
-from singerlake.spark.verify import verify
+from singerlake.spark.jobs.drop_history import drop_history, withdraw
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.revert import revert
+from singerlake.spark.jobs.row_history import row_history
+from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.verify import verify
 from tests.build import commit_rows
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_a_key_that_does_not_fit_has_a_way_out(spark: SparkSession, lake: Lake) 
     snapshot = table.snapshot()
     altered = times.parse(snapshot.summary(5).time)
     assert altered is not None
-    plan = plan_history(snapshot, altered.timestamp() - 1e-6)
+    plan = plan_drop_history(snapshot, altered.timestamp() - 1e-6)
     assert plan is not None
     assert plan.floor == 4, "a state from before, which nobody can read"
     withdraw(table, drop_history(spark, table, snapshot, plan).files)

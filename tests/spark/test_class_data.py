@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from singerlake.lake import Lake
-from singerlake.spark import class_data, java, training
-from singerlake.spark.class_data import Archive
+from singerlake.spark.jobs import training
+from singerlake.spark.jvm import class_data, java
+from singerlake.spark.jvm.class_data import Archive
 
 CLASSES = "java/lang/Object id: 0\njava/lang/String id: 1\norg/apache/spark/deploy/SparkSubmit\n"
 
@@ -35,8 +40,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The processes that would have been started."""
     processes: list[dict[str, Any]] = []
 
-    def note(args: list[str], **more: Any) -> None:
+    def note(args: list[str], **more: Any) -> Any:
         processes.append({"args": args, **more})
+        return SimpleNamespace(returncode=None)
 
     monkeypatch.setattr(class_data.subprocess, "Popen", note)
     return processes
@@ -51,7 +57,7 @@ def home(folder: Path) -> Path:
 
 
 def place_of(program: Path, *jars: Path) -> Archive:
-    place = class_data.archive(program, [str(jar) for jar in jars])
+    place = class_data.archive_for(program, [str(jar) for jar in jars])
     assert place is not None
     return place
 
@@ -80,7 +86,7 @@ def test_the_name_says_what_it_depends_on(tmp_path: Path, cache: Path) -> None:
 @pytest.mark.parametrize("off", ["off", "OFF", ""])
 def test_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: str) -> None:
     monkeypatch.setenv(class_data.SETTING, off)
-    assert class_data.archive(home(tmp_path), []) is None
+    assert class_data.archive_for(home(tmp_path), []) is None
 
 
 def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +113,27 @@ def test_what_others_may_write_is_not_run(tmp_path: Path, cache: Path) -> None:
     assert place.size() == 1
 
 
+def test_no_warning_tells_of_a_training_that_goes_on(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, begun = subprocess.Popen, []
+
+    def sleep(_args: list[str], **more: Any) -> subprocess.Popen[bytes]:
+        process = begin([sys.executable, "-c", "import time; time.sleep(60)"], **more)
+        begun.append(process.pid)
+        return process
+
+    monkeypatch.setattr(class_data.subprocess, "Popen", sleep)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        class_data.train_later(place_of(home(tmp_path)))
+        gc.collect()
+    [pid] = begun
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert [str(one.message) for one in caught if one.category is ResourceWarning] == []
+
+
 def test_one_training_at_a_time_that_outlives_the_command(
     tmp_path: Path, cache: Path, started: list[dict[str, Any]]
 ) -> None:
@@ -117,7 +144,7 @@ def test_one_training_at_a_time_that_outlives_the_command(
     assert started[0]["args"] == [
         sys.executable,
         "-m",
-        "singerlake.spark.training",
+        "singerlake.spark.jobs.training",
         class_data.TURN_TAKEN,
     ]
     assert started[0]["start_new_session"]
@@ -287,5 +314,5 @@ def test_a_java_that_can_make_none_is_not_asked_again(
 def test_the_jobs_that_java_is_trained_on(spark: SparkSession, tmp_path: Path) -> None:
     training.jobs(spark, tmp_path)
     history = Lake.open(str(tmp_path / "lake")).table(training._TABLE).snapshot()
-    assert history.head == 5
+    assert history.number == 5
     assert history.version("before").transaction == 1

@@ -35,6 +35,11 @@ run("create-table", *ON, "views.low", "--from-query", "select id, v from t.s whe
 said["created"] = run("query", *ON, "select count(*) as rows from views.low")
 said["cut"] = run("revert", *ON, "t.s", "--to", "first")
 said["reverted"] = run("query", *ON, "select count(*) as rows from t.s where v = 'new'")
+with open("more.csv", "w") as file:
+    file.write("id,v\n3,up\n500,new\n")
+said["uploaded"] = run("upload", *ON, "t.s", "more.csv")
+said["made"] = run("upload", *ON, "views.more", "more.csv", "--key", "id")["inserted"]
+said["staging"] = [name for name in os.listdir("lake/.staging") if name != "replace.lock"]
 run("vacuum", *ON, "--all", "--drop-history", "--retain", "0s",
     "--no-retention-guard")
 said["verified"] = run("verify", *ON, "--all")
@@ -77,11 +82,14 @@ def test_every_job_on_two_executors(tmp_path: Path) -> None:
     assert said["freeze"] == 200
     assert said["query"]["rows"] == [[19900, 200]]
     assert said["rows"] == 2
+    assert (said["uploaded"]["inserted"], said["uploaded"]["updated"], said["made"]) == (1, 1, 2)
+    assert said["staging"] == [], "a file that was put within the executors' reach is left"
     assert said["created"]["rows"] == [[10]]
     assert (said["cut"]["put_back"], said["cut"]["unchanged"]) == (50, 150)
     assert said["reverted"]["rows"] == [[0]]
     assert [(one["table"], one["problems"]) for one in said["verified"]] == [
         ("t.s", []),
         ("views.low", []),
+        ("views.more", []),
     ]
     assert said["again"]["rows"] == [[200]]

@@ -27,22 +27,23 @@ from singerlake.errors import (
 )
 from singerlake.format.names import TableName
 from singerlake.format.set_hash import SetHash
+from singerlake.format.types import columns_of
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import create as plans
 from singerlake.maintenance.verify import check_log
-from singerlake.spark import create as job
-from singerlake.spark import create_rows
-from singerlake.spark.answer import plain_rows
-from singerlake.spark.columns import columns_of
-from singerlake.spark.create import create
-from singerlake.spark.fingerprint import Proof, content
-from singerlake.spark.frames import DIGEST
-from singerlake.spark.freeze import freeze, state_content
-from singerlake.spark.query import query
-from singerlake.spark.state import state
-from singerlake.spark.verify import verify
+from singerlake.records.fingerprint import Proof
+from singerlake.records.row_columns import DIGEST
+from singerlake.spark.jobs import create_table as job
+from singerlake.spark.jobs.create_table import create
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.verify import verify
+from singerlake.spark.sql.result import plain_rows
+from singerlake.spark.state.content import frame_content, state_content
+from singerlake.spark.state.from_blocks import state
+from singerlake.spark.write import query_schema
 from singerlake.storage.base import Staged
-from singerlake.storage.local import LocalStaged, LocalStore
+from singerlake.storage.local.store import LocalStaged, LocalStore
 from singerlake.transactions.lease import leases
 from singerlake.transactions.writer import WriteOptions
 from tests.build import commit_rows
@@ -93,7 +94,9 @@ def test_every_type_reads_back_as_it_was(spark: SparkSession, shop: Lake) -> Non
     columns = columns_of(table.snapshot().schema)
     asked_for = (Proof.VALUES,)
     placed = asked.frame.toDF(*(f"c{place}" for place in range(len(columns))))
-    expected = content(placed.withColumn(DIGEST, F.lit(None).cast("binary")), columns, asked_for)
+    expected = frame_content(
+        placed.withColumn(DIGEST, F.lit(None).cast("binary")), columns, asked_for
+    )
     assert (made.rows, made.fingerprint) == (3, expected.fingerprint)
     assert state_content(spark, table, table.snapshot(), asked_for) == expected
     assert freeze(spark, table).fingerprint == made.fingerprint
@@ -230,7 +233,7 @@ def test_small_parts_are_put_together(spark: SparkSession, shop: Lake) -> None:
             "'t' holds a time outside",
         ),
         ("select 'x' as _sdc_deleted_at", (), InvalidQueryError, "marks deleted rows"),
-        ("drop table tap_shop.orders", (), InvalidQueryError, "only SELECT"),
+        ("drop table tap_shop.orders", (), InvalidQueryError, "no SQL but SELECT"),
         ("select 1 as a", ("b",), UsageError, "no column 'b' to be the key: it has a"),
         ("select 1 as a", ("a", "a"), UsageError, "named twice"),
         ("select array(1) as a", ("a",), UsageError, "'a' cannot be a key"),
@@ -265,15 +268,15 @@ def test_what_cannot_be_a_table_makes_none(
 
 def test_names_and_schemas_that_are_refused() -> None:
     with pytest.raises(InvalidQueryError, match="column 2 has the empty name"):
-        create_rows.schema_of([T.StructField(n, T.LongType()) for n in ("a", "")], [])
+        query_schema.schema_of([T.StructField(n, T.LongType()) for n in ("a", "")], [])
     twice = T.StructType([T.StructField("x", T.LongType()), T.StructField("x", T.LongType())])
     with pytest.raises(InvalidQueryError, match="in 's' are there more than once: 'x'"):
-        create_rows.schema_of([T.StructField("s", twice)], [])
+        query_schema.schema_of([T.StructField("s", twice)], [])
     deep: T.DataType = T.LongType()
     for _ in range(40):
         deep = T.ArrayType(deep)
     with pytest.raises(InvalidQueryError, match="'d' is nested too deep"):
-        create_rows.schema_of([T.StructField("d", deep)], [])
+        query_schema.schema_of([T.StructField("d", deep)], [])
     for text, error in (("v", InvalidNameError), ("a.v.2", UsageError), ("a.v.@2", UsageError)):
         with pytest.raises(error):
             plans.new_name(text)
@@ -284,7 +287,7 @@ def test_a_table_that_is_there_is_left_alone(spark: SparkSession, shop: Lake) ->
     with pytest.raises(UsageError, match=r"tap-shop\.orders already"):
         create(spark, shop, "tap-shop.orders", "select 1 as a")
     table = shop.find("tap-shop.orders")[0]
-    assert table.snapshot().head == 1
+    assert table.snapshot().number == 1
     shop.store.delete(table.name.transaction(1))
     shop.store.delete(table.name.manifest)
     with pytest.raises(DamagedError, match=r"singerlake rebuild tap-shop\.orders"):
@@ -315,7 +318,7 @@ def test_a_table_that_appears_meanwhile_wins(
     meanwhile(
         monkeypatch, plans, step, lambda: commit_rows(shop, "views.v", PROPERTIES, ["id"], other)
     )
-    with pytest.raises(ConflictError, match=r"made views\.v meanwhile"):
+    with pytest.raises(ConflictError, match=r"created views\.v meanwhile"):
         create(spark, shop, "views.v", "select 7 as x")
     table = shop.table(NAME)
     assert rows_of(spark, table) == [(1, "theirs")]
@@ -330,8 +333,8 @@ def test_what_does_not_read_back_is_not_committed(
     def altered() -> None:
         real = job._Job._write_blocks
 
-        def write(self: Any, frame: Any, size: int) -> Any:
-            return real(self, frame.limit(3), size)
+        def write(self: Any, blocks: Any, frame: Any, size: int) -> Any:
+            return real(self, blocks, frame.limit(3), size)
 
         monkeypatch.setattr(job._Job, "_write_blocks", write)
 

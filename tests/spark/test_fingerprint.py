@@ -14,11 +14,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singerlake.format.log import SchemaEntry
+from singerlake.format.types import Columns, columns_of
 from singerlake.lake import Lake
-from singerlake.spark import canonical
-from singerlake.spark.columns import Columns, arrow_type, columns_of
-from singerlake.spark.fingerprint import Content, Proof, Summer, Sums, content, digits
-from singerlake.spark.frames import DIGEST
+from singerlake.records import canonical_text
+from singerlake.records.arrow_types import arrow_type
+from singerlake.records.fingerprint import Content, Proof, Summer, Sums, digits
+from singerlake.records.row_columns import DIGEST
+from singerlake.spark.state import index_build, index_rows
+from singerlake.spark.state.content import frame_content, index_content, state_content
 from tests.build import commit_rows
 from tests.spark.model_machine import set_hash
 
@@ -34,7 +37,7 @@ def texts(properties: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
         pa.array([row.get(name) for row in rows], arrow_type(type_)) for name, type_ in columns
     ]
     batch = pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in columns])
-    result: list[str] = canonical.row_texts(batch, columns).to_pylist()
+    result: list[str] = canonical_text.row_texts(batch, columns).to_pylist()
     return result
 
 
@@ -77,7 +80,7 @@ def test_numbers_are_plain_and_read_back(value: float) -> None:
     number = json.loads(text, parse_float=str, parse_int=str)["n"]
     assert "e" not in number.lower()
     assert float(number) == value
-    assert number == canonical.number_text(value)
+    assert number == canonical_text.number_text(value)
     digits_of = Decimal(repr(value)).normalize()
     assert Decimal(number) == digits_of
 
@@ -116,11 +119,15 @@ def test_structs_and_lists_are_written_by_whole_columns_as_one_by_one(
         SchemaEntry({"properties": {"o": NESTED, "a": {"type": "array", "items": NESTED}}})
     )
     whole = pa.array(values, arrow_type(struct)).slice(start)
-    expected = [None if v is None else canonical.value_text(v, struct) for v in whole.to_pylist()]
-    assert canonical.texts(whole, struct).to_pylist() == expected
+    expected = [
+        None if v is None else canonical_text.value_text(v, struct) for v in whole.to_pylist()
+    ]
+    assert canonical_text.texts(whole, struct).to_pylist() == expected
     listed = pa.array([values, None, [], values[:1]], arrow_type(lists)).slice(start % 3)
-    expected = [None if v is None else canonical.value_text(v, lists) for v in listed.to_pylist()]
-    assert canonical.texts(listed, lists).to_pylist() == expected
+    expected = [
+        None if v is None else canonical_text.value_text(v, lists) for v in listed.to_pylist()
+    ]
+    assert canonical_text.texts(listed, lists).to_pylist() == expected
 
 
 def batch_of(**columns: Any) -> pa.RecordBatch:
@@ -138,7 +145,7 @@ def summed(batch: pa.RecordBatch, columns: Columns, *proofs: Proof) -> Content:
 
 
 def test_the_published_vector_of_earlier_versions() -> None:
-    (vector,) = re.findall(r"has the fingerprint `([0-9a-f]{32})`", PAGE.read_text("utf-8"))
+    (vector,) = re.findall(r"has\s+the fingerprint `([0-9a-f]{32})`", PAGE.read_text("utf-8"))
     columns = columns_of(
         SchemaEntry({"properties": {"id": {"type": "integer"}, "name": {"type": "string"}}})
     )
@@ -163,16 +170,15 @@ def test_a_row_without_a_digest_is_never_passed_over() -> None:
 
 @pytest.mark.spark
 def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, lake: Lake) -> None:
-    from singerlake.spark import freeze, index
-    from singerlake.spark.frames import shape_of
-    from singerlake.spark.state import state_inside
+    from singerlake.records.block_reader import combined
+    from singerlake.spark.state import frames, from_blocks
 
     columns = {"id": {"type": "integer"}, "v": {"type": "number"}, "s": {}}
     rows: list[Any] = [{"id": n, "v": n / 7, "s": f"é{n}"} for n in range(200)]
     commit_rows(lake, "tap.a", columns, [], rows, block_rows=20)
     commit_rows(lake, "tap.b", columns, ["id"], rows[100:], block_rows=17)
     table_b = lake.find("tap.b")[0]
-    index.ensure(spark, table_b, table_b.snapshot())
+    index_build.ensure(spark, table_b, table_b.snapshot())
     commit_rows(lake, "tap.b", columns, ["id"], rows[99::-1], block_rows=31)
     changed = [*rows[:-1], {"id": 199, "v": 199 / 7, "s": "é198"}]
     commit_rows(lake, "tap.c", columns, [], changed)
@@ -180,17 +186,18 @@ def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, l
     table_a, table_c, table_d = (lake.find(f"tap.{letter}")[0] for letter in "acd")
 
     snapshot = table_a.snapshot()
-    shape = shape_of(snapshot)
-    frame = state_inside(spark, table_a, snapshot, digests=True)
-    base = content(frame, shape.columns)
+    plan = from_blocks.planned(spark, table_a, snapshot, digests=True)
+    own = plan.shape.columns
+    frame = from_blocks.through(spark, plan, combined, frames.frame_schema(own))
+    base = frame_content(frame, own)
     assert base.rows == 200
-    assert content(frame.repartition(5).orderBy("c1"), shape.columns) == base
-    assert freeze.state_content(spark, table_b, table_b.snapshot()) == base
-    built = index.ensure(spark, table_b, table_b.snapshot())
-    assert freeze.index_content(spark, built) == base
-    assert content(index.read_inside(spark, built, digests=True), shape.columns) == base
-    assert freeze.state_content(spark, table_c, table_c.snapshot()).fingerprint != base.fingerprint
-    twice = freeze.state_content(spark, table_d, table_d.snapshot())
+    assert frame_content(frame.repartition(5).orderBy("c1"), own) == base
+    assert state_content(spark, table_b, table_b.snapshot()) == base
+    built = index_build.ensure(spark, table_b, table_b.snapshot())
+    assert index_content(spark, built) == base
+    assert frame_content(index_rows.readable(spark, built, digests=True), own) == base
+    assert state_content(spark, table_c, table_c.snapshot()).fingerprint != base.fingerprint
+    twice = state_content(spark, table_d, table_d.snapshot())
     assert (twice.rows, twice.fingerprint != base.fingerprint) == (201, True)
     assert twice.record_fingerprint != base.record_fingerprint
 
@@ -199,15 +206,15 @@ def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, l
 def test_duckdb_finds_the_same_fingerprints(spark: SparkSession, lake: Lake) -> None:
     """Another engine, from the lake's files and the page alone."""
     duckdb = pytest.importorskip("duckdb")
-    from singerlake.spark import freeze, index
+    from singerlake.spark.jobs.freeze import freeze
 
     columns = {"name": {"type": "string"}, "id": {"type": "integer"}}
     rows: list[Any] = [{"id": n, "name": f"é {n}" if n % 3 else None} for n in range(100)]
     commit_rows(lake, "tap.s", columns, ["id"], rows)
     table = lake.find("tap.s")[0]
-    version = freeze.freeze(spark, table)
-    built = index.ensure(spark, table, table.snapshot())
-    files = [str(Path(lake.store.uri, key)) for key in built.keys]
+    version = freeze(spark, table)
+    built = index_build.ensure(spark, table, table.snapshot())
+    files = [str(Path(lake.store.uri, part.key)) for part in built.parts]
     found = duckdb.sql(
         f"""
         SELECT '{{"id":' || id ||

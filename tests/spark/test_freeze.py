@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singerlake import FORMAT
 from singerlake.errors import ConflictError, DamagedError, NotFoundError, UsageError
-from singerlake.format.log import Entry
+from singerlake.format.log import Operation
 from singerlake.lake import Lake
 from singerlake.maintenance import freeze as plans
-from singerlake.spark import index
-from singerlake.spark.freeze import freeze, state_content
-from singerlake.transactions.commit import commit
-from singerlake.transactions.derived import write_checkpoint
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.state import index_build
+from singerlake.spark.state.content import state_content
+from singerlake.transactions.checkpoint import write_checkpoint
+from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.spark.test_state import FLAT
@@ -53,7 +53,7 @@ def test_versions_are_numbered_and_stay(spark: SparkSession, lake: Lake, head: S
     for version in (first, second):
         found = state_content(spark, table, table.snapshot_at(str(version.number)))
         assert (found.rows, found.fingerprint) == (version.rows, version.fingerprint)
-    assert table.snapshot_at("before the move").head == 1
+    assert table.snapshot_at("before the move").number == 1
 
 
 @pytest.mark.spark
@@ -62,7 +62,7 @@ def test_a_damaged_row_freezes_nothing(spark: SparkSession, lake: Lake) -> None:
     table = lake.find("tap.s")[0]
     with pytest.raises(DamagedError, match="row 0 of block 1 of tap.s"):
         freeze(spark, table)
-    assert table.snapshot().head == 1
+    assert table.snapshot().number == 1
 
 
 def test_labels(lake: Lake, head: Snapshot) -> None:
@@ -82,7 +82,7 @@ def test_a_transaction_that_is_not_there(head: Snapshot) -> None:
         plans.plan(head, at=9)
 
 
-def test_numbers_and_labels_are_settled_by_the_log(lake: Lake, head: Snapshot) -> None:
+def test_numbers_and_labels_are_given_by_the_log(lake: Lake, head: Snapshot) -> None:
     table = lake.find("tap.s")[0]
     ours = plans.plan(head, label="same")
     stale, later = table.snapshot(), table.snapshot()
@@ -98,26 +98,19 @@ def test_a_vacuum_in_between_is_a_conflict(lake: Lake, head: Snapshot) -> None:
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
     table = lake.find("tap.s")[0]
 
-    def vacuum(operation: str, floor: int = 0) -> None:
-        def build(present: Snapshot, number: int, commit_id: str, time: str) -> Entry:
-            return Entry(
-                format=FORMAT,
-                number=number,
-                commit=commit_id,
-                operation=operation,
-                stream=present.table.stream,
-                time=time,
-                floor=floor,
-            )
-
-        commit(lake.store, table.snapshot(), build)
+    def vacuum(operation: Operation, floor: int = 0) -> None:
+        commit(
+            lake.store,
+            table.snapshot(),
+            lambda present: draft_entry(present.table, operation, floor=floor),
+        )
 
     first, stale = plans.plan(table.snapshot(), at=1), table.snapshot()
-    vacuum("vacuum")
+    vacuum(Operation.VACUUM)
     plans.commit_version(lake.store, stale, first, rows=2, fingerprint="0" * 32)
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
     second, stale = plans.plan(table.snapshot(), at=2), table.snapshot()
-    vacuum("drop-history", floor=5)
+    vacuum(Operation.DROP_HISTORY, floor=5)
     with pytest.raises(ConflictError, match="was dropped while it was read: nothing was frozen"):
         plans.commit_version(lake.store, stale, second, rows=2, fingerprint="0" * 32)
     assert len(table.snapshot().frozen) == 1
@@ -145,11 +138,11 @@ def test_a_row_that_does_not_fit_is_met_once(
     if indexed:
         freeze(spark, table)
     commit_rows(lake, "tap.s", FLAT, ["id"], ['{"id": "x"}'])
-    ensure, asked = index.ensure, []
-    monkeypatch.setattr(index, "ensure", lambda *a, **k: asked.append(k) or ensure(*a, **k))
+    ensure, asked = index_build.ensure, []
+    monkeypatch.setattr(index_build, "ensure", lambda *a, **k: asked.append(k) or ensure(*a, **k))
     with pytest.raises(DamagedError, match="row 0 of block 2 of tap.s"):
         freeze(spark, table)
-    assert asked == [{}]
+    assert asked == [{"fresh": False}]
     assert "once more" not in caplog.text
 
 

@@ -17,17 +17,18 @@ from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.format import metadata
 from singerlake.format.names import INDEX_MARKER as MARKER
 from singerlake.lake import Lake, Table
-from singerlake.spark import index, layers
-from singerlake.spark.failures import plain_errors
-from singerlake.spark.freeze import freeze
-from singerlake.spark.index import Index
-from singerlake.spark.query import query
-from singerlake.spark.sound import is_sound
-from singerlake.spark.verify import verify
-from singerlake.storage.local import LocalStore
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.state import index, index_build, layers
+from singerlake.spark.state.file_checks import is_sound
+from singerlake.spark.state.index import Index
+from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.commit import commit
 from tests.build import commit_rows, resealed
 from tests.maintenance.test_rules import frozen_before
+from tests.spark.index_frames import read_index
 from tests.spark.stores import FarStore, WatchedStore
 from tests.spark.test_state import FLAT, in_order, rows_of
 
@@ -50,11 +51,11 @@ def lake(store: WatchedStore) -> Lake:
 def build(spark: SparkSession, lake: Lake, at: int | None = None) -> tuple[Table, Index]:
     table = lake.find("tap.s")[0]
     snapshot = table.snapshot()
-    return table, index.ensure(spark, table, snapshot if at is None else snapshot.at(at))
+    return table, index_build.ensure(spark, table, snapshot if at is None else snapshot.at(at))
 
 
 def read(spark: SparkSession, built: Index) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = index.read(spark, built).toArrow().to_pylist()
+    rows: list[dict[str, Any]] = read_index(spark, built).toArrow().to_pylist()
     return rows
 
 
@@ -217,7 +218,7 @@ def test_transactions_without_rows_share_an_index(spark: SparkSession, lake: Lak
     commit_rows(lake, "tap.s", FLAT, ["id"], records(5))
     table, first = build(spark, lake)
     freeze(spark, table)
-    assert table.snapshot().head == 2
+    assert table.snapshot().number == 2
     assert build(spark, lake)[1].marker == first.marker
 
 
@@ -271,15 +272,15 @@ def test_a_flipped_byte_in_a_part_is_an_error_never_another_answer(
         lake, "tap.flip", {"id": {"type": "integer"}, "x": {"type": "string"}}, ["id"], numbers
     )
     table = lake.find("tap.flip")[0]
-    built = index.ensure(spark, table, table.snapshot())
-    (path,) = [Path(lake.store.uri, key) for key in built.keys]
+    built = index_build.ensure(spark, table, table.snapshot())
+    (path,) = [Path(lake.store.uri, part.key) for part in built.parts]
     good = path.read_bytes()
     for place in range(100, len(good) - 4000, len(good) // 12):
         bad = bytearray(good)
         bad[place] ^= 0x10
         path.write_bytes(bytes(bad))
         with pytest.raises(SingerlakeError), plain_errors():
-            index.read(spark, built).collect()
+            read_index(spark, built).collect()
 
 
 def _flip(path: Path, place: int, bit: int = 0) -> None:
@@ -299,11 +300,11 @@ def test_a_bit_in_a_footer_never_changes_an_answer(
     table, built = build(spark, lake)
     freeze(spark, table)
     question = "select count(*) from tap.s.1 where id >= 0 and n < 10"
-    path = Path(lake.store.uri, built.keys[0])
+    path = Path(lake.store.uri, built.parts[0].key)
     end = path.stat().st_size
     footer = int.from_bytes(path.read_bytes()[-8:-4], "little")
     for place in range(end - 8 - footer, end - 8, footer // 3):
-        path = Path(lake.store.uri, build(spark, lake)[1].keys[0])
+        path = Path(lake.store.uri, build(spark, lake)[1].parts[0].key)
         _flip(path, place, place % 8)
         (problem,) = verify(spark, table).problems
         assert problem.what == "index"
@@ -323,7 +324,7 @@ def test_a_bit_below_a_layer_is_seen_too(
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 0, "part": "x", "n": 100}])
     _, layer = build(spark, lake)
     assert layer.below is not None
-    path = Path(lake.store.uri, below.keys[0])
+    path = Path(lake.store.uri, below.parts[0].key)
     _flip(path, path.stat().st_size - 40)
     _, again = build(spark, lake)
     assert again.below is None
@@ -336,7 +337,7 @@ def test_a_bit_where_spark_cannot_reach_is_a_plain_error(
     lake = Lake(FarStore(LocalStore(tmp_path / "far")))
     commit_rows(lake, "tap.s", FLAT, ["id"], records(10))
     table, built = build(spark, lake)
-    path = tmp_path / "far" / built.keys[0]
+    path = tmp_path / "far" / built.parts[0].key
     _flip(path, path.stat().st_size - 40)
     with pytest.raises(DamagedError, match="not as it was written.*delete the folder index/tap/s"):
         list(query(spark, lake, "select sum(n) from tap.s").rows())
@@ -365,7 +366,7 @@ def test_a_file_is_read_for_its_hash_once(lake: Lake, tmp_path: Path) -> None:
             self.inner.update_mmap(path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("singerlake.spark.sound.blake3", Counting)
+        patch.setattr("singerlake.spark.state.file_checks.blake3", Counting)
         assert is_sound(path, good)
         assert read == []
         path.write_bytes(b"two")

@@ -17,11 +17,12 @@ from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import PARTS, Vacuumed, VacuumOptions
-from singerlake.spark import index
-from singerlake.spark.freeze import freeze, state_content
-from singerlake.spark.revert import revert
-from singerlake.spark.vacuum import vacuum_table
-from singerlake.spark.verify import verify
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.revert import revert
+from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.verify import verify
+from singerlake.spark.state import index
+from singerlake.spark.state.content import state_content
 from singerlake.storage.base import Listed, Store
 from singerlake.transactions.lease import ReaderLease
 from tests.build import commit_rows
@@ -99,7 +100,7 @@ class World:
 
     def present(self) -> dict[int, int]:
         head = self.plain.snapshot()
-        rows = state(events(self.plain, head), keys_at(head, head.head))
+        rows = state(events(self.plain, head), keys_at(head, head.number))
         return {row.record["id"]: row.record["n"] for row in rows}
 
     def check(self) -> None:
@@ -151,7 +152,7 @@ def test_a_vacuum_while_an_append_stands_between_publishing_and_commit(
     else:
         assert stale > 1
         world.rows[4] = 9
-    assert writer_table.snapshot().head == world.plain.snapshot().head
+    assert writer_table.snapshot().number == world.plain.snapshot().number
     world.check()
 
 
@@ -173,7 +174,7 @@ def test_giving_up_what_is_about_to_be_frozen(world: World) -> None:
     with pytest.raises(ConflictError, match="nothing was frozen"):
         freeze(world.spark, world.stopping, at=2)
     assert [v.transaction for v in world.plain.snapshot().frozen] == [1]
-    with pytest.raises(NotFoundError, match="given up"):
+    with pytest.raises(NotFoundError, match="is gone"):
         world.plain.snapshot_at("@2")
     world.check()
 
@@ -200,7 +201,7 @@ def test_a_vacuum_while_an_index_is_built(world: World) -> None:
     world.store.stop("put", "_index.json", world.vacuum)
     made = freeze(world.spark, world.stopping)
     with world.plain.lease() as lease:
-        at = lease.snapshot.at(made.transaction).settled()
+        at = lease.snapshot.at(made.transaction).earliest_equal()
         assert index.load(world.plain, at) is not None, "its files are still there"
     world.check()
 
@@ -214,7 +215,7 @@ def test_a_revert_beside_a_vacuum_either_way(world: World) -> None:
     world.rows[3] = 4
     world.store.reached = False
     world.store.stop("put", "transactions/", world.vacuum)
-    before = world.plain.snapshot().head
+    before = world.plain.snapshot().number
     with suppress(ConflictError):  # what it read was given up: it may say so
         revert(world.spark, world.stopping, before - 1)
         world.rows[3] = 0

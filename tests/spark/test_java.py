@@ -16,7 +16,7 @@ import pytest
 
 from singerlake.errors import RuntimeMissingError
 from singerlake.lake import Lake
-from singerlake.spark import java
+from singerlake.spark.jvm import java
 from tests.build import commit_rows
 
 ROOT = Path(__file__).parents[2]
@@ -235,7 +235,7 @@ def ended(pid: int) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_an_old_java_is_passed_by_and_the_jvm_ends_with_its_python(tmp_path: Path) -> None:
     code = (
-        "from singerlake.spark.session import session\n"
+        "from singerlake.spark.jvm.session import session\n"
         "context = session('local[1]').sparkContext\n"
         "print(context._jvm.System.getProperty('java.specification.version'))\n"
         "print(context._gateway.proc.pid, flush=True)\n"
@@ -261,7 +261,7 @@ def test_an_old_java_is_passed_by_and_the_jvm_ends_with_its_python(tmp_path: Pat
 def test_spark_submit_brings_its_own_jvm(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(
-        "from singerlake.spark.session import session\n"
+        "from singerlake.spark.jvm.session import session\n"
         "spark = session()\n"
         "print(spark.range(5).count(), spark.sparkContext.master, spark.conf.get('spark.my.own'))\n"
     )

@@ -11,18 +11,22 @@ import pytest
 from singerlake.errors import DamagedError
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
-from singerlake.spark import index, layers, register
-from singerlake.spark.failures import plain_errors
-from singerlake.spark.freeze import freeze, state_content
-from singerlake.spark.index import Index
-from singerlake.spark.query import query
-from singerlake.spark.revert import revert
-from singerlake.spark.vacuum import vacuum_table
-from singerlake.spark.verify import verify
-from singerlake.storage.local import LocalStore
+from singerlake.spark import register
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.revert import revert
+from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.state import index, index_build, index_rows, layers
+from singerlake.spark.state.content import state_content
+from singerlake.spark.state.index import Index
+from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
+from tests.spark.index_frames import read_index
 from tests.spark.stores import FarStore, WatchedStore
 from tests.spark.test_state import FLAT, in_order, rows_of
+from tests.tap.run import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,11 +61,11 @@ def first(lake: Lake, keys: list[str]) -> None:
 
 def build(spark: SparkSession, lake: Lake) -> tuple[Table, Index]:
     table = lake.find("tap.s")[0]
-    return table, index.ensure(spark, table, table.snapshot())
+    return table, index_build.ensure(spark, table, table.snapshot())
 
 
 def read(spark: SparkSession, built: Index) -> list[str]:
-    return in_order(index.read(spark, built).toArrow().to_pylist())
+    return in_order(read_index(spark, built).toArrow().to_pylist())
 
 
 CHANGES: list[list[Any]] = [
@@ -87,11 +91,12 @@ def test_layer_after_layer_is_the_state(
         assert (built.marker.transaction, built.marker.base) == (number, 1)
         assert built.below is not None
         assert built.below.marker == whole.marker
-        assert read(spark, built) == in_order(rows_of(spark, lake))
-        assert index.count_rows(spark, built) == len(rows_of(spark, lake))
-        source = spark.read.format("singerlake").option("lake", store.uri).load("tap.s")
-        assert in_order([row.asDict() for row in source.collect()]) == read(spark, built)
+        rows = rows_of(spark, lake)
+        assert read(spark, built) == in_order(rows)
+        assert index_rows.count(spark, built) == len(rows)
         store.taken()
+    source = spark.read.format("singerlake").option("lake", store.uri).load("tap.s")
+    assert in_order([row.asDict() for row in source.collect()]) == in_order(rows)
     version = freeze(spark, table)
     content = state_content(spark, table, table.snapshot())
     assert (version.rows, version.fingerprint) == (content.rows, content.fingerprint)
@@ -139,12 +144,12 @@ def test_a_value_that_does_not_fit_counts_only_while_its_row_is_there(
     _, built = build(spark, lake)
     assert (built.below is not None, built.marker.misfits) == (True, {"n": 1})
     with pytest.raises(DamagedError, match="row 0 of block .*'n'"), plain_errors():
-        index.read(spark, built).collect()
+        read_index(spark, built).collect()
     sync(lake, ["id"], [{"id": 1, "n": "none", "_sdc_deleted_at": "x"}])
     _, built = build(spark, lake)
     assert built.below is not None
-    assert index.count_rows(spark, built) == ROWS - 1
-    assert len(index.read(spark, built).collect()) == ROWS - 1
+    assert index_rows.count(spark, built) == ROWS - 1
+    assert len(read_index(spark, built).collect()) == ROWS - 1
 
 
 def test_what_a_layer_lies_on_may_go_at_any_time(spark: SparkSession, lake: Lake) -> None:
@@ -157,7 +162,7 @@ def test_what_a_layer_lies_on_may_go_at_any_time(spark: SparkSession, lake: Lake
     _, built = build(spark, lake)
     assert built.below is None
     assert read(spark, built) == in_order(rows_of(spark, lake))
-    assert whole.keys != built.keys
+    assert whole.parts != built.parts
 
 
 def test_a_vacuum_keeps_what_a_layer_lies_on(spark: SparkSession, lake: Lake) -> None:
@@ -174,7 +179,7 @@ def test_a_vacuum_keeps_what_a_layer_lies_on(spark: SparkSession, lake: Lake) ->
     left = {int(key.split("/")[-2]) for key in marked}
     # The whole state, the version's layer, the newest one; not the one between.
     assert left == {1, 2, last.marker.transaction}
-    assert index.load(table, table.snapshot().at(version.transaction).settled()) is not None
+    assert index.load(table, table.snapshot().at(version.transaction).earliest_equal()) is not None
 
 
 def test_a_version_s_layer_outlasts_the_history_below_it(spark: SparkSession, lake: Lake) -> None:
@@ -188,10 +193,10 @@ def test_a_version_s_layer_outlasts_the_history_below_it(spark: SparkSession, la
     vacuum_table(lambda: spark, table, dropped)
     head = table.snapshot()
     assert not head.readable(1)
-    built = index.load(table, head.at(version.transaction).settled())
+    built = index.load(table, head.at(version.transaction).earliest_equal())
     assert built is not None
     assert built.below is not None
-    assert index.count_rows(spark, built) == version.rows
+    assert index_rows.count(spark, built) == version.rows
 
 
 def test_a_block_that_a_vacuum_put_together_hides_nothing_newer(
@@ -243,3 +248,29 @@ def test_a_column_of_the_same_name_as_ours(spark: SparkSession, lake: Lake) -> N
     _, built = build(spark, lake)
     assert built.below is not None
     assert read(spark, built) == in_order(rows_of(spark, lake))
+
+
+def test_the_tap_puts_out_just_the_rows_of_a_version(spark: SparkSession, lake: Lake) -> None:
+    keys = ["id", "part"]
+    first(lake, keys)
+    table = lake.find("tap.s")[0]
+    states = []
+    for change in CHANGES:
+        freeze(spark, table)
+        states.append(read(spark, index_build.ensure(spark, table, table.snapshot())))
+        sync(lake, keys, change)
+    last = index.load(table, table.snapshot().at(2 * len(CHANGES) - 1).earliest_equal())
+    assert last is not None
+    assert last.below is not None, "the last version's index is a layer"
+
+    def by_tap() -> list[list[str]]:
+        versions = [str(number) for number in range(1, len(states) + 1)]
+        outs = [run(lake, mode="rows", table_version=version) for version in versions]
+        # A record may leave a column out.
+        return [in_order([{n: r.get(n) for n in FLAT} for r in out.records()]) for out in outs]
+
+    assert by_tap() == states
+    options = VacuumOptions(retain_seconds=0, guard=False, parts=(COMBINE, DROP_HISTORY))
+    vacuum_table(lambda: spark, table, options)
+    assert any(block.rewritten for block in table.snapshot().blocks)
+    assert by_tap() == states

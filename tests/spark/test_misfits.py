@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,13 +10,16 @@ import pytest
 from singerlake.errors import DamagedError, MisfitsError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
-from singerlake.spark import candidates, index, layers, misfits, read_table, register
-from singerlake.spark.failures import plain_errors
-from singerlake.spark.freeze import freeze
-from singerlake.spark.query import Answer, query
-from singerlake.spark.vacuum import vacuum_table
-from singerlake.spark.verify import verify
-from singerlake.storage.local import LocalStore
+from singerlake.spark import read_table, register
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.sql.result import QueryResult
+from singerlake.spark.state import candidates, index, index_build, layers, requested_rows
+from singerlake.spark.state.content import index_misfits, state_misfits
+from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.spark.stores import FarStore
 
@@ -44,7 +48,7 @@ def fill(lake: Lake, keys: list[str]) -> Table:
     return lake.find("tap.s")[0]
 
 
-def ask(spark: SparkSession, lake: Lake, sql: str, **more: Any) -> tuple[list[Any], Answer]:
+def ask(spark: SparkSession, lake: Lake, sql: str, **more: Any) -> tuple[list[Any], QueryResult]:
     answer = query(spark, lake, sql, **more)
     return list(answer.rows()), answer
 
@@ -101,7 +105,7 @@ def test_misfits_are_null_or_text_by_choice_and_counted(spark: SparkSession, lak
     )
     with pytest.raises(UsageError, match="fail, null, text"):
         read_table("tap.s", lake=lake, spark=spark, misfits="drop")
-    found = misfits.of_state(spark, table, table.snapshot())
+    found = state_misfits(spark, table, table.snapshot())
     assert [(one.column, one.values) for one in found] == [
         ("at", 2), ("amount", 1)
     ]  # fmt: skip
@@ -161,13 +165,13 @@ def test_a_misfit_in_a_layer(
     rows[5]["n"] = 2**70
     commit_rows(lake, "tap.s", properties, ["id"], rows)
     table = lake.find("tap.s")[0]
-    index.ensure(spark, table, table.snapshot())
+    index_build.ensure(spark, table, table.snapshot())
     commit_rows(lake, "tap.s", properties, ["id"], [{"id": 7, "n": 1, "m": 2**70}])
-    built = index.ensure(spark, table, table.snapshot())
+    built = index_build.ensure(spark, table, table.snapshot())
     assert built.below is not None
     assert (built.marker.misfits, built.below.marker.misfits) == ({"m": 1}, {"n": 1})
     assert built.misfits == {1, 2}
-    assert [(one.column, one.values) for one in index.misfits(spark, built)] == [("n", 1), ("m", 1)]
+    assert [(one.column, one.values) for one in index_misfits(spark, built)] == [("n", 1), ("m", 1)]
     with pytest.raises(DamagedError, match="'n'"):
         ask(spark, lake, "select sum(n) from tap.s")
     with pytest.raises(DamagedError, match="'m'"):
@@ -176,9 +180,9 @@ def test_a_misfit_in_a_layer(
     # What is replaced harms nobody, though the index below still has it.
     good: list[Any] = [{"id": 5, "n": 5, "m": 5}, {"id": 7, "n": 7, "m": 7}]
     commit_rows(lake, "tap.s", properties, ["id"], good)
-    built = index.ensure(spark, table, table.snapshot())
+    built = index_build.ensure(spark, table, table.snapshot())
     assert built.below is not None
-    assert index.misfits(spark, built) == []
+    assert index_misfits(spark, built) == []
     assert ask(spark, lake, "select sum(n), sum(m) from tap.s")[0] == [(4950, 4950)]
     assert freeze(spark, table).rows == 100
 
@@ -186,15 +190,15 @@ def test_a_misfit_in_a_layer(
 def test_candidates_carry_their_misfits(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.spark import frames
+    from singerlake.records import block_tasks
 
-    monkeypatch.setattr(frames, "TASK_BYTES", 1)
+    monkeypatch.setattr(block_tasks, "TASK_BYTES", 1)
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], [*ROWS, *ROWS[:1]], block_rows=1)
     table = lake.find("tap.s")[0]
-    from singerlake.spark import state
+    from singerlake.spark.state import from_blocks
 
-    assert candidates.likely(table.snapshot(), state.planned(spark, table, table.snapshot()))
-    built = index.ensure(spark, table, table.snapshot())
+    assert candidates.likely(table.snapshot(), from_blocks.planned(spark, table, table.snapshot()))
+    built = index_build.ensure(spark, table, table.snapshot())
     assert (built.marker.rows, built.marker.misfits) == (4, {"amount": 1, "at": 2})
 
 
@@ -211,3 +215,19 @@ def test_history_can_be_dropped_all_the_same(
     assert ask(spark, lake, "select count(*), sum(n) from tap.s")[0] == counted
     with pytest.raises(DamagedError, match="infinity"):
         ask(spark, lake, "select at from tap.s where id = 2")
+
+
+def test_what_does_not_fit_as_text_either_is_an_error(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    session: Any = None
+    commit_rows(lake, "tap.s", {"v": {"type": "integer"}}, [], [{"v": 1}])
+    counts = [SimpleNamespace(column="v", values=1)]
+    monkeypatch.setattr(requested_rows, "index_if_kept", lambda *_: None)
+    monkeypatch.setattr(requested_rows.content, "state_misfits", lambda *_: counts)
+    monkeypatch.setattr(requested_rows, "state_rows", lambda *args: asked.append(args[-1]))
+    table = lake.find("tap.s")[0]
+    for misfits in ("fail", "null", "text"):
+        requested_rows.rows(session, session, table, table.snapshot(), misfits)
+    assert asked == ["fail", "null", "fail"]

@@ -10,9 +10,9 @@ import pytest
 
 from singerlake.errors import DamagedError, InvalidQueryError, NotFoundError, SingerlakeError
 from singerlake.lake import Lake
-from singerlake.spark import sql_plan
-from singerlake.spark.freeze import freeze
-from singerlake.spark.query import query
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.sql import plan
 from tests.build import commit_rows
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def test_what_is_not_there_is_named(
 def test_an_unknown_column_is_named_with_those_there_are(spark: SparkSession, lake: Lake) -> None:
     with pytest.raises(InvalidQueryError) as caught:
         query(spark, lake, "select nope from tap_x.orders")
-    assert str(caught.value) == ("there is no column `nope`: tap-x.orders has id, foo, we.ird")
+    assert str(caught.value) == ("there is no column `nope`: tap-x.orders: it has id, foo, we.ird")
 
 
 def test_taps_that_look_alike(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_java_that_ends_while_a_query_is_planned(
     def gone(*_: object) -> None:
         raise ConnectionRefusedError("[Errno 111] Connection refused")
 
-    monkeypatch.setattr(sql_plan, place, gone)
+    monkeypatch.setattr(plan, place, gone)
     with pytest.raises(SingerlakeError, match="Java ended"):
         query(spark, lake, "select 1")
 

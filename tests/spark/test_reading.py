@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake
 from singerlake.spark import read_table, register
-from singerlake.spark.freeze import freeze
+from singerlake.spark.jobs.freeze import freeze
 from singerlake.transactions.lease import leases
 from tests.build import commit_rows
 
@@ -51,10 +51,22 @@ def test_heads_versions_labels_and_transactions(
 
 def test_provenance_and_joins(filled: Lake, spark: SparkSession) -> None:
     head = read_table("t-x.s", lake=filled, spark=spark, provenance=True)
-    assert sorted(tuple(row) for row in head.collect()) == [("1", 2, 1, "c"), ("2", 1, 2, "b")]
+    assert sorted(tuple(row) for row in head.collect()) == [
+        ("1", 2, 3, 1, "c"),
+        ("2", 1, 1, 2, "b"),
+    ]
     before = read_table("t-x.s.1", lake=filled, spark=spark).withColumnRenamed("v", "was")
     changed = head.join(before, "id").where("v <> was")
     assert [(row["id"], row["was"], row["v"]) for row in changed.collect()] == [(1, "a", "c")]
+
+
+def test_provenance_of_a_table_without_rows(lake: Lake, spark: SparkSession) -> None:
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [])
+    assert not lake.find("tap.s")[0].snapshot().blocks
+    frame = read_table("tap.s", lake=lake, spark=spark, provenance=True)
+    assert dict(frame.dtypes)["_transaction"] == "bigint"
+    assert frame.collect() == []
+    assert frame.selectExpr("max(_transaction)").collect() == [(None,)]
 
 
 def test_what_is_not_there(filled: Lake) -> None:

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from singerlake import FORMAT
-from singerlake.errors import ConflictError, DamagedError, NotFoundError
+from singerlake.errors import ConflictError, DamagedError, NotFoundError, ViolationsError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import freeze as plans
-from singerlake.spark import revert as job
-from singerlake.spark.freeze import freeze
-from singerlake.spark.index import ensure, read
-from singerlake.spark.revert import Reverted, revert
-from singerlake.spark.state import state
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.revert import Reverted, revert
+from singerlake.spark.state.from_blocks import state
+from singerlake.spark.state.index_build import ensure
+from singerlake.spark.write import routing
 from tests.build import commit_rows
+from tests.spark.index_frames import read_index
 
 pytestmark = pytest.mark.spark
 DELETED = "2026-02-01T00:00:00Z"
@@ -34,7 +34,7 @@ def table_of(lake: Lake) -> Table:
 def rows(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
     """The head by two ways, which must agree: from the blocks alone, and by the index."""
     found = [row.asDict() for row in state(spark, table, table.snapshot()).collect()]
-    indexed = read(spark, ensure(spark, table, table.snapshot())).collect()
+    indexed = read_index(spark, ensure(spark, table, table.snapshot())).collect()
     assert sorted(map(repr, found)) == sorted(repr(row.asDict()) for row in indexed)
     return sorted(found, key=repr)
 
@@ -56,6 +56,19 @@ def test_a_key_that_old_rules_read_otherwise(spark: SparkSession, lake: Lake) ->
         ("1.5", 1), ("2.", None)
     ]  # fmt: skip
     assert done.whole
+
+
+def test_keys_that_were_two_by_old_rules_and_are_one_now(spark: SparkSession, lake: Lake) -> None:
+    money = {"type": "string", "format": "x-singer.decimal"}
+    commit_rows(lake, "tap.people", {"id": money}, ["id"], [{"id": "1.50"}, {"id": "1.5"}])
+    table = table_of(lake)
+    head = table.snapshot()
+    head = replace(head, earlier_rules={(head.last_block, head.schema_hash): 1})
+    plans.commit_version(table.store, head, plans.plan(head), rows=2, fingerprint="0" * 32)
+    commit_rows(lake, "tap.people", {"id": money}, ["id"], [{"id": "3"}])
+    with pytest.raises(ViolationsError, match="2 rows have the same id as another"):
+        revert(spark, table, 1)
+    assert table.snapshot().number == 3
 
 
 def people(lake: Lake, properties: dict[str, Any], messages: list[Any]) -> None:
@@ -82,24 +95,24 @@ def test_the_difference_is_what_is_written(spark: SparkSession, moved: Lake) -> 
     before = table.snapshot()
     # 4 was sent again under another schema, and comes back as well.
     assert revert(spark, table, 1, dry_run=True) == Reverted(1, None, 3, 2, 2, version.schema_hash)
-    assert table.snapshot().head == before.head
+    assert table.snapshot().number == before.number
     done = revert(spark, table, 1)
     assert (done.put_back, done.deleted, done.unchanged) == (3, 2, 2)
     after = table.snapshot()
-    assert done.transaction == after.head == before.head + 1
+    assert done.transaction == after.number == before.number + 1
     assert after.schema_hash == version.schema_hash
-    assert sum(block.rows for block in after.blocks_after(before.head)) == 5
+    assert sum(block.rows for block in after.blocks_after(before.number)) == 5
     again = freeze(spark, table)
     assert (again.rows, again.fingerprint) == (version.rows, version.fingerprint)
     assert [row["name"] for row in rows(spark, table)] == ["n1", "n2", "n3", "n4", "n5"]
     assert revert(spark, table, 1).transaction is None
-    assert table.snapshot().head == again.transaction + 1
+    assert table.snapshot().number == again.transaction + 1
 
 
 def test_rows_come_back_as_the_bytes_they_were(spark: SparkSession, moved: Lake) -> None:
     table = table_of(moved)
     first = table.read_block(table.snapshot().blocks[0])
-    before = table.snapshot().head
+    before = table.snapshot().number
     revert(spark, table, 1)
     written = b"".join(table.read_block(b) for b in table.snapshot().blocks_after(before))
     (line,) = [line for line in first.splitlines() if b'"id": 2' in line]
@@ -110,7 +123,7 @@ def test_rows_come_back_as_the_bytes_they_were(spark: SparkSession, moved: Lake)
 def test_a_revert_can_be_reverted(
     spark: SparkSession, moved: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "WRITE_BYTES", 1)  # each block's rows are a task of their own
+    monkeypatch.setattr(routing, "WRITE_BYTES", 1)  # each block's rows are a task of their own
     table = table_of(moved)
     moved_on = freeze(spark, table)
     revert(spark, table, 1)
@@ -177,16 +190,16 @@ def test_back_to_keys_that_later_rows_cannot_have(spark: SparkSession, lake: Lak
 
 
 def test_nothing_to_do_commits_nothing(spark: SparkSession, moved: Lake) -> None:
-    head = table_of(moved).snapshot().head
+    head = table_of(moved).snapshot().number
     assert revert(spark, table_of(moved), head).transaction is None
-    assert table_of(moved).snapshot().head == head
+    assert table_of(moved).snapshot().number == head
 
 
 def test_only_the_schema_came_between(spark: SparkSession, lake: Lake) -> None:
     people(lake, OLD, [{"id": 1, "name": "a"}])
     people(lake, NEW, [])
     before = table_of(lake).snapshot()
-    assert before.head == 2
+    assert before.number == 2
     done = revert(spark, table_of(lake), 1)
     assert (done.put_back, done.deleted, done.unchanged) == (0, 0, 1)
     assert table_of(lake).snapshot().schema_hash != before.schema_hash
@@ -201,7 +214,7 @@ def test_what_is_gone_is_named_and_nothing_changed(spark: SparkSession, moved: L
     with pytest.raises(DamagedError) as caught:
         revert(spark, table, 2)
     assert all(file in str(caught.value) for file in gone)
-    assert table.snapshot().head == 4
+    assert table.snapshot().number == 4
     with pytest.raises(NotFoundError, match="no transaction 9"):
         revert(spark, table, 9)
 
@@ -216,21 +229,16 @@ def test_a_commit_meanwhile_is_a_conflict_and_nothing_changes(
 
     def late(*args: Any, **kwargs: Any) -> Any:
         # Past the lock, as a writer on a store without working locks would come.
-        from singerlake.format.log import Entry
-        from singerlake.transactions.commit import commit
+        from singerlake.format.log import Operation
+        from singerlake.transactions.commit import commit, draft_entry
 
-        def entry(snapshot: Any, number: int, commit_id: str, time: str) -> Entry:
-            return Entry(
-                format=FORMAT,
-                number=number,
-                commit=commit_id,
-                operation="sync",
-                stream="people",
-                time=time,
-                schema_hash=snapshot.schema_hash,
-            )
-
-        commit(table.store, table.snapshot(), entry)
+        commit(
+            table.store,
+            table.snapshot(),
+            lambda present: draft_entry(
+                present.table, Operation.SYNC, schema_hash=present.schema_hash
+            ),
+        )
         return real(*args, **kwargs)
 
     monkeypatch.setattr(plans, "commit_revert", late)

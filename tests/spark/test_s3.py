@@ -10,12 +10,15 @@ import pytest
 from singerlake.lake import Lake
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
-from singerlake.spark import freeze, index
-from singerlake.spark.query import query
-from singerlake.spark.state import state
-from singerlake.spark.vacuum import vacuum_table
-from singerlake.storage.s3 import S3Store
+from singerlake.spark.jobs import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.state import index_build
+from singerlake.spark.state.content import state_content
+from singerlake.spark.state.from_blocks import state
+from singerlake.storage.s3.store import S3Store
 from tests.build import commit_rows
+from tests.spark.index_frames import read_index
 from tests.storage.conftest import KEY_ID, SECRET, TOKEN, no_aws_settings, s3_port, s3_store
 
 if TYPE_CHECKING:
@@ -37,14 +40,14 @@ def test_freeze_and_query(
     commit_rows(lake, "tap.s", columns, ["id"], [{"id": 7, "_sdc_deleted_at": "x"}])
     second = freeze.freeze(spark, table)
     assert (first.rows, second.rows) == (50, 49)
-    found = freeze.state_content(spark, table, table.snapshot_at("1"))
+    found = state_content(spark, table, table.snapshot_at("1"))
     assert found.fingerprint == first.fingerprint
     answer = query(
         spark, lake, "select o.id, o.name from tap.s.1 o left anti join tap.s n on n.id = o.id"
     )
     assert list(answer.rows()) == [(7, "é7")]
-    built = index.ensure(spark, table, table.snapshot())
-    plans = [answer.frame, index.read(spark, built), state(spark, table, table.snapshot())]
+    built = index_build.ensure(spark, table, table.snapshot())
+    plans = [answer.frame, read_index(spark, built), state(spark, table, table.snapshot())]
     for frame in plans:
         frame.explain(True)
     said = "".join(capfd.readouterr()) + repr(plans)
@@ -62,18 +65,18 @@ def test_vacuum(spark: SparkSession, s3_store: S3Store) -> None:
     commit_rows(lake, "tap.s", columns, ["id"], [{"id": 1, "n": 9}])
     upload = {"Bucket": s3_store._bucket, "Key": f"{s3_store._base}raw/half"}
     s3_store._client.create_multipart_upload(**upload)
-    before = freeze.state_content(spark, table, table.snapshot())
+    before = state_content(spark, table, table.snapshot())
     options = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS)
     with table.lease() as reader:
         done = vacuum_table(lambda: spark, table, replace(options, lease_wait_seconds=0))
         assert (done.rows_dropped, done.files_deleted) == (21, 0)
-        assert all(reader.snapshot.head < item.dropped for item in done.kept)
-        assert freeze.state_content(spark, table, reader.snapshot) == before
+        assert all(reader.snapshot.number < item.dropped for item in done.kept)
+        assert state_content(spark, table, reader.snapshot) == before
     done = vacuum_table(lambda: spark, table, options)
     assert done.files_deleted == 8  # seven syncs, and what dropping history wrote before combining
     assert len({block.file for block in table.snapshot().blocks}) == 1
-    assert freeze.state_content(spark, table, table.snapshot()) == before
-    found = freeze.state_content(spark, table, table.snapshot_at("1"))
+    assert state_content(spark, table, table.snapshot()) == before
+    found = state_content(spark, table, table.snapshot_at("1"))
     assert (found.rows, found.fingerprint) == (version.rows, version.fingerprint)
     assert vacuum_table(lambda: spark, table, options).transaction == 0
     # The test's service dates every upload 2010, so that it is old enough.

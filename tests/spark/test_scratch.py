@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.spark import scratch
+from singerlake.spark.jvm import scratch
 
 MAKE = """
 import sys
-from singerlake.spark import scratch
+from singerlake.spark.jvm import scratch
 made = scratch.folder()
 (made / "shuffle").write_bytes(b"x" * 1000)
 print(made, flush=True)

@@ -10,15 +10,15 @@ from subprocess import PIPE, Popen
 import pytest
 from pyspark.sql import SparkSession
 
-from singerlake.spark import java, launch
+from singerlake.spark.jvm import java, launch
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.spark.freeze import freeze
-from singerlake.spark.query import query
-from singerlake.spark.session import session
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jvm.session import session
 from tests.build import commit_rows
 
 lake = Lake.open("lake", create=True)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import json
-import random
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,15 +11,17 @@ import pytest
 
 from singerlake.errors import DamagedError
 from singerlake.lake import Lake
-from singerlake.spark import fold, index
-from singerlake.spark.failures import plain_errors
-from singerlake.spark.frames import shape_of
-from singerlake.spark.history import row_history
-from singerlake.spark.state import state
+from singerlake.records import block_tasks
+from singerlake.records.shape import shape_of
+from singerlake.spark.jobs.row_history import row_history
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.state import index_build
+from singerlake.spark.state.from_blocks import state
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
-from tests.spark.model import Message
+from tests.spark.index_frames import read_index
 from tests.spark.model import fold as folded
+from tests.spark.model import messages_of
 from tests.spark.stores import WatchedStore
 
 if TYPE_CHECKING:
@@ -47,43 +48,18 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, default=str, sort_keys=True) for row in rows)
 
 
-def messages_of(seed: int, keys: list[str], count: int) -> list[Message]:
-    """Many rows over few keys, with deletions and activations in between."""
-    chance = random.Random(seed)
-    messages: list[Message] = []
-    version = 1
-    for n in range(count):
-        if chance.random() < 0.01:
-            if chance.random() < 0.7:
-                version = chance.randint(1, 3)
-            messages.append(version)
-            continue
-        record: dict[str, Any] = {"id": chance.randint(1, 40), "n": n}
-        if "part" in keys or chance.random() < 0.5:
-            record["part"] = chance.choice(["a", "b", None, 'q"`.'])
-        if chance.random() < 0.1:
-            record["_sdc_deleted_at"] = "2020-01-01T00:00:00Z"
-        kind = chance.random()
-        messages.append(
-            record if kind < 0.2 else (record, version if kind < 0.9 else chance.randint(1, 3))
-        )
-    return messages
-
-
 @pytest.fixture(params=["one task", "many tasks"])
 def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tables are read in one task; the others must not wait for large tests."""
     if request.param == "many tasks":
-        monkeypatch.setattr(fold, "_WORTHWHILE", 1)
+        monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
 
 
 @pytest.mark.usefixtures("tasks")
 @pytest.mark.parametrize("keys", [["id"], ["id", "part"], []], ids=["keyed", "compound", "keyless"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_state_is_that_of_the_model(
-    spark: SparkSession, lake: Lake, keys: list[str], seed: int
-) -> None:
-    messages = messages_of(seed, keys, 600)
+def test_the_state_is_that_of_the_model(spark: SparkSession, lake: Lake, keys: list[str]) -> None:
+    """By Spark's shuffle; by the steps alone, and many more of them, in tests/records."""
+    messages = messages_of(3, keys, 600)
     half = len(messages) // 2
     commit_rows(lake, "tap.s", FLAT, keys, messages[:half], block_rows=70)
     commit_rows(lake, "tap.s", FLAT, keys, messages[half:], block_rows=50)
@@ -93,8 +69,8 @@ def test_the_state_is_that_of_the_model(
         got = rows_of(spark, lake, at=table.snapshot().at(at))
         assert in_order(got) == in_order(expected)
         # The first comes from one writer, and so by way of candidates, of which some fall.
-        built = index.ensure(spark, table, table.snapshot().at(at), fresh=True)
-        assert in_order(index.read(spark, built).toArrow().to_pylist()) == in_order(expected)
+        built = index_build.ensure(spark, table, table.snapshot().at(at), fresh=True)
+        assert in_order(read_index(spark, built).toArrow().to_pylist()) == in_order(expected)
         kept = {f"{table.name.index(at)}{file.path}" for file in built.marker.files}
         parts = [item.key for item in lake.store.list(table.name.index(at))]
         assert set(parts) == kept | {f"{table.name.index(at)}_index.json"}
@@ -103,17 +79,17 @@ def test_the_state_is_that_of_the_model(
 def test_a_table_whose_rows_came_once_is_read_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fold, "_WORTHWHILE", 1)
+    monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
     store = WatchedStore(tmp_path / "lake", tmp_path / "notes")
     lake = Lake(store)
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": n, "n": n} for n in range(80)], block_rows=10)
     table = lake.find("tap.s")[0]
-    assert index.ensure(spark, table, table.snapshot()).marker.rows == 80
+    assert index_build.ensure(spark, table, table.snapshot()).marker.rows == 80
     assert len(store.taken()) == 4, "once for each task"
     # One row is there twice: the run that holds the older one is read again, no other.
     commit_rows(lake, "tap.t", FLAT, ["id"], [{"id": n % 79} for n in range(80)], block_rows=20)
     table = lake.find("tap.t")[0]
-    assert index.ensure(spark, table, table.snapshot()).marker.rows == 79
+    assert index_build.ensure(spark, table, table.snapshot()).marker.rows == 79
     assert len(store.taken()) == 5
 
 
@@ -125,17 +101,17 @@ def test_a_row_that_does_not_fit_and_is_replaced_in_another_block_harms_nobody(
     rows[5]["n"] = "none"
     commit_rows(lake, "tap.s", FLAT, ["id"], [*rows, {"id": 5, "n": 55}], block_rows=10)
     table = lake.find("tap.s")[0]
-    built = index.ensure(spark, table, table.snapshot())
-    assert {row["id"]: row["n"] for row in index.read(spark, built).collect()}[5] == 55
+    built = index_build.ensure(spark, table, table.snapshot())
+    assert {row["id"]: row["n"] for row in read_index(spark, built).collect()}[5] == 55
     rows[5]["n"] = "none"
     commit_rows(lake, "tap.t", FLAT, ["id"], rows, block_rows=10)
     table = lake.find("tap.t")[0]
-    built = index.ensure(spark, table, table.snapshot())
+    built = index_build.ensure(spark, table, table.snapshot())
     with (
         pytest.raises(DamagedError, match="row 5 of block 1.*sync these rows again"),
         plain_errors(),
     ):
-        index.read(spark, built).collect()
+        read_index(spark, built).collect()
 
 
 def test_blocks_before_an_activation_are_not_read(spark: SparkSession, lake: Lake) -> None:
@@ -229,7 +205,7 @@ def test_a_table_without_rows_has_no_rows(spark: SparkSession, lake: Lake) -> No
 
 
 def test_a_bad_value_is_a_plain_error(spark: SparkSession, lake: Lake) -> None:
-    from singerlake.spark.failures import plain_errors
+    from singerlake.spark.jvm.failures import plain_errors
 
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}, {"id": "no number"}])
     said = "row 1 of block 1 of tap.s.*\"no number\".*'id'"
@@ -253,8 +229,8 @@ def test_what_does_not_fit_harms_nobody_once_it_is_replaced(
 
     def rows(snapshot: Snapshot) -> list[tuple[Any, ...]]:
         if by_index:
-            built = index.ensure(spark, table, snapshot)
-            return sorted(tuple(row) for row in index.read(spark, built).collect())
+            built = index_build.ensure(spark, table, snapshot)
+            return sorted(tuple(row) for row in read_index(spark, built).collect())
         return sorted(tuple(row) for row in state(spark, table, snapshot).collect())
 
     assert rows(last.at(1)) == [(n, f"no. {n}") for n in range(1, 5)]
@@ -263,7 +239,7 @@ def test_what_does_not_fit_harms_nobody_once_it_is_replaced(
     last = commit_rows(lake, "tap.s", {**key, "v": number}, ["id"], [gone, {"id": 5, "v": 5}])
     assert rows(last) == [(1, 1), (2, 2), (3, 3), (5, 5)]
     with plain_errors():
-        assert index.ensure(spark, table, last).marker.rows == 4
+        assert index_build.ensure(spark, table, last).marker.rows == 4
     first, *_ = row_history(spark, table, last, {"id": "1"})
     assert first.values == {"id": 1, "v": None}
     assert "'v' was written as string" in first.misfits["v"]

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singerlake.errors import ConflictError, DamagedError, NotFoundError
-from singerlake.format.log import COMBINE, DROP_HISTORY
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import history
+from singerlake.maintenance.drop_history import plan_drop_history
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import (
+    COMBINE,
     DELETE,
+    DROP_HISTORY,
     PARTS,
     Vacuumed,
     VacuumOptions,
@@ -25,14 +26,15 @@ from singerlake.maintenance.vacuum import (
     plan_vacuum,
 )
 from singerlake.maintenance.verify import check_log
-from singerlake.spark import drop_history
-from singerlake.spark.freeze import freeze, state_content
-from singerlake.spark.history import row_history
-from singerlake.spark.query import query
-from singerlake.spark.revert import revert
-from singerlake.spark.vacuum import vacuum_table
-from singerlake.spark.verify import verify
-from singerlake.storage.local import LocalStore
+from singerlake.spark.jobs import drop_history
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.revert import revert
+from singerlake.spark.jobs.row_history import row_history
+from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.verify import verify
+from singerlake.spark.state.content import state_content
+from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.maintenance.plain_table import bounds, cutoff_at, events
 from tests.maintenance.plain_table import freeze as freeze_unread
@@ -81,9 +83,9 @@ def test_kept_is_what_some_promised_state_needs(
         if chance.random() < 0.3:
             story.freeze()
     table = lake.table(NAME)
-    for floor in (5, table.snapshot().head):
+    for floor in (5, table.snapshot().number):
         snapshot = table.snapshot()
-        plan = history.plan_history(snapshot, cutoff_at(snapshot, floor))
+        plan = plan_drop_history(snapshot, cutoff_at(snapshot, floor))
         assert plan is not None
         least, most = bounds(table, snapshot, plan)
         found = drop_history._kept(spark, table, snapshot, plan).collect()
@@ -125,7 +127,7 @@ def test_a_day_in_a_table_s_life(
         *((3, 0), (3, 1), (4, 0), (4, 1)),
         *((6, 1), (7, 0), (7, 1), (8, 0)),
     }
-    with pytest.raises(NotFoundError, match="given up when its history was dropped"):
+    with pytest.raises(NotFoundError, match="is gone, because its history was dropped"):
         table.snapshot_at("@1")
     assert vacuum(spark, table).transaction == 0
     assert problems(spark, lake) == []
@@ -149,13 +151,13 @@ def test_history_reverts_and_more_vacuums_on_rewritten_blocks(
     told = [(one.row_version, one.operation, one.values["n"]) for one in past]
     assert told == [(1, "insert", 0), (3, "update", 2), (4, "update", 7)]
     assert past[0].transaction == 1
-    before_revert = table.snapshot().head
+    before_revert = table.snapshot().number
     second = read(spark, table)
     assert revert(spark, table, 1).transaction == before_revert + 1
     assert read(spark, table) == first
     assert vacuum(spark, table, DROP_HISTORY, DELETE).transaction > 0
     assert (read(spark, table), read(spark, table, "1")) == (first, first)
-    with pytest.raises(NotFoundError, match="given up"):
+    with pytest.raises(NotFoundError, match="is gone"):
         table.snapshot_at(f"@{before_revert}")
     assert second != first
     assert problems(spark, lake) == []
@@ -186,7 +188,7 @@ def test_states_of_the_same_rows_under_two_keys_both_stay(spark: SparkSession, l
     before = [read(spark, table, name) for name in ("@1", "@2")]
     assert [rows for rows, _ in before] == [1, 2]
     snapshot = table.snapshot()
-    plan = history.plan_history(snapshot, cutoff_at(snapshot, 3))
+    plan = plan_drop_history(snapshot, cutoff_at(snapshot, 3))
     assert plan is not None
     kept = drop_history._kept(spark, table, snapshot, plan).collect()
     assert len(kept) == 2
@@ -276,7 +278,7 @@ def test_names_that_a_killed_vacuum_may_still_delete_are_passed_over(
     commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1, "n": 11}])
     before = read(spark, table)
     revert(spark, table, 2)
-    revert(spark, table, table.snapshot().head - 1)
+    revert(spark, table, table.snapshot().number - 1)
     assert read(spark, table) == before
     done = vacuum(spark, table)
     assert done.bytes_written
@@ -295,7 +297,7 @@ def test_a_vacuum_goes_on_with_a_log_that_was_rebuilt_after_history_was_dropped(
     head = table.snapshot()
     assert any(t.operation == DROP_HISTORY for t in head.transactions)
     before = read(spark, table)
-    for n in range(1, head.head + 1) if lost == "all" else lost:
+    for n in range(1, head.number + 1) if lost == "all" else lost:
         lake.store.delete(NAME.transaction(int(n)))
     rebuild_table(lake.store, NAME)
     assert not check_log(lake.store, NAME).problems

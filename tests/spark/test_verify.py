@@ -21,12 +21,12 @@ from singerlake.maintenance.verify import (
     MAX_PROBLEMS,
     Problem,
     check_files,
-    check_indexes,
     check_log,
 )
 from singerlake.maintenance.verify_block import check_block
-from singerlake.spark.freeze import freeze
-from singerlake.spark.verify import verify
+from singerlake.maintenance.verify_index import check_indexes
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.verify import verify
 from tests.build import commit_rows, resealed
 
 NAME = TableName("tap", "orders")
@@ -124,7 +124,7 @@ def test_missing_and_cut_files_are_named_and_the_rest_is_read(table: Table) -> N
     gone, cut = file_path(table, 4), file_path(table, 1)
     gone.unlink()
     cut.write_bytes(cut.read_bytes()[:-1])
-    problems, readable = check_files(table.store, snapshot)
+    problems, readable = check_files(snapshot, table.store.list(NAME.folder))
     assert [(p.where.rpartition("/")[2], p.found) for p in problems] == [
         (cut.name, f"{cut.stat().st_size} bytes"),
         (gone.name, "nothing"),
@@ -139,7 +139,7 @@ def test_a_lost_entry_that_the_manifest_holds_comes_back(table: Table) -> None:
     assert problem.where == NAME.transaction(1)
     assert (problem.expected, problem.found) == ("transaction 1", "nothing")
     assert "singerlake rebuild tap.orders" in problem.hint
-    assert found.snapshot.head == 2
+    assert found.snapshot.number == 2
     rebuild_table(table.store, NAME)
     assert check_log(table.store, NAME).problems == []
 
@@ -154,7 +154,7 @@ def test_a_gap_that_nothing_holds_ends_the_log(table: Table, lake: Lake) -> None
     (problem,) = found.problems
     assert (problem.expected, problem.found) == ("transactions 2 to 3", "nothing")
     assert "backup" in problem.hint
-    assert found.snapshot.head == 1
+    assert found.snapshot.number == 1
     assert len(found.notes) == 1
 
 
@@ -163,7 +163,7 @@ def test_a_lost_manifest_is_no_damage(table: Table) -> None:
     found = check_log(table.store, NAME)
     assert found.problems == []
     assert "singerlake rebuild tap.orders" in found.notes[0]
-    assert found.snapshot.head == 2
+    assert found.snapshot.number == 2
 
 
 def test_log_and_manifest_lost(table: Table) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.storage import StoreOptions
 from singerlake.storage.base import Staged, Store
-from singerlake.storage.s3 import S3Store
+from singerlake.storage.options import StoreOptions
+from singerlake.storage.s3.store import S3Store
 from tests.storage.relay import Relay
 
 SECRET = "wJalrXUtnFEMI-secret-bPxRfiCY"
@@ -84,16 +84,16 @@ def s3_store(s3_port: int) -> S3Store:
 
 
 @pytest.fixture
-def careless_s3(s3_port: int) -> S3Store:
+def non_conditional_s3(s3_port: int) -> S3Store:
     """A lake on a service that ignores conditions, with a short settle time."""
-    return in_bucket(s3_port, "careless")
+    return in_bucket(s3_port, "non-conditional")
 
 
 def in_bucket(port: int, bucket: str) -> S3Store:
     uri = f"s3://{bucket}/{uuid.uuid4().hex}"
     store = S3Store.open(uri, options(f"http://127.0.0.1:{port}"))
     store._client.create_bucket(Bucket=bucket)
-    store.settle_seconds = 0.2
+    store.default_settle_seconds = 0.2
     return store
 
 
@@ -108,7 +108,7 @@ def wired(relay: Relay, s3_store: S3Store, monkeypatch: pytest.MonkeyPatch) -> S
     """The same lake through the relay, whose boto3 does not sleep between attempts."""
     impatient = types.SimpleNamespace(time=time.time, sleep=lambda _: None)
     monkeypatch.setattr("botocore.endpoint.time", impatient)
-    monkeypatch.setattr("singerlake.storage.s3_door.CONFLICT_PAUSE", 0.001)
+    monkeypatch.setattr("singerlake.storage.s3.boto_errors.CONFLICT_PAUSE", 0.001)
     return S3Store.open(s3_store.uri, options(relay.url))
 
 

@@ -308,6 +308,19 @@ class StoreContract:
         assert [*store.list("raw/")] == []
         assert store.folders("raw/") == []
 
+    def test_what_is_shared_is_read_elsewhere_until_it_is_discarded(self, store: Store) -> None:
+        staged = store.stage()
+        staged.write(b"0123456789")
+        key = staged.share()
+        other = pickle.loads(pickle.dumps(store))
+        assert other.get_range(key, 3, 4) == b"3456"
+        assert staged.share() == key
+        assert [*store.list("raw/")] == []
+        staged.discard()
+        with pytest.raises(KeyMissingError):
+            other.get_range(key, 3, 4)
+        assert [one.name for one in store.leftovers()] == []
+
     def test_two_staged_files_do_not_mix(self, store: Store) -> None:
         one, two = store.stage(), store.stage()
         for _ in range(3):

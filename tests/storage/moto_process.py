@@ -2,8 +2,8 @@
 
 moto looks whether a key is taken and then stores it, in threads: two writers could both win.
 S3 decides in one step, so the server that stands in for it must too. In buckets whose names
-begin with ``careless`` it ignores conditions, as some services do; with ``careless-parts``,
-only those on large files.
+begin with ``non-conditional`` it ignores conditions, as some services do; with
+``non-conditional-parts``, only those on large files.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ class OneWriteAtATime:
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return self._app(environ, start_response)
         path = environ["PATH_INFO"]
-        only_parts = path.startswith("/careless-parts/") and environ["REQUEST_METHOD"] == "PUT"
-        if path.startswith("/careless") and not only_parts:
+        only_parts = (
+            path.startswith("/non-conditional-parts/") and environ["REQUEST_METHOD"] == "PUT"
+        )
+        if path.startswith("/non-conditional") and not only_parts:
             environ.pop("HTTP_IF_NONE_MATCH", None)
             environ.pop("HTTP_IF_MATCH", None)
         with self._lock:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from singerlake.storage.s3 import S3Store
+from singerlake.storage.s3.store import S3Store
 from singerlake_cli.main import cli
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, TOKEN
 from tests.storage.plugins import s3_settings, start

@@ -16,14 +16,14 @@ from singerlake.errors import UsageError
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.storage.base import Leftover
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 
 NOTHING = VacuumOptions(retain_seconds=0, guard=False)
 LATER = 1e12
 STAGING = """
 import sys
 from pathlib import Path
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 staged = LocalStore(Path(sys.argv[1])).stage()
 staged.write(b"0123456789")
 print("staged", flush=True)
@@ -93,7 +93,7 @@ def test_this_process_s_own_are_safe_too(store: LocalStore) -> None:
     second.discard()
     assert staged_files(store) == []
     third = store.stage()
-    assert list(other.leftovers()) == [], "its sign of life is there again"
+    assert list(other.leftovers()) == [], "its liveness marker is there again"
     third.discard()
     third.discard()
     assert staged_files(store) == []

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from singerlake.errors import OutcomeUnknownError, StoreError
-from singerlake.storage import open_store
 from singerlake.storage.base import KeyExistsError, Range, Store
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
+from singerlake.storage.opening import open_store
 from tests.storage.contract import StoreContract
 
 
@@ -36,7 +36,7 @@ def failing(code: int) -> Callable[..., object]:
 
 
 def failing_to_create(code: int) -> Callable[..., int]:
-    """``os.open``, but no staged file can be made; the sign of life beside it can."""
+    """``os.open``, but no staged file can be made; the liveness marker beside it can."""
     real = os.open
 
     def opened(path: Path, flags: int, *more: int, dir_fd: int | None = None) -> int:
@@ -65,7 +65,7 @@ def test_nothing_is_left_in_staging(store: Store, root: Path) -> None:
         store.replace("raw/one", b"", etag)
     published, refused = store.stage(), store.stage()
     published.write(b"x")
-    assert len(leftovers(root)) == 3  # and the sign of life beside them
+    assert len(leftovers(root)) == 3  # and the liveness marker beside them
     published.publish("raw/file")
     published.discard()
     with pytest.raises(KeyExistsError):
@@ -156,7 +156,7 @@ def test_a_name_whose_folder_cannot_be_synced_may_be_there(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     etag = store.put_if_absent("raw/one", b"1")
-    monkeypatch.setattr("singerlake.storage.local_files.sync", failing(errno.EIO))
+    monkeypatch.setattr("singerlake.storage.local.files.sync", failing(errno.EIO))
     with pytest.raises(OutcomeUnknownError, match="raw/two"):
         store.put_if_absent("raw/two", b"2")
     with pytest.raises(OutcomeUnknownError, match="raw/one"):
@@ -308,7 +308,7 @@ def test_a_leftover_does_not_make_a_success_look_failed(
         store.put_if_absent("raw/one", b"1")
         store.stage().discard()
     assert store.get("raw/one").data == b"1"
-    assert len(leftovers(root)) == 3  # and the sign of life beside them
+    assert len(leftovers(root)) == 3  # and the liveness marker beside them
 
 
 def test_a_staged_file_that_was_taken_away_is_no_missing_key(store: Store, root: Path) -> None:
@@ -356,7 +356,7 @@ def test_what_the_kernel_does_not_copy_is_copied_by_hand(
         monkeypatch.delattr(os, "copy_file_range", raising=False)
     else:
         monkeypatch.setattr(os, "copy_file_range", kernel, raising=False)
-    monkeypatch.setattr("singerlake.storage.local_copy._PIECE", 4)
+    monkeypatch.setattr("singerlake.storage.local.copying._PIECE", 4)
     store.put_if_absent("raw/one", b"0123456789")
     staged = store.stage()
     assert store.copy([Range("raw/one", 1, 8), Range("raw/one", 5, 100)], staged) == [8, 5]

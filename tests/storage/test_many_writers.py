@@ -13,7 +13,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance.verify import check_files, check_log
 from singerlake.storage.base import Store
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 from tests.storage.conftest import in_bucket
 from tests.storage.plugins import s3_settings, start
 from tests.target.harness import TAP, record, schema, state, text
@@ -50,7 +50,7 @@ def assert_nothing_is_lost(store: Store, commits: int) -> None:
     table = TableName(TAP, "shared")
     found = check_log(store, table)
     assert found.problems == []
-    assert check_files(store, found.snapshot)[0] == []
+    assert check_files(found.snapshot, store.list(table.folder))[0] == []
     transactions = found.snapshot.transactions
     assert [t.number for t in transactions] == [*range(1, COUNT * commits + 1)]
     lake = Lake(store)
@@ -67,14 +67,14 @@ def assert_nothing_is_lost(store: Store, commits: int) -> None:
     assert not [item.key for item in store.list(names.RAW) if item.key.endswith(".lock")]
 
 
-@pytest.mark.parametrize(("kind", "commits"), [("disk", 5), ("lakes", 3), ("careless", 1)])
+@pytest.mark.parametrize(("kind", "commits"), [("disk", 5), ("lakes", 3), ("non-conditional", 1)])
 def test_targets_side_by_side(tmp_path: Path, s3_port: int, kind: str, commits: int) -> None:
     store: Store = LocalStore(tmp_path / "lake")
     config: dict[str, Any] = {"tap_id": TAP, "commit_minutes": 0}
     if kind != "disk":
         config |= s3_settings(s3_port)
         store = in_bucket(s3_port, kind)
-    if kind == "careless":
+    if kind == "non-conditional":
         # Known beforehand is only how long to wait; that it is needed they find out at once.
         store.put_if_absent(names.LAKE, b'{"format": 1, "lock_settle_seconds": 0.5}')
     states = run_all(tmp_path, {**config, "lake": store.uri}, commits)

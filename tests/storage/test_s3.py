@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from singerlake.errors import OutcomeUnknownError, StoreError, UsageError
-from singerlake.storage import StoreOptions, base, open_store, s3, s3_door, s3_uploads
+from singerlake.storage import base
 from singerlake.storage.base import KeyExistsError, OversizedError, Store
-from singerlake.storage.s3 import S3Store
+from singerlake.storage.opening import open_store
+from singerlake.storage.options import StoreOptions
+from singerlake.storage.s3 import boto_errors, uploads
+from singerlake.storage.s3 import store as s3
+from singerlake.storage.s3.store import S3Store
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, options, staged_file, unfinished
 from tests.storage.contract import MANY, StoreContract
 from tests.storage.relay import Fault, Relay, answer
@@ -107,8 +111,8 @@ def test_large_files_go_up_in_parts_under_a_condition(wired: S3Store, relay: Rel
 def test_no_file_takes_more_parts_than_s3_allows(
     wired: S3Store, relay: Relay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3_uploads, "MAX_PARTS", 3)
-    monkeypatch.setattr(s3_uploads, "PART_BYTES", 5 * 2**20)
+    monkeypatch.setattr(uploads, "MAX_PARTS", 3)
+    monkeypatch.setattr(uploads, "PART_BYTES", 5 * 2**20)
     staged_file(wired, MANY).publish("raw/file")
     assert len(relay.requests("PUT", "partNumber=")) == 3
     assert wired.get("raw/file").data == b"x" * MANY
@@ -139,7 +143,7 @@ def test_a_conflict_that_does_not_end(wired: S3Store, relay: Relay) -> None:
     relay.fail(answer("PUT", "ConditionalRequestConflict", 409), times=100)
     with pytest.raises(KeyExistsError, match="raw/one"):
         wired.put_if_absent("raw/one", b"1")
-    assert len(relay.requests("PUT", "raw/one")) == s3_door.CONFLICT_TRIES
+    assert len(relay.requests("PUT", "raw/one")) == boto_errors.CONFLICT_TRIES
 
 
 def test_a_conflict_at_the_end_of_a_large_upload(wired: S3Store, relay: Relay) -> None:

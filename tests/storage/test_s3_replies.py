@@ -8,7 +8,7 @@ import pytest
 
 from singerlake.errors import OutcomeUnknownError, StoreError
 from singerlake.storage.base import KeyExistsError
-from singerlake.storage.s3 import S3Store
+from singerlake.storage.s3.store import S3Store
 from tests.storage.conftest import staged_file, unfinished
 from tests.storage.contract import MANY
 from tests.storage.relay import Fault, Relay, answer

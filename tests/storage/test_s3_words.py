@@ -10,10 +10,11 @@ import botocore.config
 import pytest
 
 from singerlake.errors import OutcomeUnknownError, StoreError, UsageError
-from singerlake.storage import StoreOptions, open_store
-from singerlake.storage import s3 as s3_module
 from singerlake.storage.base import KeyMissingError
-from singerlake.storage.s3 import S3Store
+from singerlake.storage.opening import open_store
+from singerlake.storage.options import StoreOptions
+from singerlake.storage.s3 import store as s3_module
+from singerlake.storage.s3.store import S3Store
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, TOKEN, options, staged_file
 from tests.storage.contract import MANY
 from tests.storage.relay import Fault, Relay, answer, error_body

@@ -12,11 +12,10 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from singerlake import FORMAT
-from singerlake.format.log import Entry, FrozenVersion
+from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.transactions.commit import commit
+from singerlake.transactions.commit import commit, draft_entry
 from tap_singerlake.tap import TapSingerlake
 
 ROOT = Path(__file__).parents[2]
@@ -96,33 +95,26 @@ def select(
     return changed
 
 
-def freeze(lake: Lake, table: str, label: str | None = None) -> int:
+def freeze(lake: Lake, table: str, label: str | None = None, rows: int = 0) -> int:
     """A freeze entry as the core will write it; returns the version's number."""
     tap, _, stream = table.partition(".")
     name = TableName(tap, stream)
     snapshot = lake.table(name).snapshot()
     number = len(snapshot.frozen) + 1
 
-    def build(at: Any, entry_number: int, commit_id: str, time: str) -> Entry:
+    def draft(at: Any) -> Entry:
         version = FrozenVersion(
             number=number,
-            transaction=at.head,
+            transaction=at.number,
             schema_hash=at.schema_hash,
-            rows=0,
+            rows=rows,
+            types=at.rules,
             fingerprint="0" * 32,
             label=label,
         )
-        return Entry(
-            format=FORMAT,
-            number=entry_number,
-            commit=commit_id,
-            operation="freeze",
-            stream=stream,
-            time=time,
-            version=version,
-        )
+        return draft_entry(name, Operation.FREEZE, version=version)
 
-    commit(lake.store, snapshot, build)
+    commit(lake.store, snapshot, draft)
     return number
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import history
+from singerlake.maintenance import drop_history
 from tests.build import commit_rows
 from tests.maintenance.plain_table import (
     DELETED,
@@ -77,7 +77,7 @@ def fill(lake: Lake, keys: list[str]) -> None:
 def vacuum(table: Table, *, history_too: bool) -> None:
     if history_too:
         snapshot = table.snapshot()
-        plan = history.plan_history(snapshot, cutoff_at(snapshot, snapshot.head))
+        plan = drop_history.plan_drop_history(snapshot, cutoff_at(snapshot, snapshot.number))
         assert plan is not None
         drop(table, snapshot, plan)
     combine(table, 1 << 20)

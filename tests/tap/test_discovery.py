@@ -89,6 +89,10 @@ def test_streams_by_name_and_pattern(lake: Lake) -> None:
     assert names(lake, streams=["web.2"]) == ["web.2"]
     assert names(lake, streams=["w*.2"]) == ["web.2"]
     assert len(names(lake, streams=[])) == 5
+    assert names(lake, streams=["tap_x.users"]) == ["users"]
+    assert names(lake, streams=["order-lines"]) == ["order_lines"]
+    with pytest.raises(NotFoundError, match="'ordres' of the setting streams: did you mean orders"):
+        names(lake, streams=["users", "ordres"])
     with pytest.raises(NotFoundError, match="no stream matches 'Orders'"):
         names(lake, streams=["users", "Orders"])
 
@@ -125,7 +129,7 @@ def test_two_taps_in_one_lake(lake: Lake) -> None:
     assert [r["id"] for r in run(lake, tap_id="tap_x").records()] == [1]
     assert [r["id"] for r in run(lake, tap_id="tap_y").records()] == [2, 3]
     assert names(lake, streams=["users"]) == ["users"]
-    with pytest.raises(NotFoundError, match="its taps are tap_x, tap_y"):
+    with pytest.raises(NotFoundError, match="did you mean tap_x or tap_y"):
         names(lake, tap_id="tap_z")
 
 
@@ -160,7 +164,7 @@ def test_a_catalog_with_other_streams(lake: Lake, caplog: pytest.LogCaptureFixtu
     gone = {**orders, "tap_stream_id": "gone"}
     out = run(lake, catalog={"streams": [gone, orders]})
     assert out.records() == [{"any": 1}]
-    assert "the lake has not, or that the settings leave out: gone" in caplog.text
+    assert "the lake lacks, or that the settings leave out: gone" in caplog.text
     commit_rows(lake, "tap_x.new", INT, [], [{"id": 1}])
     assert run(lake, catalog={"streams": [orders]}).records() == [{"any": 1}]
 
@@ -185,3 +189,13 @@ def test_a_state_that_is_none(lake: Lake, state: dict[str, Any]) -> None:
     commit_rows(lake, "tap_x.orders", INT, [], [{"id": 1}])
     with pytest.raises(UsageError, match="bookmarks"):
         run(lake, state)
+
+
+def test_a_dash_may_be_an_underscore_in_the_selection(lake: Lake) -> None:
+    for table in ("tap-x.web-visits", "tap-x.a-b", "tap-x.a.b", "tap-y.other"):
+        commit_rows(lake, table, INT, [], [{"id": 1}])
+    assert names(lake, tap_id="tap_x", streams=["web_visits"]) == ["web-visits"]
+    assert names(lake, streams=["tap_x.web_visits"]) == ["web-visits"]
+    assert names(lake, streams=["tap-y.other"]) == ["other"]
+    with pytest.raises(UsageError, match="could mean tap-x.a-b or tap-x.a.b"):
+        names(lake, streams=["a_b"])

@@ -80,7 +80,7 @@ def test_settings_that_are_no_use_are_one_line_without_a_secret(tmp_path: Path) 
     for text, words in (("[1]", "holds no settings"), ("{", "read as JSON"), ("", "read as JSON")):
         path.write_text(text)
         assert words in _one_line(_tap("--config", str(path)), 2)
-    assert "nothing stands behind --config" in _one_line(_tap("--config", ""), 2)
+    assert "--config is empty" in _one_line(_tap("--config", ""), 2)
     assert "No such file" in _one_line(_tap("--config", str(tmp_path / "none.json")), 2)
     assert "Is a directory" in _one_line(_tap("--config", str(tmp_path)), 2)
 
@@ -160,7 +160,7 @@ def test_a_catalog_of_the_wrong_shape_is_one_line(two: Lake, tmp_path: Path, cat
     path.write_text(json.dumps(catalog))
     done = _tap("--config", json.dumps(config_of(two)), "--catalog", str(path))
     line = _one_line(done, 2)
-    assert line.startswith(f"tap-singerlake: --catalog {path}: the catalog is none of a tap's")
+    assert line.startswith(f"tap-singerlake: --catalog {path}: this is not the catalog of a tap")
     assert "--discover" in line
     if isinstance(catalog, dict):
         with pytest.raises(UsageError):

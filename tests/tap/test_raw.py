@@ -171,7 +171,7 @@ def test_table_version_by_number_and_by_label(lake: Lake, caplog: pytest.LogCapt
         back = run(lake, everything.state, table_version=1)
     assert back.records() == []
     assert back.state == everything.state
-    assert "nothing new comes out" in caplog.text
+    assert "there is nothing new" in caplog.text
 
 
 @pytest.mark.parametrize(

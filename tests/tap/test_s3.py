@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.storage.s3 import S3Store
+from singerlake.storage.s3.store import S3Store
 from tests.build import commit_rows
 from tests.storage.conftest import KEY_ID, SECRET, TOKEN, s3_port, s3_store
 from tests.tap.run import run

@@ -102,7 +102,7 @@ def tables(lake: Path | str) -> dict[str, int]:
     """The transactions of every table that has some."""
     opened = Lake.open(str(lake), create=True)
     return {
-        name.stream: opened.table(name).snapshot().head
+        name.stream: opened.table(name).snapshot().number
         for name in opened.tables()
         if list((Path(lake) / name.folder / "transactions").glob("*.json"))
     }

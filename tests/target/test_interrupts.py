@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from singerlake.errors import InputError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.spark import freeze, session
-from target_singerlake import freezing
+from singerlake.spark.jobs import freeze
+from singerlake.spark.jvm import session
+from target_singerlake import freezing, job
 from target_singerlake.errors import TerminatedError
 from target_singerlake.interrupts import GRACE_SECONDS, Interrupts
 from tests.target.harness import record, run, schema, state
@@ -98,4 +102,35 @@ def test_a_signal_during_a_freeze_ends_it_after_the_table(
     with pytest.raises(TerminatedError):
         freezing.freeze_tables(lake, tables, logging.getLogger(), interrupts.check)
     assert frozen == tables[:1]
+    assert running == []
+
+
+def test_behind_a_freeze_the_time_counts_again(running: list[Timer]) -> None:
+    interrupts = Interrupts()
+    with interrupts.unlimited():
+        interrupts.handle(signal.SIGTERM)
+        assert running == []
+    assert len(running) == 1
+    interrupts.over()
+    assert running == []
+
+
+@pytest.mark.parametrize("ending", [b"{", b""])
+def test_a_note_that_hangs_is_ended_by_a_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: list[Timer], ending: bytes
+) -> None:
+    """The store takes the note only after the signal, for which the clock must run by then."""
+    lines = [schema("s"), record("s", {"id": 1}), state(1), ending]
+    waiting: list[int] = []
+
+    def hangs(*_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        waiting.append(len(running))
+
+    monkeypatch.setattr(job.changes, "record_run", hangs)
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
+    run(lake.store.uri, lines[:-1])
+    with suppress(InputError):
+        run(lake.store.uri, lines if ending else lines[:-1], job_url="https://example.com/7")
+    assert waiting == [1]
     assert running == []

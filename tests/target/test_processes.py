@@ -290,7 +290,7 @@ def test_a_state_that_no_one_reads_any_more(tmp_path: Path) -> None:
     os.close(writer)
     assert done.returncode != 0
     assert b"Traceback" not in done.stderr
-    assert b"all is committed" in done.stderr
+    assert b"everything is committed" in done.stderr
     assert len(lines_of(tmp_path / "lake", "a")) == 1
 
 
@@ -309,7 +309,7 @@ def test_progress_level_and_structure_are_the_sdks(tmp_path: Path) -> None:
         assert done.stdout == b'{"n": 1}\n'
         return done.stderr.decode()
 
-    assert "committed 1 records to 1 table" in stderr()
+    assert "committed 1 record to 1 table" in stderr()
     assert stderr(LOGLEVEL="ERROR") == ""
     config = tmp_path / "logging.yaml"
     config.write_text(
@@ -321,7 +321,7 @@ def test_progress_level_and_structure_are_the_sdks(tmp_path: Path) -> None:
     structured = [
         json.loads(line) for line in stderr(SINGER_SDK_LOG_CONFIG=str(config)).splitlines()
     ]
-    assert any("committed 1 records" in line["message"] for line in structured)
+    assert any("committed 1 record " in line["message"] for line in structured)
 
 
 def test_progress_is_said_now_and_then(tmp_path: Path, monkeypatch: Any, caplog: Any) -> None:

@@ -204,7 +204,7 @@ def test_any_input_comes_out_as_it_went_in(
     lake = fresh()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "CHUNK", chunk)
-        patch.setattr(intake, "RUN_LINES", run_lines)
+        patch.setattr(intake, "STRETCH_LINES", run_lines)
         patch.setattr(run_module, "BLOCK_BYTES", limits[0])
         patch.setattr(run_module, "BUFFER_BYTES", limits[1])
         patch.setattr(run_module, "MIXED_BYTES", limits[2])

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from target_singerlake import exact, typed
+from singerlake.records import exact_numbers, typed
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
 from target_singerlake.prover import Prover
@@ -123,6 +123,7 @@ number_texts = st.sampled_from(
         "18446744073709551616",
         "-9223372036854775809",
         "1" + "0" * 40,
+        "1" + "0" * 400,
         "0.5",
         "3",
         "5.000",
@@ -151,20 +152,27 @@ value_texts = st.recursive(
 record_texts = object_texts(value_texts) | value_texts
 
 
-def reference(schema: dict[str, Any], keys: list[str], text: str) -> bool:
+def reference(
+    schema: dict[str, Any],
+    keys: list[str],
+    text: str,
+    draft: Any = jsonschema.Draft202012Validator,
+) -> bool:
     """What the Python library says, and whether it is an object with its keys."""
     value = json.loads(text)
-    exactly = jsonschema.validators.extend(
-        jsonschema.Draft202012Validator,
-        type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
-            "integer", exact.is_integer
-        ),
-    )
-    with exact.arithmetic():
-        # As doubles, or else as they are written: either way it is let in.
-        valid = jsonschema.Draft202012Validator(schema).is_valid(value) or exactly(
-            exact.schema(schema)
-        ).is_valid(json.loads(text, parse_float=Decimal))
+    exactly = draft
+    if draft is not jsonschema.Draft4Validator:  # there 1.0 is no integer, nor is 1e400
+        types = draft.TYPE_CHECKER.redefine("integer", exact_numbers.is_integer)
+        exactly = jsonschema.validators.extend(draft, type_checker=types)
+    try:
+        valid = draft(schema).is_valid(value)
+    except OverflowError:  # of a number beyond doubles it cannot tell what it is a multiple of
+        valid = False
+    if not valid:  # As doubles, or else as they are written: either way it is let in.
+        with exact_numbers.arithmetic():
+            valid = exactly(exact_numbers.schema(schema)).is_valid(
+                json.loads(text, parse_float=Decimal)
+            )
     return valid and isinstance(value, dict) and all(key in value for key in keys)
 
 
@@ -182,6 +190,11 @@ def beyond(schema: Any) -> bool:
     {"properties": {"a": {"type": "number", "maximum": 1 << 53}}}, [], '{"a":9007199254740993}'
 )
 @example({"properties": {"a": {"type": "number"}}}, [], '{"a": 1e400}')
+@example({"properties": {"a": {"multipleOf": 0.01}}}, [], '{"a": 1e400}')
+@example({"properties": {"a": {"multipleOf": 0.01, "maximum": 9}}}, [], '{"a": 1e400}')
+@example({"properties": {"a": {"not": {"multipleOf": 0.01}}}}, [], '{"a": 1e400}')
+@example({"properties": {"a": {"multipleOf": 0.01}}}, [], '{"a": 1%s}' % ("0" * 400))
+@example({"properties": {"a": {"multipleOf": 0.3}}}, [], '{"a": 1%s}' % ("0" * 400))
 @example({"properties": {"a": {"type": "integer"}}}, ["a"], '{"\\u0061": 1.0}')
 @example({"properties": {"a": {"type": "integer"}}}, [], '{"a": "x", "a": 1}')
 @example({"properties": {"a": {"type": "integer"}}}, [], '{"a": 1, "a": "x"}')
@@ -292,6 +305,20 @@ def test_the_error_names_the_field_and_stays_short() -> None:
     assert len(str(caught.value)) < 500
     with pytest.raises(InvalidRecordError, match="field 'a.b.0'"):  # decided in Python
         validator.check(Raw(b'{"a": {"b": [1e400]}}'), 3)
+    validator = Validator("s", {"properties": {"a": {"multipleOf": 0.01, "maximum": 9}}}, [])
+    with pytest.raises(InvalidRecordError, match=r"field 'a': 1E\+400 is greater than the max"):
+        validator.check(Raw(b'{"a": 1e400}'), 3)  # decided in Python, by decimals
+    with pytest.raises(InvalidRecordError, match="line 3.*a number beyond all readers"):
+        validator.check(Raw(b'{"a": 1e400000}'), 3)
+
+
+def test_a_number_beyond_64_bits_leaves_the_fractions_beside_it_what_they_are() -> None:
+    """As Python divides them, 2.01 is no multiple of 0.01."""
+    cents = {"properties": {"a": {"multipleOf": 0.01}, "b": {"type": "number"}}}
+    validator = Validator("s", cents, [])
+    validator.check(Raw(b'{"a": 2.01, "b": 18446744073709551616}'), 3)
+    with pytest.raises(InvalidRecordError, match=r"field 'a': 2.011 is not a multiple of 0.01"):
+        validator.check(Raw(b'{"a": 2.011, "b": 18446744073709551616}'), 3)
 
 
 @pytest.mark.parametrize("depth", [200, 300, 900])

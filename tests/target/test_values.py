@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from singerlake.errors import InputError, StoreError
+from singerlake.format import values
 from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.types import columns_of
 from singerlake.lake import Lake
 from singerlake.maintenance.alter import retype
-from singerlake.spark import rows
-from singerlake.spark.columns import columns_of
+from singerlake.records import decoding
+from singerlake.records.row_columns import MISFITS
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.prover import Prover
@@ -24,7 +26,7 @@ from target_singerlake.run import Run
 from target_singerlake.validation import Validator
 from target_singerlake.values import ValueCheck
 from tests.build import record_line, schema_line
-from tests.spark.test_rows import ANY, BY_KIND, PROPERTIES
+from tests.records.test_decoding import ANY, BY_KIND, PROPERTIES
 from tests.target.harness import TAP, records_of, run, schema, state
 
 COLUMNS: dict[str, Any] = {
@@ -62,9 +64,9 @@ def readable(name: str, texts: list[str]) -> list[bool]:
     columns = columns_of(SchemaEntry({"properties": properties}))
     lines = [record_line("s", f'{{"{name}": {text}}}') for text in texts]
     block = Block(number=1, file="", offset=0, length=0, rows=len(texts), bytes=0)
-    about = rows.BlockRows("block 1", block, columns, columns)
-    batch = rows.read(schema_line("s", properties, []) + b"".join(lines), about)
-    return [said is None for said in batch["_misfit"].to_pylist()]
+    spec = decoding.BlockSpec("block 1", block, columns, columns)
+    batch = decoding.read(schema_line("s", properties, []) + b"".join(lines), spec)
+    return [misfits is None for misfits in batch[MISFITS].to_pylist()]
 
 
 @settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
@@ -85,7 +87,9 @@ def test_what_is_refused_is_what_cannot_be_read(case: tuple[str, list[str]], val
     validator = Validator("s", spec, [], records=valid, check_values=True)
     raws = [Raw(f'{{"{name}": {text}}}'.encode()) for text in texts]
     assert [not list(validator.values.misfits(raw)) for raw in raws] == expected
-    assert not validator.values.fit(raws) or all(expected)
+    doubtful = validator.values.doubtful(raws)
+    assert doubtful or all(expected)
+    assert [not list(validator.values.misfits(raw, doubtful)) for raw in raws] == expected
     lines = [record_line("s", f'{{"{name}": {text}}}') for text in texts]
     chunk = Chunk.of(lines)
     prover = Prover()
@@ -104,7 +108,7 @@ def test_ordinary_values_are_proven_at_once() -> None:
     )
     spec = {"type": "object", "properties": COLUMNS}
     validator = Validator("s", spec, [])
-    assert validator.values.fit([Raw(record), Raw(b"{}")])
+    assert not validator.values.doubtful([Raw(record), Raw(b"{}")])
     beyond_types = ("d", "big", "m", "e")
     some = {k: v for k, v in COLUMNS.items() if k not in beyond_types}
     validator = Validator("s", {"type": "object", "properties": some}, ["i"])
@@ -144,9 +148,9 @@ def test_a_value_in_doubt_costs_its_own_stream_only(
     accepted: list[int] = []
     look, accept = ValueCheck.look, Validator.accept
 
-    def counted_look(self: ValueCheck, raw: Raw, line: int) -> None:
+    def counted_look(self: ValueCheck, raw: Raw, line: int, columns: Any = None) -> None:
         looked.append(line)
-        look(self, raw, line)
+        look(self, raw, line, columns)
 
     def counted_accept(self: Validator, records: Any) -> bool:
         accepted.append(len(records))
@@ -263,11 +267,11 @@ def test_what_does_not_fit_a_key_is_always_refused(
         state(1),
     ]
     said = (
-        f"line 5: the record of stream 'a': .* of column 'id' is no {type_}, and it is of the key"
+        f"line 5: the record of stream 'a': .* of column 'id' is no {type_}, and the column is part"
     )
     with pytest.raises(InvalidRecordError, match=said) as caught:
         run(tmp_path / "lake", lines, validate_records=validate)
-    assert "mend the value or the column's type in the tap" in str(caught.value)
+    assert "correct the value or the column's type in the tap" in str(caught.value)
     assert caught.value.exit_code == 5
     # The first of several errors is told, of whatever stream: here a warning comes before it.
     odd = record.replace(b"null", b'""') % (b"b", b"2")
@@ -308,3 +312,29 @@ def test_what_a_person_made_text_of_takes_anything(
         assert run(tmp_path / "lake", [*LINES[:4], state(1)], check_values=True) == [1]
         run(tmp_path / "lake", LINES[:4])
     assert not caplog.records
+
+
+def test_only_columns_in_doubt_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = {
+        **{f"i{n}": {"type": "integer"} for n in range(20)},
+        "t": {"type": "string", "format": "date-time"},
+        "m": {"type": "number", "multipleOf": 0.01},
+        "nested": {"type": "object", "properties": {"m": {"type": "number", "multipleOf": 0.01}}},
+    }
+    entry = SchemaEntry({"properties": properties})
+    check = ValueCheck("s", entry, {})
+    usual = b'"i0":1,"t":"2026-01-01T00:00:00Z","m":1.25'
+    records = [Raw(b"{%b}" % usual), Raw(b'{"i1":9223372036854775808,%b}' % usual)]
+    assert check.doubtful(records[:1]) == frozenset()
+    assert check.doubtful(records) == {"i1"}
+    assert check.doubtful([Raw(b'{"t":"9999-12-31T23:59:59-05:00"}')]) == {"t"}
+    assert check.doubtful([Raw(b'{"m":1.255}'), Raw(b'{"nested":{"m":1.25}}')]) == {"m", "nested"}
+
+    tried: list[str] = []
+    plain = values.misfit
+    monkeypatch.setattr(
+        values, "misfit", lambda raw, convert, name: tried.append(name) or plain(raw, convert, name)
+    )
+    for line, record in enumerate(records, start=1):
+        check.look(record, line, check.doubtful(records))
+    assert tried == ["i1"]

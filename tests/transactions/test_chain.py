@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from singerlake.errors import DamagedError, NewerFormatError, SingerlakeError
@@ -17,7 +19,9 @@ from singerlake.lake import Lake
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.verify import check_log
 from singerlake.storage.base import Store
+from singerlake.transactions.folding import fold
 from singerlake.transactions.log import entries, read_checkpoint, read_snapshot
+from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import TableWriter
 from tests.build import resealed
 from tests.faults.plain import dump_folder, hash_of, tables
@@ -216,7 +220,7 @@ def test_a_bit_in_the_number_of_the_format_is_damage(root: Path) -> None:
     for key in (TABLE.manifest, TABLE.transaction(2)):
         file = root / key
         good = file.read_bytes()
-        changed = good.replace(b'"format": 2', b'"format": 3', 1)
+        changed = good.replace(b'"format": 2', b'"format": 6', 1)
         assert changed != good
         file.write_bytes(changed)
         if key == TABLE.manifest:
@@ -226,6 +230,20 @@ def test_a_bit_in_the_number_of_the_format_is_damage(root: Path) -> None:
             with pytest.raises(DamagedError, match="is damaged: its bytes do not have") as told:
                 [*entries(store, TABLE)]
             assert not isinstance(told.value, NewerFormatError)
-            file.write_bytes(resealed({**json.loads(good), "format": 3}))
+            file.write_bytes(resealed({**json.loads(good), "format": 6}))
             with pytest.raises(NewerFormatError, match="upgrade"):
                 [*entries(store, TABLE)]
+
+
+def test_no_entry_of_an_earlier_format_follows(root: Path) -> None:
+    store = store_of(root)
+    head = fold(Snapshot(TABLE), entries(store, TABLE))
+    newer = replace(head, format=3)
+    again = msgspec.structs.replace(
+        next(e for e in entries(store, TABLE) if e.number == ENTRIES),
+        number=ENTRIES + 1,
+        previous=head.chain,
+        blocks=[],
+    )
+    with pytest.raises(DamagedError, match="has format 2 and comes after one of format 3"):
+        fold(newer, [again])

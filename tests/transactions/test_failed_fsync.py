@@ -12,7 +12,7 @@ import pytest
 
 from singerlake.errors import NotDurableError, OutcomeUnknownError, StoreError
 from singerlake.lake import Lake
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.writer import TableWriter
 from tests.target.harness import data_files, record, records_of, run, schema, state
 from tests.transactions.broken import TABLE, ids_in, staged_rows
@@ -60,7 +60,7 @@ def test_a_log_entry_whose_name_is_not_durable_is_not_acknowledged(
     assert len(failed) == 1
     # It may be there after a power cut as well, so what it names must be.
     assert len(data_files(lake)) == 2
-    assert Lake.open(str(lake)).find("tap-test.a")[0].snapshot().head == 2
+    assert Lake.open(str(lake)).find("tap-test.a")[0].snapshot().number == 2
     assert run(lake, SECOND, lock_stale_seconds=1) == [2], "the next run brings the rest"
     assert records_of(lake, "a") == [{"id": 1}, {"id": 2}, {"id": 2}]
 
@@ -76,7 +76,7 @@ def test_a_data_file_whose_name_is_not_durable_is_not_committed(
         with pytest.raises(OutcomeUnknownError):
             run(lake, SECOND)
     assert run.states == []  # type: ignore[attr-defined]
-    assert Lake.open(str(lake)).find("tap-test.a")[0].snapshot().head == 1
+    assert Lake.open(str(lake)).find("tap-test.a")[0].snapshot().number == 1
     assert run(lake, SECOND, lock_stale_seconds=1) == [2]
 
 

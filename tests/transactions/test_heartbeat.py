@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from singerlake.transactions import heartbeat
-from singerlake.transactions.heartbeat import Heartbeat
+from singerlake.transactions.locks import heartbeat
+from singerlake.transactions.locks.heartbeat import Heartbeat
 
 WAIT = 60
 NEVER = 3600.0

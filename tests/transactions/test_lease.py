@@ -13,7 +13,7 @@ from singerlake.format import metadata, times
 from singerlake.format.metadata import Lease
 from singerlake.lake import Lake, Table
 from singerlake.storage.base import KeyExistsError
-from singerlake.transactions import derived
+from singerlake.transactions import checkpoint
 from singerlake.transactions import lease as leases_module
 from singerlake.transactions.lease import ReaderLease, leases, wait_out
 from tests.build import commit_rows
@@ -46,10 +46,10 @@ def test_what_was_committed_before_the_lease_was_there_is_seen(filled: Lake) -> 
 
     store.before = commit_first
     with ReaderLease(store, old) as lease:
-        assert lease.snapshot.head == 2
+        assert lease.snapshot.number == 2
         (found,) = leases(store, TABLE)
         assert found.transaction == 1, "it protects all that its holder may have in hand"
-        assert old.head == 1, "a snapshot does not move"
+        assert old.number == 1, "a snapshot does not move"
     assert leases(store, TABLE) == []
     lease.release()
     assert [method for method, key in store.writes if "leases/" in key] == ["put", "delete"]
@@ -58,14 +58,14 @@ def test_what_was_committed_before_the_lease_was_there_is_seen(filled: Lake) -> 
 def test_it_begins_with_the_manifest_and_reads_the_log_once(
     filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(derived, "checkpoint_due", lambda _: False)
+    monkeypatch.setattr(checkpoint, "checkpoint_due", lambda _: False)
     commit_rows(filled, str(TABLE), PROPERTIES, [], [{"id": 2}])
     store = BrokenStore(filled.store)
     order: list[str] = []
     store.before = lambda method, key: order.append(f"{method} {key}")
     with Table(store, TABLE).lease() as lease:
         (found,) = leases(filled.store, TABLE)
-        assert (found.transaction, lease.snapshot.head) == (1, 2)
+        assert (found.transaction, lease.snapshot.number) == (1, 2)
         assert order == [
             f"get {TABLE.manifest}",
             f"put {found.key}",
@@ -79,7 +79,7 @@ def test_without_a_manifest_it_begins_with_the_head(filled: Lake) -> None:
     filled.store.delete(TABLE.manifest)
     with filled.table(TABLE).lease() as lease:
         (found,) = leases(filled.store, TABLE)
-        assert (found.transaction, lease.snapshot.head) == (2, 2)
+        assert (found.transaction, lease.snapshot.number) == (2, 2)
 
 
 def test_the_lease_is_there_before_the_log_is_looked_at_again(filled: Lake) -> None:
@@ -119,7 +119,7 @@ def test_a_lake_that_cannot_be_written_is_read_without(filled: Lake) -> None:
 
     store.before = refuse
     with ReaderLease(store, filled.table(TABLE).snapshot()) as lease:
-        assert lease.snapshot.head == 1
+        assert lease.snapshot.number == 1
     assert store.writes == []
 
 
@@ -221,7 +221,7 @@ def test_a_wait_below_the_stale_time_removes_nothing(filled: Lake) -> None:
 
 @pytest.mark.parametrize("error", [KeyExistsError("it is taken"), NO_ANSWER])
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_lost_reply_to_its_creation_is_settled_by_reading_back(
+def test_a_lost_reply_to_its_creation_is_resolved_by_reading_back(
     filled: Lake, error: Exception, arrives: bool
 ) -> None:
     """A store that repeats a request whose reply was lost finds the name taken: by the first."""

@@ -13,9 +13,9 @@ import pytest
 from singerlake.errors import ConflictError, LockTimeoutError, OutcomeUnknownError
 from singerlake.format import times
 from singerlake.lake import Lake
-from singerlake.storage.base import KeyExistsError, KeyMissingError
-from singerlake.transactions import lock as lock_module
-from singerlake.transactions.lock import WriterLock
+from singerlake.storage.base import Capabilities, KeyExistsError, KeyMissingError
+from singerlake.transactions.locks import lock as lock_module
+from singerlake.transactions.locks.lock import WriterLock
 from tests.transactions.broken import NO_ANSWER, BrokenStore, raising
 
 KEY = "raw/tap-x/a/abcdefg/singerlake.lock"
@@ -253,7 +253,7 @@ def test_a_check_that_failed_counts_for_nothing(lake: Lake) -> None:
 
 def test_where_it_is_the_last_word_it_is_always_read(lake: Lake) -> None:
     store = BrokenStore(lake.store)
-    store.keeps_conditions, store.settle_seconds = False, 0.01
+    store._capabilities = Capabilities(False, 0.01)
     with WriterLock(store, KEY, "w1") as lock:
         lock.check()
         found = reads(store)
@@ -263,7 +263,9 @@ def test_where_it_is_the_last_word_it_is_always_read(lake: Lake) -> None:
 
 @pytest.mark.parametrize("error", [KeyExistsError("it is taken"), NO_ANSWER])
 @pytest.mark.parametrize("stale", [False, True])
-def test_a_lost_reply_is_settled_by_reading_back(lake: Lake, error: Exception, stale: bool) -> None:
+def test_a_lost_reply_is_resolved_by_reading_back(
+    lake: Lake, error: Exception, stale: bool
+) -> None:
     """Its creation, or the replacement that takes a dead writer's over."""
     if stale:
         lake.store.put_if_absent(KEY, foreign())

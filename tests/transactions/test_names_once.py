@@ -21,7 +21,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance import vacuum
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions, plan_vacuum
 from singerlake.storage.base import KeyExistsError, Store
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.log import read_snapshot
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import TableWriter
@@ -170,7 +170,7 @@ def test_another_file_in_the_place_of_one_is_not_read(plain: LocalStore) -> None
     assert first.stat().st_size == second.stat().st_size
     first.write_bytes(second.read_bytes())
     table = Lake(plain).table(TABLE)
-    with pytest.raises(DamagedError, match=rf"block 1 of .*{first.name}.* not the block the log"):
+    with pytest.raises(DamagedError, match=rf"block 1 of .*{first.name}.* not the block that"):
         table.read_block(snapshot.blocks[0])
     assert table.read_block(snapshot.blocks[1])
 

@@ -8,7 +8,7 @@ import pytest
 
 from singerlake.errors import NotFoundError
 from singerlake.lake import Lake
-from singerlake.storage.local import LocalStore
+from singerlake.storage.local.store import LocalStore
 from singerlake.transactions import lease
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.log import read_checkpoint, read_snapshot
@@ -85,11 +85,11 @@ def test_a_table_in_use(tmp_path: Path, how: str) -> None:
     assert (read_checkpoint(after, TABLE) is None) and after.exists(TABLE.transaction(3))
     snapshot = read_snapshot(after, TABLE)
     assert snapshot is not None
-    assert (snapshot.head, snapshot.blocks) == (3, before.blocks)
+    assert (snapshot.number, snapshot.blocks) == (3, before.blocks)
     TableWriter(after, TABLE, IMPATIENT).commit(staged_rows(after, 4))
     checkpoint = read_checkpoint(after, TABLE)
     assert checkpoint is not None
-    assert checkpoint.head == 4
+    assert checkpoint.number == 4
     assert sorted(ids_in(after)) == [0, 1, 2, 4]
     left = lease.leases(after, TABLE)
     keys = {one.key for one in left}

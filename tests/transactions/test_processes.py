@@ -13,13 +13,14 @@ import pytest
 from singerlake.format import names
 from singerlake.maintenance.verify import check_files, check_log
 from singerlake.storage.base import Store
-from singerlake.storage.local import LocalStore
-from singerlake.transactions import lock
-from singerlake.transactions.lock import WriterLock
+from singerlake.storage.local.store import LocalStore
+from singerlake.transactions.capabilities import open_for_writing
+from singerlake.transactions.locks import lock
+from singerlake.transactions.locks.lock import WriterLock
 from singerlake.transactions.log import entries
 from singerlake.transactions.writer import TableWriter, WriteOptions
 from tests.transactions.broken import HASH, TABLE, ids_in, staged_rows, until_done
-from tests.transactions.careless import CarelessStore
+from tests.transactions.non_conditional import NonConditionalStore
 from tests.transactions.worker import Worker, run_together
 
 STALE = 1.0
@@ -47,14 +48,14 @@ def test_many_processes_on_one_table(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "lake")
     found = check_log(store, TABLE)
     assert found.problems == []
-    assert check_files(store, found.snapshot)[0] == []
+    assert check_files(found.snapshot, store.list(TABLE.folder))[0] == []
     assert [t.number for t in found.snapshot.transactions] == [*range(1, count * commits + 1)]
     wanted = sorted(100 * n + m for n in range(count) for m in range(commits))
     assert sorted(acknowledged) == sorted(ids_in(store)) == wanted
     assert data_files(store) == named_files(store)
 
 
-@pytest.mark.parametrize("kind", ["local", "careless"])
+@pytest.mark.parametrize("kind", ["local", "non-conditional"])
 @pytest.mark.parametrize("is_done", [True, False])
 def test_a_process_that_sleeps_through_the_loss_of_its_lock(
     tmp_path: Path, kind: str, is_done: bool
@@ -66,7 +67,8 @@ def test_a_process_that_sleeps_through_the_loss_of_its_lock(
     sleeper.go()
     assert sleeper.says() == "published"
     os.kill(sleeper.process.pid, signal.SIGSTOP)
-    store: Store = LocalStore(root) if kind == "local" else CarelessStore(root, 0.2)
+    store: Store = LocalStore(root) if kind == "local" else NonConditionalStore(root, 0.2)
+    open_for_writing(store)
     left = data_files(store)
     assert len(left) == 1
     if is_done:

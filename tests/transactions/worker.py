@@ -15,12 +15,13 @@ from typing import Any
 
 from singerlake.errors import ConflictError, SingerlakeError
 from singerlake.format.log import SchemaEntry
-from singerlake.storage import StoreOptions, open_store
 from singerlake.storage.base import Store
+from singerlake.storage.opening import open_store
+from singerlake.storage.options import StoreOptions
 from singerlake.transactions.staging import StagedTable
 from singerlake.transactions.writer import TableWriter, WriteOptions
 from tests.transactions.broken import PROPERTIES, SCHEMA, TABLE, staged_rows
-from tests.transactions.careless import CarelessStore
+from tests.transactions.non_conditional import NonConditionalStore
 
 
 class Worker:
@@ -65,8 +66,10 @@ def run_together(workers: list[Worker]) -> list[int]:
 
 
 def open_it(settings: dict[str, Any]) -> Store:
-    if settings["kind"] == "careless":
-        return CarelessStore(Path(settings["uri"]), settings["settle"], settings.get("lag", 0.0))
+    if settings["kind"] == "non-conditional":
+        return NonConditionalStore(
+            Path(settings["uri"]), settings["settle"], settings.get("lag", 0.0)
+        )
     return open_store(settings["uri"], StoreOptions(**settings.get("options", {})))
 
 

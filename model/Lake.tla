@@ -1,0 +1,410 @@
+-------------------------------- MODULE Lake --------------------------------
+(***************************************************************************)
+(* Who may delete which file, and when: one table on a store that refuses  *)
+(* a write whose condition does not hold.  Writers publish files and       *)
+(* commit, readers read with a lease or without, freezers read and commit, *)
+(* vacuums announce, move, and delete.                                     *)
+(*                                                                         *)
+(* Every step of every process may come late or never, so a crash and a    *)
+(* stall of any length are in every behaviour.  An action is one request   *)
+(* to the store, or some of which only the last one matters: the log is    *)
+(* only appended to, so to read it entry by entry until one is missing is  *)
+(* the same as to read it at once at that moment.                          *)
+(*                                                                         *)
+(* docs/model.md says which function of the code each action stands for.   *)
+(***************************************************************************)
+EXTENDS Naturals, Sequences, FiniteSets, TLC
+
+CONSTANTS
+  Writers, Readers, Passers, Freezers, Vacuums,  \* Passers read without a lease
+  Past, None,    \* who wrote what is there at the beginning; nobody
+  MaxBehind,     \* how many transactions a manifest may be behind
+  \* The rules; docs/model.md has a mutant for each.
+  LeaseBeforeSnapshot, RereadAfterLease, AnnounceBeforeDelete, CheckDoomed,
+  ReadBackLostReply, KeepWhileUnknown, RetentionCoversReads, StaleAboveBeat,
+  LeasesListedLast, NamesOnce, Renumber, CheckUnmoved,
+  VacuumLock, TakeOver,
+  LateRequests   \* whether a request may arrive after its writer gave it up
+
+VARIABLES
+  log,     \* the entries
+  disk,    \* names of the data files that are there
+  acked,   \* files whose rows were acknowledged: the STATE is out
+  leases,  \* of each reader the transaction its lease says; 0 is no lease
+  lock,    \* who has vacuum.lock, and whether it was ever taken from one that stood still
+  pc,      \* where each process is
+  view,    \* the transaction up to which each process has read the log
+  mine,    \* files that a process has published and not yet committed
+  plan     \* what a vacuum is about to do
+
+vars == <<log, disk, acked, leases, lock, pc, view, mine, plan>>
+Leased == Readers \cup Freezers
+Procs == Writers \cup Leased \cup Passers \cup Vacuums
+NoPlan == [left |-> {}, group |-> {}, going |-> {}, hold |-> {}]
+
+-----------------------------------------------------------------------------
+(* What the log says, folded up to transaction n. *)
+
+Last == Len(log)
+\* Each entry has beside what it says the snapshot that it makes.
+Named(n) == IF n = 0 THEN {} ELSE log[n].named
+Used(n) == IF n = 0 THEN {} ELSE log[n].used
+Dropped(n) == Named(n) \ Used(n)
+DroppedBy(f) ==  \* the entry that dropped it; 0 for a file that was never in the log
+  LET by == {i \in 1..Last : f \in log[i].drops}
+  IN IF by = {} THEN 0 ELSE CHOOSE i \in by : \A j \in by : j <= i
+Doomed(after) == UNION {log[i].deletes : i \in (after + 1)..Last}
+Moved(after) == \E i \in (after + 1)..Last : log[i].op = "move"
+LastBlock(n) == Cardinality({i \in 1..n : log[i].op = "sync"})
+
+Entry(op, who) ==
+  [op |-> op, who |-> who, adds |-> {}, drops |-> {}, deletes |-> {}, block |-> 0,
+   named |-> {}, used |-> {}]
+Append1(entry) ==
+  log' = Append(log, [entry EXCEPT
+    !.named = Named(Last) \cup entry.adds,
+    !.used = (Used(Last) \ entry.drops) \cup entry.adds])
+
+-----------------------------------------------------------------------------
+Init ==
+  /\ log = <<[Entry("sync", Past) EXCEPT
+       !.adds = {<<Past, 1>>}, !.block = 1, !.named = {<<Past, 1>>}, !.used = {<<Past, 1>>}]>>
+  /\ disk = {<<Past, 1>>}
+  /\ acked = {<<Past, 1>>}
+  /\ leases = [r \in Leased |-> 0]
+  /\ lock = [by |-> None, over |-> FALSE]
+  /\ pc = [p \in Procs |-> "idle"]
+  /\ view = [p \in Procs |-> 0]
+  /\ mine = [p \in Writers \cup Vacuums |-> {}]
+  /\ plan = [v \in Vacuums |-> NoPlan]
+
+Goto(p, place) == pc' = [pc EXCEPT ![p] = place]
+See(p) == view' = [view EXCEPT ![p] = Last]
+
+\* A name that nobody had; without the rule, the first that is free.
+NewName(p) ==
+  IF NamesOnce THEN <<p, 1>>
+  ELSE <<Past, CHOOSE n \in 1..9 : <<Past, n>> \notin disk
+                                   /\ \A m \in 1..(n - 1) : <<Past, m>> \in disk>>
+
+-----------------------------------------------------------------------------
+(* Writers *)
+
+WPublish(w) ==
+  /\ pc[w] = "idle"
+  /\ See(w)
+  /\ disk' = disk \cup {NewName(w)}
+  /\ mine' = [mine EXCEPT ![w] = {NewName(w)}]
+  /\ Goto(w, "published")
+  /\ UNCHANGED <<log, acked, leases, lock, plan>>
+
+NotDoomed(p) == ~CheckDoomed \/ mine[p] \cap Doomed(view[p]) = {}
+WAppend(w) ==
+  Append1([Entry("sync", w) EXCEPT
+    !.adds = mine[w],
+    !.block = (IF Renumber THEN LastBlock(Last) ELSE LastBlock(view[w])) + 1])
+WEnd(w) == mine' = [mine EXCEPT ![w] = {}] /\ view' = [view EXCEPT ![w] = 0]
+
+\* The check of what is doomed and the number taken are one step: if another takes the number
+\* in between, the store refuses, and the writer reads what the other committed.
+WCommit(w) ==
+  /\ pc[w] = "published" /\ NotDoomed(w)
+  /\ WAppend(w) /\ WEnd(w)
+  /\ acked' = acked \cup mine[w]
+  /\ Goto(w, "done")
+  /\ UNCHANGED <<disk, leases, lock, plan>>
+
+\* The entry is there, and who reads it back finds it, however late.
+WCommitReplyLost(w) ==
+  /\ pc[w] = "published" /\ NotDoomed(w)
+  /\ WAppend(w)
+  /\ IF ReadBackLostReply
+     THEN acked' = acked \cup mine[w] /\ Goto(w, "done") /\ WEnd(w)
+     ELSE Goto(w, "withdraw") /\ UNCHANGED <<acked, mine, view>>
+  /\ UNCHANGED <<disk, leases, lock, plan>>
+
+\* No answer, and nothing is found where it was to be: the request may arrive later.
+WCommitUnknown(w) ==
+  /\ LateRequests
+  /\ pc[w] = "published" /\ NotDoomed(w)
+  /\ See(w)
+  /\ Goto(w, "sent")
+  /\ disk' = IF KeepWhileUnknown THEN disk ELSE disk \ mine[w]
+  /\ UNCHANGED <<log, acked, leases, lock, mine, plan>>
+
+Arrives(w) ==
+  /\ pc[w] = "sent" /\ Last = view[w]
+  /\ WAppend(w) /\ WEnd(w)
+  /\ Goto(w, "done")
+  /\ UNCHANGED <<disk, acked, leases, lock, plan>>
+
+Bounces(w) ==  \* the number is another's by now
+  /\ pc[w] = "sent" /\ Last > view[w]
+  /\ WEnd(w) /\ Goto(w, "done")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, plan>>
+
+WConflict(w) ==
+  /\ pc[w] = "published" /\ ~NotDoomed(w)
+  /\ Goto(w, "withdraw")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, view, mine, plan>>
+
+WWithdraw(w) ==
+  /\ pc[w] = "withdraw"
+  /\ disk' = disk \ mine[w]
+  /\ WEnd(w) /\ Goto(w, "done")
+  /\ UNCHANGED <<log, acked, leases, lock, plan>>
+
+Writer(w) ==
+  \/ WPublish(w) \/ WCommit(w) \/ WCommitReplyLost(w) \/ WCommitUnknown(w)
+  \/ Arrives(w) \/ Bounces(w) \/ WConflict(w) \/ WWithdraw(w)
+
+-----------------------------------------------------------------------------
+(* Readers, and freezers, who read like them and then commit *)
+
+REnd(r) ==
+  /\ leases' = [leases EXCEPT ![r] = 0] /\ view' = [view EXCEPT ![r] = 0]
+  /\ Goto(r, "done")
+
+RSnapshotFirst(r) ==  \* only without the rule
+  /\ pc[r] = "idle" /\ ~LeaseBeforeSnapshot
+  /\ See(r) /\ Goto(r, "early")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, mine, plan>>
+
+\* By a manifest, which may be behind: written late, lost and written again, or cut, in which
+\* case the log is read.
+RLease(r) ==
+  /\ pc[r] = IF LeaseBeforeSnapshot THEN "idle" ELSE "early"
+  /\ \E m \in IF LeaseBeforeSnapshot THEN 1..Last ELSE {view[r]} :
+       /\ LeaseBeforeSnapshot => m + MaxBehind >= Last
+       /\ leases' = [leases EXCEPT ![r] = m]
+       /\ view' = [view EXCEPT ![r] = m]
+  /\ Goto(r, IF LeaseBeforeSnapshot /\ RereadAfterLease THEN "leased" ELSE "reading")
+  /\ UNCHANGED <<log, disk, acked, lock, mine, plan>>
+
+RReread(r) ==
+  /\ pc[r] = "leased"
+  /\ See(r) /\ Goto(r, "reading")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, mine, plan>>
+
+RRelease(r) ==
+  /\ pc[r] = "reading" /\ r \in Readers
+  /\ REnd(r)
+  /\ UNCHANGED <<log, disk, acked, lock, mine, plan>>
+
+FCommit(z) ==
+  /\ pc[z] = "reading" /\ z \in Freezers
+  /\ Append1(Entry("freeze", z))
+  /\ REnd(z)
+  /\ UNCHANGED <<disk, acked, lock, mine, plan>>
+
+\* A vacuum saw the lease stand still for the stale time.  A reader that lives refreshes it four
+\* times within, so this one is asleep: what it reads from now on is its rows or an error.
+Expires(r, v) ==
+  /\ pc[v] = "waiting" /\ r \in plan[v].hold /\ leases[r] > 0
+  /\ IF StaleAboveBeat
+     THEN REnd(r)
+     ELSE leases' = [leases EXCEPT ![r] = 0] /\ UNCHANGED <<pc, view>>
+  /\ UNCHANGED <<log, disk, acked, lock, mine, plan>>
+
+PRead(r) ==
+  /\ pc[r] = "idle"
+  /\ See(r) /\ Goto(r, "reading")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, mine, plan>>
+
+PEnd(r) ==
+  /\ pc[r] = "reading"
+  /\ view' = [view EXCEPT ![r] = 0] /\ Goto(r, "done")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, mine, plan>>
+
+Reader(r) == RSnapshotFirst(r) \/ RLease(r) \/ RReread(r) \/ RRelease(r) \/ FCommit(r)
+Passer(r) == PRead(r) \/ PEnd(r)
+
+-----------------------------------------------------------------------------
+(* Vacuums *)
+
+\* Dropped for longer than the retention, and a reader without a lease reads for less than it.
+Aged(f) ==
+  RetentionCoversReads =>
+    \A r \in Passers : pc[r] = "reading" => view[r] >= DroppedBy(f)
+OldDrops(n) == {f \in Dropped(n) \cap disk : Aged(f)}
+
+VLock(v) ==
+  /\ pc[v] = "idle" /\ VacuumLock /\ lock.by = None
+  /\ lock' = [lock EXCEPT !.by = v] /\ Goto(v, "locked")
+  /\ UNCHANGED <<log, disk, acked, leases, view, mine, plan>>
+
+VTakeOver(v) ==  \* of one that stood still
+  /\ pc[v] = "idle" /\ VacuumLock /\ TakeOver /\ lock.by # None
+  /\ lock' = [by |-> v, over |-> TRUE] /\ Goto(v, "locked")
+  /\ UNCHANGED <<log, disk, acked, leases, view, mine, plan>>
+
+VSnapshot(v) ==
+  /\ pc[v] = (IF VacuumLock THEN "locked" ELSE "idle")
+  /\ See(v)
+  /\ \E group \in {{}, Used(Last)} : plan' = [plan EXCEPT ![v].group = group]
+  /\ Goto(v, "planned")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, mine>>
+
+VList(v) ==
+  /\ pc[v] = "planned"
+  /\ plan' = [plan EXCEPT
+       ![v].left = disk \ Named(view[v]),
+       ![v].going = OldDrops(view[v]),
+       ![v].hold = IF LeasesListedLast THEN {} ELSE {r \in Leased : leases[r] > 0}]
+  /\ Goto(v, "listed")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, view, mine>>
+
+VAnnounce(v) ==
+  LET going == plan[v].going \cup (plan[v].left \ Used(Last)) IN
+  /\ pc[v] = "listed"
+  /\ ~(CheckUnmoved /\ Moved(view[v]))
+  /\ IF AnnounceBeforeDelete
+     THEN /\ Append1([Entry("start", v) EXCEPT !.deletes = going])
+          /\ view' = [view EXCEPT ![v] = Last + 1]
+     ELSE UNCHANGED <<log, view>>
+  /\ plan' = [plan EXCEPT ![v].left = {}, ![v].going = going]
+  /\ Goto(v, IF plan[v].group = {} THEN "moved" ELSE "announced")
+  /\ UNCHANGED <<disk, acked, leases, lock, mine>>
+
+VWrite(v) ==
+  /\ pc[v] = "announced" /\ plan[v].group \subseteq disk
+  /\ disk' = disk \cup {NewName(v)}
+  /\ mine' = [mine EXCEPT ![v] = {NewName(v)}]
+  /\ Goto(v, "written")
+  /\ UNCHANGED <<log, acked, leases, lock, view, plan>>
+
+MayMove(v) ==
+  NotDoomed(v) /\ ~Moved(view[v]) /\ (VacuumLock => lock.by = v)
+
+VMove(v) ==
+  /\ pc[v] = "written" /\ MayMove(v)
+  /\ Append1([Entry("move", v) EXCEPT !.adds = mine[v], !.drops = plan[v].group])
+  /\ view' = [view EXCEPT ![v] = Last + 1]
+  /\ Goto(v, "moved")
+  /\ UNCHANGED <<disk, acked, leases, lock, mine, plan>>
+
+\* What the vacuum dropped itself goes too, once it is old enough; then the leases are listed.
+VListLeases(v) ==
+  LET going == (plan[v].going \cup OldDrops(view[v])) \ Used(view[v]) IN
+  /\ pc[v] = "moved" /\ (VacuumLock => lock.by = v)
+  /\ plan' = [plan EXCEPT
+       ![v].going = going,
+       ![v].hold = IF LeasesListedLast THEN {r \in Leased : leases[r] > 0} ELSE @,
+       ![v].group = {}]
+  /\ Goto(v, "waiting")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, view, mine>>
+
+Protected(v, f) ==
+  \E r \in plan[v].hold : leases[r] > 0 /\ leases[r] < DroppedBy(f)
+
+VDelete(v) ==
+  /\ pc[v] = "waiting"
+  /\ disk' = disk \ {f \in plan[v].going : ~Protected(v, f)}
+  /\ plan' = [plan EXCEPT ![v] = NoPlan]
+  /\ Goto(v, "deleted")
+  /\ UNCHANGED <<log, acked, leases, lock, view, mine>>
+
+VEnd(v) ==
+  /\ lock' = IF lock.by = v THEN [lock EXCEPT !.by = None] ELSE lock
+  /\ view' = [view EXCEPT ![v] = 0] /\ mine' = [mine EXCEPT ![v] = {}]
+  /\ plan' = [plan EXCEPT ![v] = NoPlan]
+  /\ Goto(v, "done")
+
+VDone(v) ==
+  /\ pc[v] = "deleted"
+  /\ Append1(Entry("done", v))
+  /\ VEnd(v)
+  /\ UNCHANGED <<disk, acked, leases>>
+
+\* Something is in its way: it takes back what it wrote, and leaves the rest to the next.
+VGiveUp(v) ==
+  /\ \/ pc[v] = "listed" /\ CheckUnmoved /\ Moved(view[v])
+     \/ pc[v] = "announced" /\ ~(plan[v].group \subseteq disk)
+     \/ pc[v] = "written" /\ ~MayMove(v)
+     \/ pc[v] = "moved" /\ VacuumLock /\ lock.by # v
+  /\ disk' = IF pc[v] = "written" THEN disk \ mine[v] ELSE disk
+  /\ VEnd(v)
+  /\ UNCHANGED <<log, acked, leases>>
+
+Vacuum(v) ==
+  \/ VLock(v) \/ VTakeOver(v) \/ VSnapshot(v) \/ VList(v) \/ VAnnounce(v) \/ VWrite(v)
+  \/ VMove(v) \/ VListLeases(v) \/ VDelete(v) \/ VDone(v) \/ VGiveUp(v)
+
+Next ==
+  \/ \E w \in Writers : Writer(w)
+  \/ \E r \in Leased : Reader(r)
+  \/ \E r \in Passers : Passer(r)
+  \/ \E v \in Vacuums : Vacuum(v)
+  \/ \E r \in Leased, v \in Vacuums : Expires(r, v)
+
+Spec == Init /\ [][Next]_vars
+
+-----------------------------------------------------------------------------
+(* What must hold *)
+
+AcknowledgedInLog == \A f \in acked : f \in Named(Last)
+OneCommitEach ==
+  \A i, j \in 1..Last : i # j => log[i].adds \cap log[j].adds = {}
+BlocksNumberedOnce ==
+  \A i \in 1..Last : log[i].op = "sync" => log[i].block = LastBlock(i)
+\* All that versions and the retained history need lies in files that the head names.
+NeededFilesExist == Used(Last) \subseteq disk
+LiveReadersKeepTheirFiles ==
+  \A r \in Leased \cup Passers : pc[r] = "reading" => Used(view[r]) \subseteq disk
+NothingDoomedIsNamed == Used(Last) \cap Doomed(0) = {}
+\* Two vacuums work at once only where one was taken for dead.  Nothing above rests on this.
+AtWork == {"locked", "planned", "listed", "announced", "written", "moved", "waiting", "deleted"}
+VacuumsApart ==
+  \A u, v \in Vacuums : u # v /\ pc[u] \in AtWork /\ pc[v] \in AtWork => lock.over
+SnapshotsNeverChange == [][Len(log') >= Len(log) /\ SubSeq(log', 1, Len(log)) = log]_log
+
+
+\* Readers, freezers and one of several vacuums may stop for ever wherever they are.
+Lasting ==
+  IF Cardinality(Vacuums) = 1 THEN Vacuums ELSE Vacuums \ {CHOOSE v \in Vacuums : TRUE}
+LiveSpec ==
+  /\ Spec
+  /\ \A w \in Writers : WF_vars(Writer(w))
+  /\ \A v \in Lasting : WF_vars(Vacuum(v))
+WritersEnd == \A w \in Writers : <>(pc[w] = "done")
+VacuumsEnd == \A v \in Lasting : <>(pc[v] = "done")
+
+(* What must be reached: a model in which it never comes to that says nothing.  Each is printed
+   once; the run that checks it fails where one is missing. *)
+Reached(n, what, holds) ==
+  holds => (TLCGet(n) \/ (TLCSet(n, TRUE) /\ PrintT(<<"reached", what>>)))
+ASSUME \A n \in 1..8 : TLCSet(n, FALSE)
+AllIsReached ==
+  /\ Reached(1, "a writer wakes and finds its file doomed", \E w \in Writers : pc[w] = "withdraw")
+  /\ Reached(2, "a lease keeps a file from a vacuum",
+       \E v \in Vacuums : pc[v] = "waiting" /\ \E f \in plan[v].going : Protected(v, f))
+  /\ Reached(3, "a dropped file is gone", ~(Dropped(Last) \subseteq disk))
+  /\ Reached(4, "a leftover is gone",
+       \E f \in Doomed(0) : f \notin Named(Last) /\ f \notin disk)
+  /\ Reached(5, "a reader reads what is not the head any more",
+       \E r \in Leased : pc[r] = "reading" /\ Used(view[r]) # Used(Last))
+  /\ Reached(6, "a file was listed as a leftover and then committed",
+       \E v \in Vacuums : plan[v].left \cap Used(Last) # {})
+  /\ Reached(7, "what a vacuum wrote is another's leftover",
+       \E v \in Vacuums : pc[v] = "written" /\ mine[v] \cap Doomed(view[v]) # {})
+  /\ Reached(8, "a vacuum finds that another has moved what it was about to move",
+       \E v \in Vacuums : pc[v] = "written" /\ Moved(view[v]))
+
+Symmetry == Permutations(Writers) \cup Permutations(Readers) \cup Permutations(Vacuums)
+
+(* What of a state matters for what can come: not the order in which the log came about, but what
+   it says by now, and what those who have read some of it do not know yet.  Two states that are
+   alike in this go on alike, so TLC need look at one of them (VIEW). *)
+Known == disk \cup Used(Last) \cup UNION {mine[p] : p \in Writers \cup Vacuums}
+Since(n) == {f \in disk : DroppedBy(f) > n}
+Essence ==
+  <<disk, pc, lock, mine, plan, acked \ Named(Last), Used(Last), Doomed(0) \cap Known,
+    Since(Last - MaxBehind),
+    [w \in Writers |-> <<mine[w] \cap Doomed(view[w]), pc[w] = "sent" /\ view[w] = Last>>],
+    [r \in Leased \cup Passers |-> IF pc[r] = "reading" THEN Used(view[r]) ELSE {}],
+    [r \in Leased |-> IF leases[r] = 0 THEN {None} ELSE Since(leases[r])],
+    [r \in Passers |-> IF pc[r] = "reading" THEN Since(view[r]) ELSE {}],
+    [v \in Vacuums |-> IF view[v] = 0 THEN <<>> ELSE
+       <<Moved(view[v]), Named(view[v]) \cap disk, Dropped(view[v]) \cap disk,
+         Used(view[v]) \cap Known, mine[v] \cap Doomed(view[v])>>]>>
+=============================================================================

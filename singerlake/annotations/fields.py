@@ -1,0 +1,123 @@
+"""What can be said of a lake, a tap, a table and a column, and in which form."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from singerlake.errors import UsageError
+
+Value: TypeAlias = str | list[str] | None
+
+MAX_TEXT = 64 * 1024
+"""Longest text: the lake's file is read by every command."""
+MAX_TAGS = 100
+SCHEMES = ("http", "https", "mailto")
+DEPRECATED = "yes"
+"""What stands where something is deprecated and nobody said why."""
+
+OF_COLUMNS = ("owner", "description", "documentation", "tags", "classification", "deprecated")
+OF_JOBS = ("job_url", "job_status", "freshness")
+FIELDS = {
+    "lake": OF_COLUMNS + OF_JOBS,
+    "tap": OF_COLUMNS + OF_JOBS,
+    "table": OF_COLUMNS + OF_JOBS,
+    "column": OF_COLUMNS,
+}
+"""Which fields there are, by what they are said of."""
+
+_URLS = ("documentation", "job_url")
+_AGE = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d|w)")
+_UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+# Characters that no file of JSON or YAML should hold; ends of lines and tabs may be in a text.
+_UNFIT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+
+def checked(field: str, value: object, about: str) -> Value:
+    """Bring a field's value into the form in which it is kept.
+
+    Args:
+        field: One of :data:`FIELDS`.
+        value: As a person wrote it; empty, false and None clear the field.
+        about: What it is said of, for an error.
+
+    Raises:
+        UsageError: The field cannot hold it.
+    """
+    where = f"{field} of {about}"
+    if field == "tags":
+        return _tags(value, where)
+    if field == "deprecated" and isinstance(value, bool):
+        return DEPRECATED if value else None
+    if value is None or value is False:
+        return None
+    text = _text(value, where)
+    if field in _URLS and text:
+        _check_url(text, where)
+    if field == "freshness" and text:
+        age(text, where)
+    return text or None
+
+
+def age(text: str, where: str = "freshness") -> timedelta:
+    """How long ``24h`` is.
+
+    Raises:
+        UsageError: It is written otherwise.
+    """
+    match = _AGE.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"{where} is {text[:80]!r}: write it as a number and a unit, for example 30min, 24h, 7d"
+        )
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def is_url(text: str) -> bool:
+    """Whether a text may become a link."""
+    try:
+        _check_url(text, "")
+    except UsageError:
+        return False
+    return True
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"{where} is not text: write it in quotes")
+    text = value.strip()
+    if len(text) > MAX_TEXT:
+        raise UsageError(f"{where} has {len(text):,} characters: at most {MAX_TEXT:,} fit")
+    if match := _UNFIT.search(text):
+        raise UsageError(f"{where} has the character U+{ord(match[0]):04X}, which is no text")
+    return text
+
+
+def _tags(value: object, where: str) -> list[str]:
+    if value is None or value is False:
+        return []
+    if not isinstance(value, list):
+        raise UsageError(f"{where} is not a list: write it as [first, second]")
+    tags = list(dict.fromkeys(filter(None, (_text(tag, where) for tag in value))))
+    if len(tags) > MAX_TAGS:
+        raise UsageError(f"{where}: {len(tags)} tags, and at most {MAX_TAGS} fit")
+    return tags
+
+
+def _check_url(text: str, where: str) -> None:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # read from the text only now
+    except ValueError as error:
+        raise UsageError(f"{where} is no URL: {error}") from None
+    if parts.scheme not in SCHEMES or re.search(r"[\s\x00-\x1f\x7f]", text):
+        raise UsageError(
+            f"{where} is {text[:80]!r}: a link begins with https:, http: or mailto:, "
+            "and has no spaces"
+        )
+    if parts.password is not None:
+        raise UsageError(f"{where} holds a password, which everybody could read: leave it out")
+    if not (parts.path if parts.scheme == "mailto" else parts.hostname):
+        raise UsageError(f"{where} is {text[:80]!r}: it names no place")

@@ -1,0 +1,202 @@
+"""Annotations and schemas as data contracts of the Open Data Contract Standard 3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from singerlake.annotations import columns
+from singerlake.annotations.fields import age
+from singerlake.format.annotations import ColumnEntry, TableEntry, TapEntry
+from singerlake.format.metadata import LakeFile
+from singerlake.format.types import Kind, Type
+from singerlake.transactions.snapshot import Snapshot
+
+API_VERSION = "v3.1.0"
+
+_LOGICAL = {
+    Kind.INTEGER: "integer",
+    Kind.NUMBER: "number",
+    Kind.DECIMAL: "number",
+    Kind.STRING: "string",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamp",
+    Kind.BOOLEAN: "boolean",
+    Kind.STRUCT: "object",
+    Kind.LIST: "array",
+}
+_OPTIONS = {
+    "string": ("minLength", "maxLength", "pattern"),
+    "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "array": ("minItems", "maxItems", "uniqueItems"),
+}
+_HOUR = 3600
+
+
+def contract(uri: str, file: LakeFile, tap: str, snapshots: Sequence[Snapshot]) -> dict[str, Any]:
+    """The data contract of a tap: its tables, and their annotations.
+
+    Args:
+        uri: Where the lake lies, without credentials.
+        file: The lake's file.
+        tap: Whose.
+        snapshots: The heads of the tables that it is about.
+    """
+    entry = file.tap(tap)
+    later = sum(max(0, len(snapshot.schemas) - 1) for snapshot in snapshots)
+    document: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "DataContract",
+        "id": tap,
+        "name": tap,
+        # A schema that changes is the only thing a lake knows that a contract's version can say.
+        "version": f"1.{later}.0",
+        "status": "deprecated" if entry.deprecated or file.deprecated else "active",
+    }
+    owner = entry.owner or file.owner
+    if owner:
+        document["team"] = {"name": owner}
+    if text := entry.description or file.description:
+        document["description"] = {"purpose": text}
+    if entry.tags:
+        document["tags"] = list(entry.tags)
+    if links := _links(entry):
+        document["authoritativeDefinitions"] = links
+    if custom := _custom(entry, ("job_status", "classification", "deprecated")):
+        document["customProperties"] = custom
+    document["servers"] = [_server(uri)]
+    document["schema"] = [_table(snapshot, file.table(snapshot.table)) for snapshot in snapshots]
+    promises = [_promise(entry, None)]
+    promises += [
+        _promise(table, stream)
+        for stream, table in sorted(entry.tables.items())
+        if any(snapshot.table.stream == stream for snapshot in snapshots)
+    ]
+    if kept := [promise for promise in promises if promise]:
+        document["slaProperties"] = kept
+    return document
+
+
+def _server(uri: str) -> dict[str, Any]:
+    if uri.startswith("s3://"):
+        return {"server": "lake", "type": "s3", "location": f"{uri}/raw/", "format": "json"}
+    return {"server": "lake", "type": "local", "path": f"{uri}/raw", "format": "json"}
+
+
+def _promise(entry: TapEntry | TableEntry, stream: str | None) -> dict[str, Any] | None:
+    """The service level that a freshness is."""
+    if not entry.freshness:
+        return None
+    hours = age(entry.freshness).total_seconds() / _HOUR
+    value: int | float = int(hours) if hours == int(hours) else round(hours, 4)
+    promise: dict[str, Any] = {"property": "freshness", "value": value, "unit": "h"}
+    if stream is not None:
+        promise["element"] = stream
+    return promise
+
+
+def _table(snapshot: Snapshot, entry: TableEntry) -> dict[str, Any]:
+    schema = columns.schema_of(snapshot)
+    table: dict[str, Any] = {
+        "name": snapshot.table.stream,
+        "logicalType": "object",
+        "physicalName": str(snapshot.table),
+        "physicalType": "table",
+    }
+    if text := entry.description or columns.description(schema.schema, schema.schema):
+        table["description"] = text
+    if entry.tags:
+        table["tags"] = list(entry.tags)
+    if links := _links(entry):
+        table["authoritativeDefinitions"] = links
+    if custom := _custom(entry, ("owner", "job_status", "classification", "deprecated")):
+        table["customProperties"] = custom
+    specs = columns.properties(schema.schema, schema.schema)
+    required = schema.schema.get("required")
+    keys = schema.key_properties
+    described = []
+    for name, kind in snapshot.columns:
+        one = _property(name, kind, specs.get(name), schema.schema, entry.columns.get(name))
+        if name in keys:
+            one |= {"primaryKey": True, "primaryKeyPosition": keys.index(name) + 1}
+        if name in keys or (isinstance(required, list) and name in required):
+            one["required"] = name in keys or not _nullable(specs.get(name), schema.schema)
+        described.append(one)
+    table["properties"] = described
+    return table
+
+
+def _nullable(spec: Any, root: dict[str, Any]) -> bool:
+    kinds = columns.resolved(spec, root).get("type")
+    return kinds is None or kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
+
+
+def _property(
+    name: str | None, kind: Type, spec: Any, root: dict[str, Any], annotation: ColumnEntry | None
+) -> dict[str, Any]:
+    entry = annotation or ColumnEntry()
+    prop: dict[str, Any] = {} if name is None else {"name": name}
+    logical = _LOGICAL.get(kind.kind, "string")
+    prop |= {"logicalType": logical, "physicalType": str(kind)}
+    if text := entry.description or columns.description(spec, root):
+        prop["description"] = text
+    if entry.classification:
+        prop["classification"] = entry.classification
+    if entry.tags:
+        prop["tags"] = list(entry.tags)
+    if links := _links(entry):
+        prop["authoritativeDefinitions"] = links
+    if custom := _custom(entry, ("owner", "deprecated")):
+        prop["customProperties"] = custom
+    whole = columns.resolved(spec, root)
+    if options := _options(logical, whole):
+        prop["logicalTypeOptions"] = options
+    inner = columns.properties(spec, root)
+    if kind.kind is Kind.STRUCT:
+        prop["properties"] = [
+            _property(child, type_, inner.get(child), root, entry.columns.get(child))
+            for child, type_ in kind.fields
+        ]
+    if kind.kind is Kind.LIST and kind.item is not None:
+        # What is said of the properties inside an array is said of those of its items.
+        below = ColumnEntry(columns=entry.columns)
+        prop["items"] = _property(None, kind.item, whole.get("items"), root, below)
+    return prop
+
+
+def _options(logical: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The bounds that the schema has; not those booleans that draft 4 has in their place."""
+    options = {}
+    for word in _OPTIONS.get(logical, ()):
+        value = spec.get(word)
+        wanted: tuple[type, ...] = (int, float)
+        if word == "pattern":
+            wanted = (str,)
+        elif word == "uniqueItems":
+            wanted = (bool,)
+        if isinstance(value, wanted) and (word == "uniqueItems" or not isinstance(value, bool)):
+            options[word] = value
+    return options
+
+
+def _links(entry: TapEntry | TableEntry | ColumnEntry) -> list[dict[str, Any]]:
+    links = []
+    if entry.documentation:
+        links.append({"url": entry.documentation, "type": "documentation"})
+    job = getattr(entry, "job_url", None)
+    if job:
+        links.append({"url": job, "type": "transformationImplementation"})
+    return links
+
+
+def _custom(
+    entry: TapEntry | TableEntry | ColumnEntry, fields: Sequence[str]
+) -> list[dict[str, Any]]:
+    """What the standard has no member for."""
+    names = {"job_status": "jobStatus"}
+    return [
+        {"property": names.get(name, name), "value": value}
+        for name in fields
+        if (value := getattr(entry, name, None))
+    ]

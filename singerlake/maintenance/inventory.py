@@ -1,0 +1,157 @@
+"""What the lake's file and the catalogues list, held against the folders that are there.
+
+Both lists are written after a commit and never shortened, so what they name was there once. The
+catalogues can be made again from the logs; the lake's file cannot, for it has people's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError
+from singerlake.format import metadata, names
+from singerlake.format.metadata import Catalogue, LakeFile
+from singerlake.format.names import TableName
+from singerlake.storage.base import KeyMissingError, Store
+from singerlake.transactions import lake_file as lake_files
+
+LAKE_FILE_HINT = (
+    "people's words are in it: correct it by hand, or bring it back from a backup; what a sync "
+    f"found to be no JSON object it kept as {names.damaged_lake('<digits>')}"
+)
+"""What may be done about a lake's file that is damaged."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A tap, or a table, that is listed and of which nothing is there.
+
+    Attributes:
+        tap: The tap.
+        table: The table; None where all of the tap is gone.
+        listed_in: Key of the list that names it.
+    """
+
+    tap: str
+    table: TableName | None
+    listed_in: str
+
+    @property
+    def folder(self) -> str:
+        """Key prefix of what should be there."""
+        return names.tap_folder(self.tap) if self.table is None else self.table.folder
+
+    @property
+    def hint(self) -> str:
+        """What may be done about it."""
+        if self.table is None:
+            return (
+                "bring it back from a backup; or, if it was deleted on purpose, take "
+                f'"{self.tap}" out of "taps" in {self.listed_in}'
+            )
+        return (
+            "bring it back from a backup; or, if it was deleted on purpose, delete "
+            f"{self.listed_in}, and write that again with: singerlake rebuild --all"
+        )
+
+    def __str__(self) -> str:
+        what = f"the tap {self.tap}" if self.table is None else str(self.table)
+        return f"{what} is gone: {self.listed_in} lists it, and {self.folder} is empty: {self.hint}"
+
+
+@dataclass
+class Inventory:
+    """What holding the lists against the folders shows.
+
+    Attributes:
+        lost: What is listed and gone.
+        problems: What is wrong with the lake's own file.
+        unlisted: What to say of lists that are not there, or lack a tap.
+        catalogued: The tables that the catalogues list.
+    """
+
+    lost: list[Lost] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+    catalogued: set[TableName] = field(default_factory=set)
+
+
+def take_inventory(
+    store: Store,
+    tables: Iterable[TableName],
+    tap: str | None = None,
+    lake_file: LakeFile | None = None,
+) -> Inventory:
+    """Hold the lists against the folders.
+
+    Args:
+        store: The lake's store.
+        tables: The tables that are there; listed before this is called, so that none that is just
+            being made looks lost.
+        tap: The tap that they are of; all taps by default.
+        lake_file: The lake's own file, where it was read already.
+
+    Raises:
+        StoreError: The store refused to show a list.
+        NewerFormatError: A newer release wrote one.
+    """
+    inventory = Inventory()
+    there = set(tables)
+    taps = {table.tap for table in there} if tap is None else {tap}
+    if tap is None:
+        taps |= _listed_taps(store, lake_file, taps, inventory)
+    for one in sorted(taps):
+        try:
+            _check_catalogue(store, one, there, inventory)
+        except NewerFormatError:
+            raise
+        except (DamagedError, InvalidNameError) as error:
+            inventory.unlisted.append(f"{error}; it is only derived: singerlake rebuild --all")
+    return inventory
+
+
+def _listed_taps(
+    store: Store, lake_file: LakeFile | None, taps: set[str], inventory: Inventory
+) -> set[str]:
+    """The taps that the lake's file lists."""
+    try:
+        lake_file = lake_file or lake_files.read(store)
+    except NewerFormatError:
+        raise
+    except DamagedError as error:
+        inventory.problems.append(str(error))
+        return set()
+    if lake_file is None:
+        again = "bring it back from a backup, for people's words were in it"
+        inventory.unlisted.append(
+            f"{names.LAKE} is missing: {again}; or singerlake rebuild --all writes a new one"
+        )
+        return set()
+    for tap in sorted(taps - lake_file.taps.keys()):
+        again = "the next sync, or singerlake rebuild --all, adds it"
+        inventory.unlisted.append(f"{names.LAKE} does not list the tap {tap}: {again}")
+    return {*lake_file.taps}
+
+
+def _check_catalogue(store: Store, tap: str, there: set[TableName], inventory: Inventory) -> None:
+    key = names.catalogue(tap)
+    try:
+        catalogue = metadata.decode(store.get(key).data, Catalogue, key)
+    except KeyMissingError:
+        if _is_empty(store, names.tap_folder(tap)):
+            inventory.lost.append(Lost(tap, None, names.LAKE))
+        else:
+            again = "singerlake rebuild --all writes it again"
+            inventory.unlisted.append(f"{key} is not there, and is only derived: {again}")
+        return
+    listed = {TableName(tap, entry.tap_stream_id) for entry in catalogue.streams}
+    inventory.catalogued |= listed
+    for table in sorted(listed - there):
+        if _is_empty(store, table.folder):
+            inventory.lost.append(Lost(tap, table, key))
+
+
+def _is_empty(store: Store, folder: str) -> bool:
+    """Asked once more of each that seems lost: it may have been made since."""
+    return next(iter(store.list(folder)), None) is None

@@ -1,0 +1,57 @@
+"""How a table's blocks are shared out to tasks, and sent there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from singerlake.format.log import Block
+
+TASK_BYTES = 128 << 20
+"""Inflated bytes that a task of most jobs should not exceed."""
+_WORTHWHILE = 1 << 20
+"""Inflated bytes below which another task costs more than it saves."""
+_BLOCKS = msgspec.msgpack.Decoder(list[Block])
+
+
+def split(blocks: Sequence[Block], least: int, task_bytes: int) -> list[list[Block]]:
+    """Share blocks out to tasks of about equal size.
+
+    Args:
+        blocks: In order of number.
+        least: Tasks to make where there is enough to do.
+        task_bytes: Inflated bytes that a task should not exceed.
+
+    Returns:
+        The blocks of each task, neighbours all; none is empty.
+    """
+    total = sum(block.bytes for block in blocks)
+    count = max(least if total >= least * _WORTHWHILE else 1, -(-total // task_bytes))
+    share = max(1, -(-total // count))
+    tasks: list[list[Block]] = []
+    filled = 0
+    for block in blocks:
+        # A block goes to the task in whose share its middle lies.
+        if not tasks or (filled + block.bytes // 2) // share >= len(tasks):
+            tasks.append([])
+        tasks[-1].append(block)
+        filled += block.bytes
+    return tasks
+
+
+def numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """Give the numbers of the tasks that come in, as ``spark.range`` names their column."""
+    for batch in batches:
+        yield from batch.column("id").to_pylist()
+
+
+def encode(blocks: list[Block]) -> bytes:
+    """Encode blocks as a task is sent them."""
+    return msgspec.msgpack.encode(blocks)
+
+
+def decode(data: bytes) -> list[Block]:
+    """Decode the blocks that a task was sent."""
+    return _BLOCKS.decode(data)

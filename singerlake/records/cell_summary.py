@@ -1,0 +1,185 @@
+"""Sums up columns of text cells for ``inference.py``, whole columns at a time.
+
+What decides is the shape of a cell, not what some parser makes of it: ``007``, ``+5``, ``.5``,
+``nan`` and `` 7 `` are text, because nothing else would give the cell back.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singerlake.format import times
+from singerlake.format.types import INT64
+from singerlake.records.inference import (
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE_DIGITS,
+    EXPONENT,
+    INTEGER,
+    STRING,
+    TIMESTAMP,
+    Summary,
+)
+
+BOOLEANS = ("true", "false", "True", "False", "TRUE", "FALSE")
+"""As JSON, Python and spreadsheets write them."""
+_INTEGER = r"^-?(?:0|[1-9][0-9]*)$"
+_DECIMAL = r"^-?(?:0|[1-9][0-9]*)\.[0-9]+$"
+_EXPONENT = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][+-]?[0-9]{1,4}$"
+_WITHIN_DOUBLES = r"[eE][+-]?0*(?:[0-9]{1,2}|[12][0-7][0-9])$"
+"""Exponents with which no number of so few digits is too large or too small for a double."""
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_TIMESTAMP = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"
+    r"(?::[0-9]{2}(?:\.[0-9]{1,6}0*)?)?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?$"
+)
+"""Digits behind the microsecond would be dropped: such a column is text, unless they are zero."""
+_SAFE_INTEGER = 10**DOUBLE_DIGITS
+
+
+def add_cells(summary: Summary, cells: pa.Array) -> None:
+    """Take in cells of a column.
+
+    Args:
+        summary: What is known of the column; changed.
+        cells: Strings; null where there is nothing.
+    """
+    summary.nulls += cells.null_count
+    summary.values += len(cells) - cells.null_count
+    if summary.kinds & STRING:
+        return  # nothing can make it anything else
+    # An empty cell is of any type: in a column that holds no text it is read as null.
+    cells = pc.filter(cells, pc.not_equal(cells, ""))
+    if not len(cells):
+        return
+    if _all_canonical_integers(summary, cells):
+        return
+    first = cells[0].as_py()
+    if first in BOOLEANS and _all_booleans(cells):
+        summary.kinds |= BOOLEAN
+        return
+    # What the first is, most are; and one that is nothing else makes all of them text.
+    shapes = sorted(_SHAPES, key=lambda shape: not _has_shape(first, shape[1]))
+    if first not in BOOLEANS and not _has_shape(first, shapes[0][1]):
+        summary.kinds |= STRING
+        return
+    for kind, pattern, add in shapes:
+        found = pc.match_substring_regex(cells, pattern)
+        if not pc.any(found).as_py():
+            continue
+        if pc.all(found).as_py():
+            add(summary, kind, cells)
+            return
+        add(summary, kind, pc.filter(cells, found))
+        if summary.kinds & STRING:
+            return
+        cells = pc.filter(cells, pc.invert(found))
+    summary.kinds |= BOOLEAN if _all_booleans(cells) else STRING
+
+
+def _all_booleans(cells: pa.Array) -> bool:
+    return bool(pc.all(pc.is_in(cells, value_set=pa.array(BOOLEANS, cells.type))).as_py())
+
+
+def _has_shape(cell: str, pattern: str) -> bool:
+    return re.fullmatch(pattern.removesuffix("$"), cell) is not None
+
+
+def _all_canonical_integers(summary: Summary, cells: pa.Array) -> bool:
+    """Take in 64-bit integers by a road that is five times as fast as patterns."""
+    try:
+        numbers = pc.cast(cells, pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    # Arrow also reads 007, and a hexadecimal 0x1f.
+    if not pc.all(pc.equal(pc.cast(numbers, cells.type), cells)).as_py():
+        return False
+    least, most = pc.min_max(numbers).as_py().values()
+    _add_integer_bounds(summary, least, most)
+    return True
+
+
+def _add_integer_bounds(summary: Summary, least: int, most: int) -> None:
+    summary.kinds |= INTEGER
+    summary.whole = max(summary.whole, _digits(least), _digits(most))
+    if least <= -_SAFE_INTEGER or most >= _SAFE_INTEGER:
+        summary.inexact = True
+    if least not in INT64 or most not in INT64:
+        summary.wide = True
+
+
+def _digits(number: int) -> int:
+    return len(str(abs(number))) if number else 0
+
+
+def _add_integers(summary: Summary, _: int, cells: pa.Array) -> None:
+    # Zero has no digit before a point: 0 and 0.5 are told apart by the latter alone.
+    lengths = pc.binary_length(pc.utf8_ltrim(cells, "-0"))
+    if (most := pc.max(lengths).as_py()) > DOUBLE_DIGITS:
+        for cell in pc.filter(cells, pc.greater(lengths, DOUBLE_DIGITS)).to_pylist():
+            if len(cell) > _LONGEST:
+                summary.kinds |= STRING
+                return
+            _add_integer_bounds(summary, int(cell), int(cell))
+    summary.kinds |= INTEGER
+    summary.whole = max(summary.whole, most)
+
+
+_LONGEST = 400
+"""Characters of a number; the largest double has 309 digits."""
+
+
+def _add_decimals(summary: Summary, kind: int, cells: pa.Array) -> None:
+    summary.kinds |= kind
+    plain = pc.utf8_ltrim(cells, "-0")
+    points = whole = pc.find_substring(plain, ".")
+    scale = pc.subtract(pc.subtract(pc.binary_length(plain), points), 1)
+    summary.whole = max(summary.whole, pc.max(whole).as_py())
+    summary.scale = max(summary.scale, pc.max(scale).as_py())
+    _note_inexact(summary, plain)
+
+
+def _add_exponents(summary: Summary, kind: int, cells: pa.Array) -> None:
+    summary.kinds |= kind
+    if not pc.all(pc.match_substring_regex(cells, _WITHIN_DOUBLES)).as_py():
+        summary.inexact = True
+    _note_inexact(summary, pc.replace_substring_regex(cells, r"[eE].*$", ""))
+
+
+def _note_inexact(summary: Summary, numbers: pa.Array) -> None:
+    """Note numbers of more significant digits than a double keeps."""
+    if summary.inexact or pc.max(pc.binary_length(numbers)).as_py() <= DOUBLE_DIGITS:
+        return
+    digits = pc.replace_substring_regex(numbers, "[-.]", "")
+    significant = pc.utf8_rtrim(pc.utf8_ltrim(digits, "0"), "0")
+    if pc.max(pc.binary_length(significant)).as_py() > DOUBLE_DIGITS:
+        summary.inexact = True
+    if pc.max(pc.binary_length(digits)).as_py() > _LONGEST // 2:
+        summary.inexact = True
+
+
+def _add_times(summary: Summary, kind: int, cells: pa.Array) -> None:
+    """Take in dates or timestamps; the 30th of February is text."""
+    summary.kinds |= kind if _on_calendar(cells, kind) else STRING
+
+
+def _on_calendar(cells: pa.Array, kind: int) -> bool:
+    type_ = pa.date32() if kind == DATE else pa.timestamp("us")
+    try:
+        pc.cast(pc.utf8_rtrim(cells, "Z"), type_)
+    except pa.ArrowInvalid:  # also of an offset, or of year 0
+        return all(times.parse(cell) is not None for cell in pc.unique(cells).to_pylist())
+    return not pc.any(pc.starts_with(cells, "0000")).as_py()
+
+
+_SHAPES = (
+    (INTEGER, _INTEGER, _add_integers),
+    (DECIMAL, _DECIMAL, _add_decimals),
+    (EXPONENT, _EXPONENT, _add_exponents),
+    (DATE, _DATE, _add_times),
+    (TIMESTAMP, _TIMESTAMP, _add_times),
+)

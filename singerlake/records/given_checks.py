@@ -1,0 +1,61 @@
+"""What can be wrong with given files, seen without reading their rows: names, headers, footers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from singerlake.errors import UsageError
+from singerlake.format.types import Columns
+from singerlake.records.csv_dialect import Dialect
+from singerlake.records.csv_file import CsvFile, open_csv
+from singerlake.records.csv_rows import check_names, layouts
+from singerlake.records.given_files import JSONL, PARQUET, GivenFile
+from singerlake.records.parquet_rows import ParquetSource
+
+
+def check_files(files: Sequence[GivenFile], dialect: Dialect) -> None:
+    """Refuse files that cannot make a new table.
+
+    Args:
+        files: Files of one format.
+        dialect: How they are written, if they are CSV.
+
+    Raises:
+        SingerlakeError: One cannot; says why, and what to do.
+    """
+    if files[0].format == PARQUET:
+        for file in files:
+            ParquetSource(file.source).specs()
+    elif files[0].format != JSONL:
+        check_names(_opened(files, dialect))
+
+
+def check_for_table(
+    files: Sequence[GivenFile], dialect: Dialect, columns: Columns, keys: Sequence[str]
+) -> None:
+    """Refuse files whose rows a table cannot take.
+
+    Args:
+        files: Files of one format.
+        dialect: How they are written, if they are CSV.
+        columns: The table's columns.
+        keys: Names of those that are its key.
+
+    Raises:
+        SingerlakeError: It cannot; says why, and what to do.
+    """
+    if files[0].format == PARQUET:
+        for file in files:
+            ParquetSource(file.source).check(columns, keys)
+    elif files[0].format != JSONL:
+        layouts(_opened(files, dialect), columns, keys)
+
+
+def _opened(files: Sequence[GivenFile], dialect: Dialect) -> list[CsvFile]:
+    opened = [open_csv(file.source, dialect) for file in files]
+    for file in opened:
+        if not file.has_rows():
+            raise UsageError(
+                f"{file.source.name} has a header and no row: there is nothing to upload"
+            )
+    return opened

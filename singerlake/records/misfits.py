@@ -1,0 +1,103 @@
+"""Values that their columns cannot hold: what becomes of them, and what messages say.
+
+Plain data, without Arrow: commands that only read metadata import it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from singerlake.format.names import TableName, written
+
+FAIL, NULL, AS_TEXT = "fail", "null", "text"
+"""What may become of a misfit where it is read: an error, null, or text of the whole column."""
+FIRST = 3
+"""Misfits of a column that are shown; the others are counted."""
+
+
+@dataclass(frozen=True, order=True)
+class Misfit:
+    """A value that its column cannot hold.
+
+    Attributes:
+        block: The block that its row came in.
+        ordinal: The row's ordinal there.
+        error: What is wrong with it; the value is shortened.
+        key: The row's key, as texts; empty in a table without.
+    """
+
+    block: int
+    ordinal: int
+    error: str
+    key: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def __str__(self) -> str:
+        key = ", ".join(f"{name} {value}" for name, value in self.key.items())
+        return f"{self.error} ({key})" if key else self.error
+
+
+@dataclass(frozen=True)
+class ColumnMisfits:
+    """The values of a state that one column cannot hold.
+
+    Attributes:
+        column: The column's name.
+        type: Its type.
+        values: How many.
+        first: The first of them.
+    """
+
+    column: str
+    type: str
+    values: int
+    first: list[Misfit]
+
+    def __str__(self) -> str:
+        count = "1 value that does" if self.values == 1 else f"{self.values:,} values that do"
+        shown = "; ".join(map(str, self.first))
+        more = f"; and {self.values - len(self.first):,} more" * (self.values > len(self.first))
+        return f"column {self.column!r} ({self.type}) has {count} not fit: {shown}{more}"
+
+
+def ways_out(table: TableName, columns: Sequence[str], *, keyed: bool) -> str:
+    """Say in a sentence what can be done about misfits for good.
+
+    Args:
+        table: The table.
+        columns: Those with misfits.
+        keyed: Whether the table has a key, by which a row that comes again replaces the old.
+    """
+    again = "sync these rows again with values that fit, or under a schema that allows them; or "
+    none = "the table has no key, so no later row replaces these: "
+    others = ", ".join(map(repr, columns[1:]))
+    return (
+        f"{again if keyed else none}make the column text: {retype_command(table, columns[0])}"
+        + (f", and likewise of {others}" if others else "")
+    )
+
+
+def reader_ways_out(table: TableName, column: str, *, keyed: bool) -> str:
+    """Say the same to somebody who reads a column, and may also read past them."""
+    for_good = ways_out(table, [column], keyed=keyed)
+    return (
+        "other columns can be read, and so can this one with misfits read as null (--misfits null "
+        f'of singerlake query and diff, misfits="null" in Python); for good: {for_good}'
+    )
+
+
+def key_ways_out(table: TableName | None, column: str) -> str:
+    """Say what can be done about a key that does not fit, so that nobody can read the table."""
+    way = "make the column text"
+    if table is not None:
+        way += f": {retype_command(table, column)}"
+    return f"and the column is part of the key, so no query can read the table; {way}"
+
+
+def retype_command(table: TableName, column: str) -> str:
+    """Spell the command that makes text of a column, as a shell takes it."""
+    words = ["singerlake", "alter", written(table, None), "retype", column, "text"]
+    if column.startswith("-"):
+        words.insert(4, "--")
+    return shlex.join(words)

@@ -1,0 +1,159 @@
+"""Whether records that a change writes are what the table's schema says, and if not, why.
+
+The target has checked what taps sent; what a person changes is checked here, by the same rules.
+Nearly all records are proven by types, many together; the others are looked at one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from singerlake.format.json_schema import Spec, resolved
+from singerlake.format.log import SchemaEntry
+from singerlake.format.types import Kind
+from singerlake.records import drafts, typed
+from singerlake.records.full_validation import (
+    FullValidator,
+    NotASchemaError,
+    Refusal,
+    UnreadableError,
+    read,
+    validator_of,
+)
+from singerlake.records.json_spelling import Spelling
+from singerlake.records.problems import RowProblem
+from singerlake.records.record_texts import RecordTexts
+
+
+class SchemaCheck:
+    """Checks records against a schema, without its formats, as the target does.
+
+    Args:
+        entry: The schema; one that is none allows everything.
+    """
+
+    def __init__(self, entry: SchemaEntry) -> None:
+        newest = drafts.put_in_words_of(drafts.DRAFT_2020, entry.schema, lambda *_: None)
+        self._fast = typed.record_decoder(newest, entry.key_properties, formats=False)
+        self._keys = entry.key_properties
+        self._full: FullValidator | None = None
+        with suppress(NotASchemaError):  # then the target took its records unchecked
+            self._full = validator_of(entry.schema)
+
+    def problems(self, records: Sequence[bytes]) -> list[RowProblem]:
+        """Find what is wrong with some records.
+
+        Args:
+            records: The JSON text of each.
+        """
+        if self._full is None or self._proven(b"\n".join(records)):
+            return []
+        return [
+            problem
+            for row, record in enumerate(records)
+            if not self._proven(record)
+            for problem in self._looked_at(self._full, row, record)
+        ]
+
+    def _proven(self, records: bytes) -> bool:
+        if self._fast is None:
+            return False
+        try:
+            self._fast.decode_lines(records)
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return True
+
+    def _looked_at(self, full: FullValidator, row: int, data: bytes) -> Iterator[RowProblem]:
+        try:
+            record, extreme = read(data)
+        except UnreadableError as error:
+            yield RowProblem(row, None, None, f"cannot be read as JSON: {error}")
+            return
+        missing = [key for key in self._keys if key not in record]
+        for key in missing:
+            yield RowProblem(row, key, None, "is missing, and it is of the key")
+        if full.is_valid(record, extreme=extreme) or full.is_valid_exactly(data, extreme=extreme):
+            return
+        for refusal in full.refusals(record, data, extreme=extreme):
+            yield _problem(row, record, refusal)
+
+
+def _problem(row: int, record: Any, refusal: Refusal) -> RowProblem:
+    path, message = refusal.path, refusal.message
+    name = _REQUIRED.fullmatch(message) if refusal.keyword == "required" else None
+    if name is not None and not path:
+        return RowProblem(row, json.loads(name[1]), None, "is missing, and the schema requires it")
+    if not path:
+        return RowProblem(row, None, None, refusal.reason)
+    value = record
+    for part in path:
+        value = value[part]
+    said = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    within = f", at {'.'.join(map(str, path))}" if len(path) > 1 else ""
+    reason = f"does not fit the schema: {refusal.reason}"
+    for spelled in (said, repr(value)):  # as Rust and as Python begin what they say of a value
+        if message.startswith(f"{spelled} "):
+            reason = refusal._replace(message=message[len(spelled) + 1 :]).reason
+    return RowProblem(row, str(path[0]), value if isinstance(value, str) else said, reason + within)
+
+
+_REQUIRED = re.compile(r'(".*") is a required property', re.DOTALL)
+
+
+def says_more(entry: SchemaEntry, texts: RecordTexts) -> bool:
+    """Tell whether a schema asks for more than new rows have, as typed columns and written so.
+
+    Args:
+        entry: The schema.
+        texts: What writes them.
+    """
+    whole = resolved(entry.schema, entry.schema)
+    if not typed.ASSERTIONS.intersection(whole) <= _OF_OBJECTS:
+        return True
+    names = {name for name, _ in texts.columns}
+    if not names.issuperset(whole.get("required", ())):
+        return True
+    properties = whole.get("properties", {})
+    return any(
+        _more(spelling, properties.get(name, {}), entry.schema)
+        for (name, _), spelling in zip(texts.columns, texts.spellings, strict=True)
+    )
+
+
+_OF_OBJECTS = {"type", "properties", "required", "additionalProperties", "$defs", "definitions"}
+
+
+def _more(spelling: Spelling, spec: Any, root: Spec) -> bool:
+    """Whether a schema asks for more of a value than it has, written so, where it is not null."""
+    spec, kind = resolved(spec, root), spelling.type.kind
+    words = typed.ASSERTIONS.intersection(spec)
+    if kind is Kind.STRUCT:
+        properties = spec.get("properties", {})
+        return not words <= _OF_OBJECTS or any(
+            (field.required and not field.nullable) or _more(field, properties.get(name), root)
+            for name, field in spelling.fields
+        )
+    if spelling.item is not None:
+        item = spelling.item
+        return (
+            not words <= {"type", "items"} or not item.nullable or _more(item, spec["items"], root)
+        )
+    if kind is Kind.DECIMAL:
+        step, digit = spec.get("multipleOf"), Decimal(1).scaleb(-spelling.type.scale)
+        if step is not None and Decimal(repr(step)) == digit:
+            words = words - {"multipleOf"}
+        if (
+            digit != 1
+            and not spelling.as_string
+            and "number" not in typed.as_list(spec.get("type", "number"))
+        ):
+            return True
+    return spelling.as_json or not words <= {"type"}

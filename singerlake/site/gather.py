@@ -1,0 +1,319 @@
+"""From a table's log to its page: metadata alone, one look at each table."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from singerlake.annotations.fields import age, is_url
+from singerlake.errors import DamagedError, UsageError
+from singerlake.format import times
+from singerlake.format.annotations import JobRun, TableEntry, TapEntry
+from singerlake.format.log import Operation
+from singerlake.format.metadata import LakeFile
+from singerlake.format.names import TableName, written
+from singerlake.format.overlay_words import differences
+from singerlake.lake import Lake, Table
+from singerlake.site import columns, paths
+from singerlake.site.pages import (
+    Column,
+    Command,
+    Edge,
+    Said,
+    TablePage,
+    TableSummary,
+    Transaction,
+    Version,
+)
+from singerlake.transactions import log
+from singerlake.transactions.snapshot import Snapshot
+
+TRANSACTIONS = 100
+"""So many of the newest are drawn and listed."""
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_REVERT, _CREATE, _ALTER = (
+    one.value for one in (Operation.REVERT, Operation.CREATE, Operation.ALTER)
+)
+
+
+class Gatherer:
+    """Makes pages of tables.
+
+    Args:
+        lake: The lake.
+        known: All its tables: they decide how a person writes a name.
+        now: The time by which a table is stale.
+        samples: Values of each column to show, from the newest records; 0 for none.
+    """
+
+    def __init__(self, lake: Lake, known: set[TableName], now: datetime, samples: int = 0) -> None:
+        self._lake = lake
+        self._known = known
+        self._now = now
+        self._samples = samples
+        self.file: LakeFile = lake.annotations(strict=True)
+
+    def broken(self, name: TableName, error: Exception) -> TablePage:
+        """The page of a table that cannot be read."""
+        entry = self.file.table(name)
+        summary = TableSummary(
+            name=written(name, self._known),
+            stream=name.stream,
+            path=paths.table(name),
+            said=self._said(self.file.tap(name.tap), entry),
+            error=str(error),
+        )
+        return TablePage(tap=name.tap, summary=summary, error=str(error))
+
+    def page(self, table: Table) -> TablePage:
+        """A table's page, but for what was made of it.
+
+        Raises:
+            NotFoundError: Nothing was ever committed.
+            DamagedError: Its log cannot be read.
+        """
+        snapshot = table.snapshot()
+        name = table.name
+        tap, entry = self.file.tap(name.tap), self.file.table(name)
+        said = self._said(tap, entry)
+        shown = self._columns(table, snapshot, said, entry)
+        last_sync = next((t.time for t in reversed(snapshot.own_transactions) if t.rows), None)
+        shown_name = written(name, self._known)
+        summary = TableSummary(
+            name=shown_name,
+            stream=name.stream,
+            path=paths.table(name),
+            records=sum(block.rows for block in snapshot.blocks),
+            bytes=sum(block.length for block in snapshot.blocks),
+            versions=len(snapshot.frozen),
+            columns=sum(column.depth == 0 for column in shown),
+            last_sync=last_sync,
+            stale=self._is_stale(said, last_sync, tap.last_run),
+            said=self._description(snapshot, said),
+        )
+        notes, sources, query = self._special(table, snapshot)
+        blocks = snapshot.blocks
+        return TablePage(
+            tap=name.tap,
+            summary=summary,
+            key=list(snapshot.schema.key_properties),
+            columns=shown,
+            column_count=len(shown),
+            schema_hash=snapshot.schema_hash,
+            schema_count=len(snapshot.schemas),
+            changes=columns.changes_of(snapshot),
+            transactions=_transactions(snapshot, notes),
+            transaction_count=len(snapshot.transactions),
+            versions=[_version(version) for version in snapshot.frozen],
+            sources=sources,
+            query=query,
+            unpacked_bytes=sum(block.bytes for block in blocks),
+            blocks=len(blocks),
+            files=len({block.file for block in blocks}),
+            waiting_bytes=sum(file.bytes for file in snapshot.dropped.values()),
+            first=next((block.first for block in blocks if block.first), None),
+            last=next((block.last for block in reversed(blocks) if block.last), None),
+            floor=snapshot.floor,
+            run=safe_run(tap.last_run),
+            commands=commands(name, shown_name),
+            sampled=self._samples,
+        )
+
+    def _columns(
+        self, table: Table, snapshot: Snapshot, said: Said, entry: TableEntry
+    ) -> list[Column]:
+        """What is shown of each column, with samples where these are asked for."""
+        shown = columns.columns_for(snapshot, entry.columns)
+        if not self._samples:
+            return shown
+        from singerlake.site.samples import add_samples
+
+        return add_samples(
+            table, snapshot, shown, self._samples, said.classification, entry.columns
+        )
+
+    def _said(self, tap: TapEntry, entry: TableEntry) -> Said:
+        """What is said of a table; of what it lies in, where it says nothing itself."""
+        own = columns.said_of(entry)
+        inherited = {
+            name: getattr(own, name) or getattr(tap, name) or getattr(self.file, name)
+            for name in ("owner", "freshness", "classification", "deprecated")
+        }
+        return replace(own, **inherited)
+
+    def _description(self, snapshot: Snapshot, said: Said) -> Said:
+        """The schema's own description, where no person said one."""
+        if said.description is not None:
+            return said
+        own = snapshot.schema.schema.get("description")
+        if not isinstance(own, str) or not own.strip():
+            return said
+        return replace(said, description=own.strip())
+
+    def _is_stale(self, said: Said, last_sync: str | None, run: JobRun | None) -> bool:
+        """Whether the last sync is older than it may be; a run that found nothing new counts."""
+        if said.freshness is None:
+            return False
+        try:
+            allowed = age(said.freshness)
+        except UsageError:
+            return False  # written by hand, or by a newer release
+        seen = [last_sync or ""]
+        if run is not None and run.outcome == "succeeded":
+            seen.append(run.time)
+        last = times.parse(max(seen))
+        return last is None or self._now - last > allowed
+
+    def _special(
+        self, table: Table, snapshot: Snapshot
+    ) -> tuple[dict[int, str], list[Edge], str | None]:
+        """What only log entries tell: notes by transaction, and what the table was made of."""
+        notes = {v.transaction: f"version {v.number}" for v in snapshot.frozen}
+        sources: list[Edge] = []
+        query = None
+        shown = {t.number for t in snapshot.transactions[-TRANSACTIONS:]}
+        for one in snapshot.transactions:
+            if one.operation not in (_REVERT, _CREATE, _ALTER):
+                continue
+            if one.operation != _CREATE and one.number not in shown:
+                continue
+            try:
+                entry = log.read_entry(table.store, table.name, one.number)
+            except DamagedError:
+                continue  # the manifest still tells the rest
+            if entry is None:
+                continue
+            if one.operation == _REVERT and "reverted_to" in entry.metadata:
+                notes[one.number] = f"back to transaction {entry.metadata['reverted_to']}"
+            if one.operation == _ALTER:
+                notes[one.number] = _altered(snapshot, one.number)
+            if one.operation == _CREATE and one.number >= snapshot.first:
+                sources = list(self._edges(entry.metadata.get("sources")))
+                said = entry.metadata.get("query")
+                query = said if isinstance(said, str) else None
+        return notes, sources, query
+
+    def _edges(self, said: Any) -> list[Edge]:
+        """The tables that a query read; metadata is a writer's word, and may be anything."""
+        found = []
+        for one in said if isinstance(said, list) else []:
+            if not isinstance(one, dict) or not isinstance(one.get("table"), str):
+                continue
+            tap, _, stream = one["table"].partition(".")
+            name = TableName(tap, stream)
+            version, transaction = one.get("version"), one.get("transaction")
+            known = name in self._known
+            found.append(
+                Edge(
+                    table=written(name, self._known) if known else one["table"],
+                    path=paths.table(name) if known else None,
+                    version=version if isinstance(version, int | str) else None,
+                    transaction=transaction if isinstance(transaction, int) else 0,
+                )
+            )
+        return found
+
+
+def _transactions(snapshot: Snapshot, notes: dict[int, str]) -> list[Transaction]:
+    return [
+        Transaction(
+            number=t.number,
+            time=t.time,
+            operation=t.operation,
+            rows=t.rows,
+            bytes=t.bytes,
+            note=notes.get(t.number),
+        )
+        for t in snapshot.transactions[-TRANSACTIONS:]
+    ]
+
+
+def safe_run(run: JobRun | None) -> JobRun | None:
+    """A run, its link only where it is one."""
+    if run is None or run.url is None or is_url(run.url):
+        return run
+    return JobRun(
+        time=run.time, outcome=run.outcome, rows=run.rows, tables=run.tables, job=run.job,
+        scheduler=run.scheduler,
+    )  # fmt: skip
+
+
+def _version(version: Any) -> Version:
+    return Version(
+        number=version.number,
+        transaction=version.transaction,
+        time=version.time,
+        rows=version.rows,
+        fingerprint=version.fingerprint,
+        record_fingerprint=version.record_fingerprint,
+        label=version.label,
+        comment=version.comment,
+        by=version.by,
+        schema_hash=version.schema_hash,
+        only_against_accident=version.only_against_accident,
+    )
+
+
+def sql_name(name: TableName, version: int | None = None) -> str:
+    """A table as a query writes it."""
+    parts = [_sql_part(name.tap), _sql_part(name.stream)]
+    return ".".join(parts if version is None else [*parts, str(version)])
+
+
+def _sql_part(part: str) -> str:
+    if _IDENTIFIER.fullmatch(part):
+        return part.replace("-", "_")
+    return "`" + part.replace("`", "``") + "`"
+
+
+def commands(name: TableName, shown: str) -> list[Command]:
+    """What to do with a table, ready to be copied into a shell or a notebook."""
+    config = f'{{"tap_id": "{name.tap}", "streams": ["{name.stream}"]}}'
+    plain = all(_IDENTIFIER.fullmatch(part) for part in (name.tap, name.stream))
+    found = [
+        Command("Look at it", _shell("query", _select(sql_name(name), " limit 10"))),
+        Command("Keep this state as a version", _shell("freeze", shown)),
+    ]
+    if plain:
+        replay = f"tap-singerlake --config {shlex.quote(config)} | target-jsonl"
+        found.insert(1, Command("Play it back into any Singer target", replay))
+    notebook = f"from singerlake.spark import read_table\n\nframe = read_table({shown!r})"
+    found.append(Command("In a notebook", notebook))
+    return found
+
+
+def _select(table: str, more: str = "") -> str:
+    return f"select * from {table}{more}"  # noqa: S608  # shown, never run
+
+
+def _altered(snapshot: Snapshot, number: int) -> str:
+    """What an alter said that was not said before it."""
+    return "; ".join(differences(snapshot.overlay_at(number - 1), snapshot.overlay_at(number)))
+
+
+def _shell(command: str, argument: str) -> str:
+    return f"singerlake {command} {shlex.quote(argument)}"
+
+
+def version_commands(name: TableName, shown: str, sql: str, version: Version) -> list[Command]:
+    """What to do with a version."""
+    number = version.number
+    return [
+        Command("Look at it", _shell("query", _select(f"{sql}.{number}", " limit 10"))),
+        Command(
+            "Export it as Parquet",
+            _shell("query", _select(f"{sql}.{number}"))
+            + f" --format parquet --to {shlex.quote(f'{name.stream}-{number}.parquet')}",
+        ),
+        Command("Prove that it is unchanged", _shell("verify", shown)),
+        Command("Turn the table back to it", _shell("revert", shown) + f" --to {number}"),
+        Command(
+            "In a notebook",
+            "from singerlake.spark import read_table\n\n"
+            f"frame = read_table({shown!r}, version={number})",
+        ),
+    ]

@@ -1,0 +1,226 @@
+"""What the pages of the site say, as plain data: the templates only lay it out."""
+
+from __future__ import annotations
+
+import msgspec
+
+from singerlake.format.annotations import Annotations, JobRun
+
+
+class Page(msgspec.Struct, frozen=True, gc=False):
+    """The base of what is on a page; made of plain data, so that it can be compared by a hash."""
+
+
+class Said(Annotations, Page, frozen=True, kw_only=True, omit_defaults=False, gc=False):
+    """What people say; owner and freshness are those of what it lies in where it has none."""
+
+    @property
+    def anything(self) -> bool:
+        """Whether anything is said."""
+        return self != _NOTHING
+
+
+_NOTHING = Said()
+
+
+class Column(Page, frozen=True, kw_only=True):
+    """A column, or a property inside one.
+
+    Attributes:
+        name: Its name.
+        path: As JSONPath: ``$.address.city``.
+        depth: 0 for a column.
+        type: What it is read as.
+        said_type: The JSON type in the tap's schema.
+        key: Its place in the key, from 1; 0 where it is not in it.
+        constraints: What the schema demands, in words.
+        description: A person's words, or else the schema's.
+        by_schema: Whether the description is the schema's.
+        said: What else people say.
+        samples: Values, only where they were asked for.
+    """
+
+    name: str
+    path: str
+    depth: int
+    type: str
+    said_type: str
+    key: int = 0
+    constraints: list[str] = []
+    description: str | None = None
+    by_schema: bool = False
+    said: Said = Said()
+    samples: list[str] = []
+
+
+class SchemaChange(Page, frozen=True, kw_only=True):
+    """From one schema to the next, at the transaction that put it into effect."""
+
+    transaction: int
+    time: str
+    before: str
+    after: str
+    added: list[str] = []
+    removed: list[str] = []
+    changed: list[str] = []
+    keys: str | None = None
+
+
+class Transaction(Page, frozen=True, kw_only=True):
+    """A transaction of the log; ``note`` is what is special about it."""
+
+    number: int
+    time: str
+    operation: str
+    rows: int
+    bytes: int
+    note: str | None = None
+
+
+class Version(Page, frozen=True, kw_only=True):
+    """A frozen version."""
+
+    number: int
+    transaction: int
+    time: str
+    rows: int
+    fingerprint: str
+    record_fingerprint: str = ""
+    label: str | None = None
+    comment: str | None = None
+    by: str = ""
+    schema_hash: str = ""
+    only_against_accident: bool = False
+
+
+class Edge(Page, frozen=True, kw_only=True):
+    """A table that this one was made of, or that was made of this one.
+
+    Attributes:
+        table: As a person writes it.
+        path: Of its page; None where the lake has it no more.
+        version: The version that was read; None for a head.
+        transaction: The transaction that was read.
+    """
+
+    table: str
+    path: str | None
+    version: int | str | None = None
+    transaction: int = 0
+
+
+class Command(Page, frozen=True):
+    """A command to copy, and what it is for."""
+
+    about: str
+    text: str
+
+
+class TableSummary(Page, frozen=True, kw_only=True):
+    """A table in a list."""
+
+    name: str
+    stream: str
+    path: str
+    records: int = 0
+    bytes: int = 0
+    versions: int = 0
+    columns: int = 0
+    last_sync: str | None = None
+    stale: bool = False
+    said: Said = Said()
+    error: str | None = None
+
+
+class TablePage(Page, frozen=True, kw_only=True):
+    """All about a table.
+
+    Attributes:
+        columns: With the properties inside them, in the order of the schema.
+        transactions: The newest, oldest first; ``transaction_count`` is of all.
+        sources: What it was made of.
+        uses: What was made of it.
+        more_sources: How many more sources there are than are shown.
+        more_uses: The same of uses.
+        error: Why it cannot be read; then there is little else.
+    """
+
+    tap: str
+    summary: TableSummary
+    key: list[str] = []
+    columns: list[Column] = []
+    column_count: int = 0
+    schema_hash: str = ""
+    schema_count: int = 0
+    changes: list[SchemaChange] = []
+    transactions: list[Transaction] = []
+    transaction_count: int = 0
+    versions: list[Version] = []
+    sources: list[Edge] = []
+    uses: list[Edge] = []
+    more_sources: int = 0
+    more_uses: int = 0
+    query: str | None = None
+    unpacked_bytes: int = 0
+    blocks: int = 0
+    files: int = 0
+    waiting_bytes: int = 0
+    first: str | None = None
+    last: str | None = None
+    floor: int = 0
+    run: JobRun | None = None
+    commands: list[Command] = []
+    sampled: int = 0
+    error: str | None = None
+
+
+class TapPage(Page, frozen=True, kw_only=True):
+    """A tap and its tables."""
+
+    name: str
+    path: str
+    said: Said = Said()
+    run: JobRun | None = None
+    tables: list[TableSummary] = []
+
+    @property
+    def records(self) -> int:
+        """Of all its tables."""
+        return sum(table.records for table in self.tables)
+
+    @property
+    def bytes(self) -> int:
+        """Of all its tables."""
+        return sum(table.bytes for table in self.tables)
+
+    @property
+    def last_sync(self) -> str | None:
+        """The newest of its tables'."""
+        return max((table.last_sync for table in self.tables if table.last_sync), default=None)
+
+    @property
+    def stale(self) -> int:
+        """How many of its tables are."""
+        return sum(table.stale for table in self.tables)
+
+
+class Recent(Page, frozen=True, kw_only=True):
+    """A transaction of some table, for the home page."""
+
+    table: TableSummary
+    transaction: Transaction
+
+
+class HomePage(Page, frozen=True, kw_only=True):
+    """The lake."""
+
+    title: str
+    uri: str | None
+    said: Said
+    taps: list[TapPage]
+    recent: list[Recent] = []
+
+    @property
+    def tables(self) -> list[TableSummary]:
+        """Of all taps."""
+        return [table for tap in self.taps for table in tap.tables]

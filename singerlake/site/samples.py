@@ -1,0 +1,88 @@
+"""Values of the newest records, for those who ask for them with ``--samples``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from singerlake.errors import DamagedError
+from singerlake.format.annotations import ColumnEntry
+from singerlake.lake import Table
+from singerlake.site.pages import Column
+from singerlake.transactions.snapshot import Snapshot
+
+MAX_LETTERS = 60
+PUBLIC = "public"
+"""Tables and columns of any other classification show no values."""
+
+
+def add_samples(
+    table: Table,
+    snapshot: Snapshot,
+    shown: list[Column],
+    count: int,
+    classification: str | None,
+    entries: Mapping[str, ColumnEntry],
+) -> list[Column]:
+    """Give each column the last few values of the newest block, each once.
+
+    Args:
+        table: The table.
+        snapshot: Its snapshot.
+        shown: Its columns.
+        count: Values of each column.
+        classification: The table's, its tap's or its lake's: of what is not public, no column
+            shows values.
+        entries: The columns' annotations. A column is written whole, so one property inside it
+            that is classified keeps all of it back.
+    """
+    if not _is_public(classification):
+        return shown
+    records = _newest(table, snapshot)
+    sampled = []
+    for column in shown:
+        entry = entries.get(column.name)
+        if column.depth or (entry is not None and _is_classified(entry)):
+            sampled.append(column)
+            continue
+        texts: list[str] = []
+        for record in records:
+            if record.get(column.name) is not None:
+                text = _text(record[column.name])
+                if text not in texts:
+                    texts.append(text)
+            if len(texts) == count:
+                break
+        sampled.append(msgspec.structs.replace(column, samples=texts))
+    return sampled
+
+
+def _is_public(classification: str | None) -> bool:
+    return not classification or classification.strip().lower() == PUBLIC
+
+
+def _is_classified(entry: ColumnEntry) -> bool:
+    return not _is_public(entry.classification) or any(map(_is_classified, entry.columns.values()))
+
+
+def _newest(table: Table, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """The records of the newest block that has any, the last first."""
+    for block in reversed(snapshot.blocks):
+        if not block.rows:
+            continue
+        try:
+            lines = table.read_block(block).splitlines()
+        except DamagedError:
+            return []
+        messages = (json.loads(line) for line in reversed(lines))
+        found = [m["record"] for m in messages if m.get("type") == "RECORD"]
+        return [record for record in found if isinstance(record, dict)]
+    return []
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_LETTERS else f"{text[: MAX_LETTERS - 1]}…"

@@ -1,0 +1,335 @@
+"""The change job: rows inserted, changed and deleted, as one transaction.
+
+What is asked is held against the table's state, and the difference alone is written. Others may
+commit meanwhile: as long as they changed other rows, the change is committed on top of theirs; if
+not, it is worked out anew on theirs, and refused where somebody relied on what a row was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+
+from singerlake.errors import ConflictError
+from singerlake.format.log import FrozenVersion
+from singerlake.lake import Table
+from singerlake.maintenance import change as plans
+from singerlake.maintenance.change import ChangeOptions, ChangePlan, Mode
+from singerlake.records import problems
+from singerlake.records.block_reader import combined
+from singerlake.records.problems import Problems
+from singerlake.records.row_columns import BLOCK, MISFITS
+from singerlake.records.shape import Shape, shape_of
+from singerlake.spark.jobs import asked_rows, delta
+from singerlake.spark.jobs.asked_rows import Asked, Part, Tally
+from singerlake.spark.jobs.change_output import ChangeOutput
+from singerlake.spark.jobs.change_version import Freezing
+from singerlake.spark.jobs.delta import DELETED, INSERTED, UNCHANGED, UPDATED, Delta
+from singerlake.spark.jobs.row_set import PROBLEMS, RowSet
+from singerlake.spark.jobs.state_after import check_unique
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.jvm.progress import stages
+from singerlake.spark.state import frames, from_blocks, index_build, index_rows
+from singerlake.transactions import conflicts, log
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import update_catalogues, update_checkpoint
+
+ATTEMPTS = 5
+"""Times that a change is worked out anew, because others changed the same rows."""
+
+Parts: TypeAlias = Callable[[Snapshot], Sequence[Part]]
+"""Makes the parts of a change for a table as it is: their columns are that table's."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What a change did, or would do.
+
+    Attributes:
+        transaction: The one that it made; None where it made none.
+        inserted: Rows that were not there.
+        updated: Rows that are others now.
+        deleted: Rows that are gone.
+        unchanged: Rows that were asked for and were as they should be.
+        absent: Rows that were to be deleted and were not there.
+        whole: Whether all rows were written anew, behind ACTIVATE_VERSION.
+        version: The version of what it left, where one was asked for.
+    """
+
+    transaction: int | None
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    absent: int = 0
+    whole: bool = False
+    version: FrozenVersion | None = None
+
+
+class _OvertakenError(ConflictError):
+    """Others changed the same rows: the change is to be worked out anew."""
+
+
+def change(
+    spark: SparkSession,
+    table: Table,
+    rows: Callable[[Snapshot], Sequence[RowSet]],
+    mode: Mode,
+    *,
+    options: ChangeOptions | None = None,
+) -> Changed:
+    """Change rows of a table.
+
+    Args:
+        spark: The session.
+        table: The table.
+        rows: Makes what is asked for the table as it is; called again where others changed the
+            same rows meanwhile, or its columns.
+        mode: What is asked of the rows.
+        options: How.
+
+    Raises:
+        RejectedRowsError: Rows that cannot be taken; each problem is named.
+        ConflictError: Rows were changed since they were read, or the table has moved on from the
+            etag; nothing was changed.
+        UsageError: It cannot be done as asked.
+        LockTimeoutError: A writer did not give its lock up in time.
+    """
+
+    def parts(present: Snapshot) -> list[Part]:
+        return [Part(tuple(rows(present)), mode)]
+
+    return change_parts(spark, table, parts, options=options)
+
+
+def change_parts(
+    spark: SparkSession, table: Table, parts: Parts, *, options: ChangeOptions | None = None
+) -> Changed:
+    """Change rows of a table in several steps that are one transaction.
+
+    Args:
+        spark: The session.
+        table: The table.
+        parts: The steps, in order.
+        options: How.
+
+    Raises:
+        SingerlakeError: As :func:`change` does.
+    """
+    options = options or ChangeOptions()
+    with table.lease() as lease, plain_errors():
+        present = lease.snapshot
+        for _ in range(ATTEMPTS):
+            wanted = plans.plan(present, options)
+            try:
+                return _Job(spark, table, wanted).run(parts)
+            except _OvertakenError:
+                present = log.refresh(table.store, present)
+        raise plans.overtaken(present)
+
+
+class _Job:
+    """One attempt, on the table as it is."""
+
+    def __init__(self, spark: SparkSession, table: Table, wanted: ChangePlan) -> None:
+        self._spark = spark
+        self._table = table
+        self._wanted = wanted
+        self._state = wanted.state
+        self._shape: Shape = shape_of(self._state)
+
+    def run(self, parts: Parts) -> Changed:
+        with ExitStack() as stack:
+            given = [stack.enter_context(_kept(part)) for part in parts(self._state)]
+            given = [part for part in given if part.row_sets]
+            found = stack.enter_context(self._difference(given)) if given else None
+            return self._carry_out(found)
+
+    @contextmanager
+    def _difference(self, given: list[Part]) -> Iterator[Delta]:
+        """The difference, kept on the executors' disks for as long as it is needed."""
+        wanted = asked_rows.asked(self._state.table, self._shape, given)
+        with stages(self._spark, "reading the rows", "looking for rows given twice"):
+            _check(_problems_given(given))
+            tally = asked_rows.tally(wanted, self._shape)
+        _check(tally.repeated)
+        present = self._present(wanted, tally)
+        frame = delta.delta_frame(
+            asked_rows.composed(wanted),
+            wanted,
+            present,
+            self._shape,
+            small=tally.named <= delta.SMALL,
+            blind=self._wanted.options.overwrite,
+        ).persist(StorageLevel.DISK_ONLY)
+        try:
+            with stages(self._spark, "comparing with the table"):
+                counted = frame.groupBy(delta.STATUS).count().collect()
+            found = Delta(frame, wanted, {row[0]: row[1] for row in counted})
+            _check(delta.problems_of(found, self._shape))
+            if error := delta.stale_error(found, self._state.table, self._shape):
+                raise error
+            check_unique(found, present, self._state, self._shape)
+            yield self._unless_the_same(found)
+        finally:
+            frame.unpersist()
+
+    def _present(self, wanted: Asked, tally: Tally) -> DataFrame:
+        """The state's rows; none where no row of it matters."""
+        together = bool(self._state.overlay.constraints)
+        if not (wanted.replaces or tally.named or together):
+            return self._spark.createDataFrame([], frames.frame_schema(self._shape.columns))
+        return present_rows(self._spark, self._table, self._wanted)
+
+    def _unless_the_same(self, found: Delta) -> Delta:
+        """Where all rows of a table without a key are replaced by the same ones, do nothing."""
+        rows = found.counts.get(INSERTED, 0)
+        shape = self._shape
+        if shape.keys or not found.wanted.replaces or rows != found.counts.get(DELETED, 0):
+            return found
+        if found.wanted.columns != tuple(range(len(shape.columns))):
+            return found
+        # What is left out may have a default, and a misfit only reads as null: never the same.
+        left_out = F.size(delta.CHANGED) < len(shape.columns)
+        misfits = F.coalesce(F.size(MISFITS), F.lit(0)) > 0
+        new = found.frame.where(F.col(delta.STATUS) == INSERTED)
+        new = new.select(*shape.aliases, F.when(left_out, 1).otherwise(0))
+        now = present_rows(self._spark, self._table, self._wanted)
+        now = now.select(*shape.aliases, F.when(misfits, 2).otherwise(0))
+        if new.exceptAll(now).isEmpty():
+            return replace(found, counts={UNCHANGED: rows})
+        return found
+
+    def _carry_out(self, found: Delta | None) -> Changed:
+        options = self._wanted.options
+        counts = found.counts if found is not None else {}
+        told = {name: counts.get(name, 0) for name in (INSERTED, UPDATED, DELETED, UNCHANGED)}
+        whole = not self._shape.keys and bool(told[UPDATED] or told[DELETED])
+        done = Changed(
+            None,
+            inserted=told[INSERTED],
+            updated=told[UPDATED],
+            deleted=told[DELETED],
+            unchanged=told[UNCHANGED],
+            absent=counts.get(delta.ABSENT, 0),
+            whole=whole,
+        )
+        changes = found.changes if found is not None else 0
+        moot = not changes and self._wanted.overlay is None and not options.new_version
+        if moot or (options.dry_run and found is None):
+            return done
+        output = ChangeOutput(
+            self._spark, self._table, self._wanted, self._shape, found, whole=whole
+        )
+        if options.dry_run:
+            _check(output.problems())
+            return done
+        guard = _Guard(self._spark, self._table, self._wanted, self._shape, found, whole=whole)
+        frozen = Freezing(self._spark, self._table, options) if options.new_version else None
+        after = output.write(told, still_apart=guard.check, frozen=frozen)
+        update_checkpoint(self._table.store, after)
+        update_catalogues(self._table.store, [after])
+        version = after.frozen[-1] if options.new_version else None
+        return replace(done, transaction=after.number, version=version)
+
+
+def present_rows(spark: SparkSession, table: Table, wanted: ChangePlan) -> DataFrame:
+    """Read the rows of the state that a change begins with, with provenance and misfits."""
+    state = wanted.state
+    if wanted.overlay is not None:
+        # An index is filed by what the log says of columns, and the log does not say this yet.
+        plan = from_blocks.planned(spark, table, state)
+        schema = frames.frame_schema(plan.shape.columns)
+        return from_blocks.through(spark, plan, combined, schema)
+    return index_rows.rows(spark, index_build.ensure(spark, table, state))
+
+
+@contextmanager
+def _kept(part: Part) -> Iterator[Part]:
+    """A part whose rows are read once, and then kept on the executors' disks."""
+    own = [one.frame for one in part.row_sets if not one.frame.is_cached]
+    try:
+        for frame in own:
+            frame.persist(StorageLevel.DISK_ONLY)
+        yield part
+    finally:
+        for frame in own:
+            frame.unpersist()
+
+
+def _problems_given(given: Sequence[Part]) -> Problems:
+    """What readers have found wrong."""
+    found = []
+    for part in given:
+        for row_set in part.row_sets:
+            if PROBLEMS in row_set.frame.columns:
+                rows = row_set.frame.where(F.col(PROBLEMS).isNotNull()).select(PROBLEMS).collect()
+                found += [problems.decode(bytes(row[0])) for row in rows]
+    return problems.merged(found)
+
+
+def _check(found: Problems) -> None:
+    if found.total:
+        raise problems.rejected(found)
+
+
+class _Guard:
+    """Makes sure, at each attempt to commit, that nobody changed a row that a change goes by.
+
+    Of what others committed since, only the keys are read, once.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: Table,
+        wanted: ChangePlan,
+        shape: Shape,
+        found: Delta | None,
+        *,
+        whole: bool,
+    ) -> None:
+        self._spark = spark
+        self._table = table
+        self._shape = shape
+        self._found = found
+        self._checked = wanted.head
+        # A column that is added has another value in rows that come after it, and what all rows
+        # have to be together any row may break.
+        together = any(one.kind == "unique" for one in wanted.state.overlay.constraints.values())
+        self._any_row = whole or together or wanted.overlay is not None
+        self._any_row |= found is not None and found.wanted.replaces
+
+    def check(self, present: Snapshot) -> None:
+        """Hold what came in since the last look against the change.
+
+        Raises:
+            ConflictError: The same rows were changed.
+        """
+        before, self._checked = self._checked, present
+        if not conflicts.rows_changed_since(present, before.number):
+            return
+        if self._any_row or self._touched(present, before):
+            raise _OvertakenError(str(plans.overtaken(present)))
+
+    def _touched(self, present: Snapshot, before: Snapshot) -> bool:
+        if self._found is None or not self._shape.keys:
+            return False  # rows without a key are only added
+        since = present.blocks_after(before.number)
+        if any(block.activations for block in since):
+            return True  # it may remove rows of any key
+        columns = self._shape.key_columns
+        shape = Shape(columns, tuple(range(len(columns))), self._shape.survival)
+        later = frames.read_blocks(self._spark, self._table, present, since, shape)
+        # A block that a vacuum put together may hold older rows too.
+        later = later.where(F.col(BLOCK) > before.last_block).select(*shape.aliases)
+        keys = zip(self._shape.key_aliases, shape.aliases, strict=True)
+        own = self._found.frame.select(*(F.col(key).alias(name) for key, name in keys))
+        with stages(self._spark, "looking at what others changed"):
+            return not own.join(later, shape.aliases, "left_semi").isEmpty()

@@ -1,0 +1,260 @@
+"""The create job: a query's rows as the first transaction of a new table.
+
+The rows are computed once and kept on the executors' disks, so that a query that answers
+differently each time is checked and written as one answer. Everything that the rows can be
+refused for is checked before the first lock. What was written is read back as the table that it
+will be, and its fingerprint compared with the query's, before the one log entry makes it one.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+
+from singerlake.errors import SingerlakeError, UsageError
+from singerlake.format.block import MAX_ROWS
+from singerlake.format.log import Block, Entry, SchemaEntry
+from singerlake.format.names import TableName
+from singerlake.format.schema_hash import schema_hash
+from singerlake.format.types import Columns, Kind, columns_of
+from singerlake.lake import Lake
+from singerlake.maintenance import create as plans
+from singerlake.nearest import offer
+from singerlake.records.fingerprint import Content, Proof, Sums
+from singerlake.records.row_columns import alias, aliases
+from singerlake.spark.jobs.first_blocks import FirstBlocks, in_order
+from singerlake.spark.jobs.query import query
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.jvm.session import cores
+from singerlake.spark.sql.result import QueryResult, Source
+from singerlake.spark.state.content import state_content
+from singerlake.spark.state.frames import spark_type
+from singerlake.spark.write.query_schema import schema_of
+from singerlake.spark.write.record_writer import CHECKED, WRITTEN, RecordWriter, RowChecker
+from singerlake.transactions.commit import preview
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import FILE_BYTES
+from singerlake.transactions.writer import (
+    WriteOptions,
+)
+
+logger = logging.getLogger(__name__)
+PART_BYTES = 128 << 20
+"""Bytes in memory that one task writes, about; smaller parts are put together."""
+_WORTHWHILE = 4 << 20
+"""Bytes below which another task makes more small files than it saves time."""
+
+
+@dataclass(frozen=True)
+class Created:
+    """A table that was made.
+
+    Attributes:
+        table: Its name.
+        transaction: Its first transaction: 1, unless a table of its name was dropped before.
+        rows: Rows in it.
+        blocks: Blocks they lie in.
+        fingerprint: Over their values, as a freeze would compute it.
+        schema_hash: Its schema.
+        key_properties: Its key.
+        sources: What the query read.
+    """
+
+    table: TableName
+    transaction: int
+    rows: int
+    blocks: int
+    fingerprint: str
+    schema_hash: str
+    key_properties: list[str]
+    sources: list[Source]
+
+
+def create(
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    sql: str,
+    *,
+    keys: tuple[str, ...] = (),
+    options: WriteOptions | None = None,
+) -> Created:
+    """Make a table of a query's rows.
+
+    Args:
+        spark: The session.
+        lake: The lake that is asked, and that gets the table.
+        name: ``tap.stream``.
+        sql: One SELECT.
+        keys: Columns that are the new table's key.
+        options: Locks, and what to keep with the transaction.
+
+    Raises:
+        UsageError: There is such a table already, or the key is no key of these rows.
+        InvalidQueryError: It is no SELECT, or a column or value has no place in a lake.
+        NotFoundError: It names a table that is not there.
+        ConflictError: Somebody else made the table meanwhile.
+    """
+    table = plans.new_name(name)
+    plans.check_new(lake.store, table)
+    # Its leases are given up here: where the collector does it, Ctrl-C is lost in there.
+    with query(spark, lake, sql) as result, plain_errors():
+        _check_key_names(keys, result.columns)
+        schema = schema_of(result.frame.schema.fields, list(keys))
+        return _Job(spark, lake, table, schema, sql, result, options or WriteOptions()).run()
+
+
+def _check_key_names(keys: tuple[str, ...], columns: list[str]) -> None:
+    if len(set(keys)) < len(keys):
+        raise UsageError(f"a key column is named twice: {', '.join(keys)}")
+    if lacking := [key for key in keys if key not in columns]:
+        raise UsageError(
+            f"the query has no column {lacking[0]!r} to be the key: {offer(lacking[0], columns)}"
+        )
+
+
+class _Job:
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        table: TableName,
+        schema: SchemaEntry,
+        sql: str,
+        result: QueryResult,
+        options: WriteOptions,
+    ) -> None:
+        self._spark = spark
+        self._lake = lake
+        self._table = table
+        self._schema = schema
+        self._hash = schema_hash(schema.schema, schema.key_properties)
+        self._columns: Columns = columns_of(schema)
+        self._sql = sql
+        self._result = result
+        self._options = options
+        self._parts = 0
+        names = [name for name, _ in self._columns]
+        self._keys = [names.index(key) for key in schema.key_properties]
+        for name, type_ in (self._columns[index] for index in self._keys):
+            if type_.kind in (Kind.STRUCT, Kind.LIST):
+                raise UsageError(f"{name!r} cannot be a key: it is {type_}")
+
+    def run(self) -> Created:
+        frame = self._rows().persist(StorageLevel.DISK_ONLY)
+        try:
+            content, size = self._checked(frame)
+            self._check_unique(frame)
+            return self._write(frame, content, size)
+        finally:
+            frame.unpersist()
+
+    def _rows(self) -> DataFrame:
+        """The query's rows in exactly the types of the table, as they are called inside."""
+        names = aliases(self._columns)
+        return self._result.frame.toDF(*names).select(
+            *(
+                F.col(name).cast(spark_type(type_)).alias(name)
+                for name, (_, type_) in zip(names, self._columns, strict=True)
+            )
+        )
+
+    def _checked(self, frame: DataFrame) -> tuple[Content, int]:
+        checker = RowChecker(self._columns, self._keys)
+        # A few numbers a partition come back to the driver, never rows.
+        parts = frame.mapInArrow(checker, CHECKED).collect()
+        self._parts = len(parts)
+        rows = sum(part["rows"] for part in parts)
+        for n, key in enumerate(self._schema.key_properties):
+            if nulls := sum(part["nulls"][n] for part in parts):
+                raise UsageError(f"{key!r} cannot be a key: it is null in {nulls} of {rows} rows")
+        sums = Sums((Proof.VALUES,))
+        for part in parts:
+            sums.add(part.asDict())
+        return sums.content(), sum(part["bytes"] for part in parts)
+
+    def _check_unique(self, frame: DataFrame) -> None:
+        if not self._keys:
+            return
+        named = F.struct(*(F.col(alias(i)).alias(self._columns[i][0]) for i in self._keys))
+        counted = frame.groupBy(named.alias("key")).agg(F.count(F.lit(1)).alias("n")).where("n > 1")
+        repeated = counted.agg(
+            F.count(F.lit(1)).alias("keys"),
+            F.max("n").alias("most"),
+            F.max_by(F.to_json("key"), "n").alias("example"),
+        ).collect()[0]
+        if repeated["keys"]:
+            raise UsageError(
+                f"{', '.join(self._schema.key_properties)} cannot be the key: {repeated['keys']} "
+                f"of its values are there more than once, such as {repeated['example']} "
+                f"{repeated['most']} times"
+            )
+
+    def _write(self, frame: DataFrame, content: Content, size: int) -> Created:
+        blocks = FirstBlocks(self._lake, self._table, self._hash, self._options)
+        done = blocks.commit(
+            lambda: self._write_blocks(blocks, frame, size) if content.rows else [],
+            self._entry,
+            lambda first: self._read_back(first, content),
+        )
+        return Created(
+            table=self._table,
+            transaction=done.number,
+            rows=content.rows,
+            blocks=done.transactions[-1].blocks,
+            fingerprint=content.fingerprint,
+            schema_hash=self._hash,
+            key_properties=self._schema.key_properties,
+            sources=self._result.sources,
+        )
+
+    def _write_blocks(self, blocks: FirstBlocks, frame: DataFrame, size: int) -> list[Block]:
+        least = 2 * cores(self._spark)
+        wanted = max(least if size >= least * _WORTHWHILE else 1, -(-size // PART_BYTES))
+        if wanted < self._parts:
+            # Spark puts together what lies near, not what is neighbours: the query's order,
+            # which a table does not promise, is kept only where nothing is put together.
+            frame, self._parts = frame.coalesce(wanted), wanted
+        writer = RecordWriter(
+            store=self._lake.store,
+            table=self._table,
+            columns=self._columns,
+            schema=self._schema,
+            schema_hash=self._hash,
+            micros=blocks.micros,
+            block_rows=MAX_ROWS,
+            file_bytes=FILE_BYTES,
+        )
+        return in_order(blocks.collect(frame.mapInArrow(writer, WRITTEN), self._parts))
+
+    def _entry(self, blocks: list[Block], writer_id: str) -> Entry:
+        sources = [
+            {"table": str(s.table), "version": s.version, "transaction": s.transaction}
+            for s in self._result.sources
+        ]
+        return plans.draft(
+            self._table,
+            self._hash,
+            self._schema,
+            blocks,
+            writer_id=writer_id,
+            metadata={**self._options.metadata, "query": self._sql, "sources": sources},
+            metrics={"rows": sum(block.rows for block in blocks)},
+        )
+
+    def _read_back(self, first: Entry, content: Content) -> Entry:
+        """Read what was written as the table that it will be."""
+        after = preview(Snapshot(self._table), first)
+        table = self._lake.table(self._table)
+        written = state_content(self._spark, table, after, (Proof.VALUES,))
+        if written != content:
+            raise SingerlakeError(
+                f"what was written of {self._table} does not read as what the query gave "
+                f"({written.rows} rows, {content.rows} expected): nothing was committed. Parts of "
+                "the query may have run twice with different results; run it again"
+            )
+        return first

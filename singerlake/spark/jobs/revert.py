@@ -1,0 +1,376 @@
+"""The revert job: compute the difference between two states, write it, commit it.
+
+A keyed table gets the difference: rows that changed in a byte, or went, come back as the lines
+they were, rows that came since are deleted. A keyless table has no key to tell rows apart by, so
+all of the old rows are written anew under a Singer version of their own, behind ACTIVATE_VERSION
+messages that remove everything before. A keyed table is done so as well where the keys of rows
+written since cannot be read under the old schema: from then on nobody has to.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+
+from singerlake.errors import ViolationsError
+from singerlake.format import messages, times
+from singerlake.format.block import MAX_ROWS
+from singerlake.format.laid import block_columns, reading_of
+from singerlake.format.log import Block, SchemaEntry, decode_block
+from singerlake.format.types import never_fails
+from singerlake.lake import Table
+from singerlake.maintenance import revert as plans
+from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
+from singerlake.maintenance.revert import RevertPlan
+from singerlake.records import activations
+from singerlake.records.row_columns import BLOCK, DIGEST, ORDINAL, PROVENANCE, alias, aliases
+from singerlake.records.shape import Shape
+from singerlake.records.written_defaults import defaults_written
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.state import fold, frames, index_build, index_rows
+from singerlake.spark.state.index import Index
+from singerlake.spark.state.key_violations import key_violations
+from singerlake.spark.write import line_writer, routing
+from singerlake.transactions.commit import new_writer_id
+from singerlake.transactions.staging import FILE_BYTES, StagedTable
+from singerlake.transactions.writer import (
+    WriteOptions,
+    clean_up,
+    hold_locks,
+    update_catalogues,
+    update_checkpoint,
+)
+
+logger = logging.getLogger(__name__)
+MOST_RANGES = 200
+
+
+@dataclass(frozen=True)
+class Reverted:
+    """What a revert did, or would do.
+
+    Attributes:
+        to: The transaction that was gone back to.
+        transaction: The transaction it made; None where it made none.
+        put_back: Rows written as they were.
+        deleted: Rows that had come since and are gone again.
+        unchanged: Rows that were as they should be. A keyless table is written whole and
+            has none.
+        schema_hash: The schema in effect.
+        whole: Whether all rows of the old state were written anew, behind ACTIVATE_VERSION.
+    """
+
+    to: int
+    transaction: int | None
+    put_back: int
+    deleted: int
+    unchanged: int
+    schema_hash: str
+    whole: bool = False
+
+
+def revert(
+    spark: SparkSession,
+    table: Table,
+    to: int,
+    *,
+    dry_run: bool = False,
+    options: WriteOptions | None = None,
+) -> Reverted:
+    """Turn a table's present state into that of an earlier transaction.
+
+    Args:
+        spark: The session.
+        table: The table.
+        to: The transaction to go back to.
+        dry_run: Only say what would be done.
+        options: Locks, and what to keep with the transaction.
+
+    Raises:
+        NotFoundError: There is no such transaction.
+        UsageError: The old state lacks a column of the key that the table has now.
+        ViolationsError: Its rows cannot have that key.
+        DamagedError: The old state cannot be read any more; what is missing is named.
+        ConflictError: Somebody changed the table meanwhile; nothing was changed.
+        LockTimeoutError: A writer did not give its lock up in time.
+    """
+    with table.lease() as lease, plain_errors():
+        wanted = plans.plan(table.store, lease.snapshot, to)
+        old = index_build.ensure(spark, table, wanted.to)
+        if wanted.same_state:
+            return Reverted(to, None, 0, 0, index_rows.count(spark, old), wanted.to.schema_hash)
+        _check_key(spark, table, wanted, old)
+        return Job(spark, table, wanted, old, options or WriteOptions()).run(dry_run=dry_run)
+
+
+def _check_key(spark: SparkSession, table: Table, wanted: RevertPlan, old: Index) -> None:
+    """Refuse rows that cannot have the key by which they will be told apart from now on."""
+    after = wanted.after
+    if not after.key or after.key_reading == wanted.to.key_reading:
+        return
+    columns = tuple(after.columns[index] for index in after.key)
+    # The index has them as they were read then. Without a key each row is read, whatever it has.
+    shape = Shape(columns, (), old.shape.survival)
+    every = frames.read_blocks(spark, table, after, wanted.to.blocks, shape)
+    positions = index_rows.rows(spark, old).select(BLOCK, ORDINAL)
+    rows = every.join(positions, [BLOCK, ORDINAL], "left_semi")
+    names = [name for name, _ in columns]
+    if found := key_violations(rows, aliases(len(columns)), names):
+        raise ViolationsError.of_lines(
+            f"{table.name} has the key {', '.join(names)}, which its rows at transaction "
+            f"{wanted.to.number} cannot have; nothing was changed:",
+            *found.lines(),
+            f"give the table a key first that they can have: singerlake alter {table.name} set-key",
+        )
+
+
+class Job:
+    """Writes rows of an old state again.
+
+    Args:
+        spark: The session.
+        table: The table.
+        wanted: The plan.
+        old: The index of the old state.
+        options: Locks, and what to keep with the transaction.
+        whole: Whether to write all rows of it, whatever there is now.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: Table,
+        wanted: RevertPlan,
+        old: Index,
+        options: WriteOptions,
+        *,
+        whole: bool = False,
+    ) -> None:
+        self._spark = spark
+        self._table = table
+        self._wanted = wanted
+        self._old = old
+        self._options = options
+        self._whole = whole or not old.shape.keys or not self._keys_readable()
+        since = {block.schema_hash for block in wanted.head.blocks_after(wanted.to.number)}
+        self._deletions = {} if self._whole else deletion_schemas(wanted.head, since)
+        old_hashes = {block.schema_hash for block in wanted.to.blocks}
+        self._defaults = defaults_written(wanted.head, old_hashes)
+
+    def run(self, *, dry_run: bool) -> Reverted:
+        """Write the difference and commit it, or only say what it is."""
+        actions = self._everything() if self._whole else self._difference()
+        if dry_run:
+            return self._result(None, *self._count(actions))
+        return self._write(actions)
+
+    @property
+    def schemas(self) -> dict[str, SchemaEntry]:
+        """Those that rows may be written under, by hash."""
+        return {**self._wanted.head.schemas, **self._new_schemas()}
+
+    def write_whole(self, blocks: list[Block]) -> None:
+        """Write all rows behind ACTIVATE_VERSION lines; to be called under the schemas' locks.
+
+        Args:
+            blocks: Takes what was written, in order.
+        """
+        version = plans.new_singer_version(self._wanted.head)
+        blocks += self._activation(version)
+        blocks += self._write_lines(self._everything(), version)[0]
+
+    def withdraw(self, blocks: list[Block]) -> None:
+        """Delete the files of blocks that no log entry names."""
+        self._withdraw(blocks)
+
+    def _keys_readable(self) -> bool:
+        """Whether rows written since can be told apart by the old keys, whatever came."""
+        shape = self._old.shape
+        target = dict(shape.key_columns)
+        head, to = self._wanted.head, self._wanted.to
+        if to.overlay.key != head.overlay.key:
+            return False
+        if len({reading_of(one.overlay, target) for one in (to, head)}) > 1:
+            return False
+        for schema_hash in {block.schema_hash for block in head.blocks_after(to.number)}:
+            schema = head.schema_of(schema_hash)
+            # What is one key by the rules of today may be two by those of the old version:
+            # 1.5 and 1.50, where a decimal was a string. Then neither can speak for the other.
+            by_old_rules = dict(block_columns(schema, head.overlay, to.rules).columns)
+            for name, type_ in head.columns_of(schema_hash).columns:
+                if name not in target:
+                    continue
+                if type_ != by_old_rules.get(name) or not never_fails(type_, target[name]):
+                    return False
+        return True
+
+    def _old_rows(self) -> DataFrame:
+        """The old state: its keys and provenance. Values do not matter."""
+        keys = self._old.shape.key_aliases
+        named = [F.col(key).alias(alias(n)) for n, key in enumerate(keys)]
+        old = index_rows.rows(self._spark, self._old, digests=True)
+        return old.select(*named, *PROVENANCE)
+
+    def _present(self) -> DataFrame:
+        """The state now, under the old keys, in the same columns."""
+        head = self._wanted.head
+        since = head.blocks_after(self._wanted.to.number)
+        columns = self._old.shape.key_columns
+        shape = Shape(columns, tuple(range(len(columns))), activations.survival(head.blocks))
+        size = sum(block.bytes for block in since) + 3 * self._old.bytes
+        later = frames.read_blocks(self._spark, self._table, head, since, shape, digests=True)
+        earlier = fold.undeleted(self._old_rows())
+        return fold.fold(earlier.unionAll(later), shape, size)
+
+    def _difference(self) -> DataFrame:
+        """Rows to put back and rows to delete, by position."""
+        old, now = self._old_rows().alias("old"), self._present().alias("now")
+        same_key = _all_equal(aliases(len(self._old.shape.keys)))
+        same_row = _all_equal((BLOCK, ORDINAL))
+        # By the bytes of the record: two values may look alike as columns, or be in none. A row
+        # that came under another schema would read otherwise once that schema is back.
+        same_record = _all_equal((DIGEST,)) & ~_within(
+            F.col(f"now.{BLOCK}"), self._under_other_schemas()
+        )
+        came = F.col(f"old.{BLOCK}").isNull()
+        went = F.col(f"now.{BLOCK}").isNull()
+        return (
+            old.join(now, same_key, "full_outer")
+            .where(came | went | ~(same_row | same_record))
+            .select(
+                F.coalesce(f"old.{BLOCK}", f"now.{BLOCK}").alias("block"),
+                F.coalesce(f"old.{ORDINAL}", f"now.{ORDINAL}").alias("row"),
+                came.alias("deleted"),
+            )
+        )
+
+    def _under_other_schemas(self) -> list[tuple[int, int]]:
+        """Ranges of row versions since the old state that came under another schema."""
+        head, to = self._wanted.head, self._wanted.to
+        ranges: list[tuple[int, int]] = []
+        for block in head.blocks_after(to.number):
+            if block.schema_hash == to.schema_hash:
+                continue
+            start = block.first_version or block.number
+            if ranges and ranges[-1][1] == start - 1:
+                ranges[-1] = (ranges[-1][0], block.number)
+            else:
+                ranges.append((start, block.number))
+        # Too many make too large an expression; more rows than needed do no harm.
+        return ranges if len(ranges) <= MOST_RANGES else [(ranges[0][0], ranges[-1][1])]
+
+    def _everything(self) -> DataFrame:
+        old = index_rows.rows(self._spark, self._old)
+        return old.select(
+            F.col(BLOCK).alias("block"), F.col(ORDINAL).alias("row"), F.lit(False).alias("deleted")
+        )
+
+    def _count(self, actions: DataFrame) -> tuple[int, int]:
+        groups = actions.groupBy("deleted").count().collect()
+        counted = {row["deleted"]: row["count"] for row in groups}
+        return counted.get(False, 0), counted.get(True, 0)
+
+    def _result(self, transaction: int | None, put_back: int, deleted: int) -> Reverted:
+        unchanged = 0 if self._whole else index_rows.count(self._spark, self._old) - put_back
+        schema_hash = self._wanted.to.schema_hash
+        to = self._wanted.to.number
+        return Reverted(
+            to, transaction, put_back, deleted, unchanged, schema_hash, whole=self._whole
+        )
+
+    def _write(self, actions: DataFrame) -> Reverted:
+        store, head = self._table.store, self._wanted.head
+        writer_id = new_writer_id()
+        schemas = self.schemas  # any that the table ever had may be written under again
+        with hold_locks(store, head.table, schemas, writer_id, self._options) as locks:
+            blocks: list[Block] = []
+            try:
+                version = plans.new_singer_version(head) if self._whole else None
+                if version is not None:
+                    blocks += self._activation(version)
+                written, deleted = self._write_lines(actions, version)
+                blocks += written
+                if not blocks and head.schema_hash == self._wanted.to.schema_hash:
+                    return self._result(None, 0, 0)
+                put_back = sum(block.rows for block in written) - deleted
+                locks.check()
+                done = plans.commit_revert(
+                    store,
+                    self._wanted,
+                    blocks,
+                    schemas,
+                    writer_id=writer_id,
+                    metrics={"put_back": put_back, "deleted": deleted},
+                    metadata={**self._options.metadata, "reverted_to": self._wanted.to.number},
+                )
+            except BaseException as error:
+                clean_up(error, locks, lambda: self._withdraw(blocks))
+                raise
+        update_checkpoint(store, done)
+        update_catalogues(store, [done])
+        return self._result(done.number, put_back, deleted)
+
+    def _new_schemas(self) -> dict[str, SchemaEntry]:
+        declared = {one.hash: one.entry for one in self._defaults.values()}
+        return {**declared, **{hash_of(entry): entry for entry in self._deletions.values()}}
+
+    def _activation(self, version: int) -> list[Block]:
+        """Two activations at once: rows before both are gone, whatever their version."""
+        to = self._wanted.to
+        staged = StagedTable(self._table.store, to.table)
+        data, block = line_writer.activation_block(to.table, to.tap_schema, [version - 1, version])
+        try:
+            staged.add(to.schema_hash, data, block)
+            staged.publish()
+            return staged.numbered(0)
+        finally:
+            staged.discard()
+
+    def _write_lines(self, actions: DataFrame, version: int | None) -> tuple[list[Block], int]:
+        head = self._wanted.head
+        routed, known = routing.by_blocks(self._spark, actions, head.blocks)
+        writer = line_writer.LineWriter(
+            store=self._table.store,
+            table=head.table,
+            blocks=known,
+            version=version,
+            stamp=times.iso(times.now()),
+            block_rows=MAX_ROWS,
+            file_bytes=FILE_BYTES,
+            deletions={
+                name: (hash_of(entry), messages.schema_line(head.table.stream, entry))
+                for name, entry in self._deletions.items()
+            },
+            defaults=self._defaults,
+        )
+        # A description a block comes back to the driver, never rows.
+        described = routed.mapInArrow(writer, line_writer.WRITTEN).collect()
+        written = [
+            (row["first_block"], row["first_row"], decode_block(row["block"])) for row in described
+        ]
+        # Under the old schema last, so that it is the one a reader of the stream ends with.
+        last = self._wanted.to.schema_hash
+        written.sort(key=lambda one: (one[2].schema_hash == last, one[0], one[1], one[2].offset))
+        return [block for _, _, block in written], sum(row["deleted"] for row in described)
+
+    def _withdraw(self, blocks: list[Block]) -> None:
+        for file in {block.file for block in blocks}:
+            self._table.store.delete(self._wanted.head.table.data(file))
+
+
+def _within(column: Column, ranges: list[tuple[int, int]]) -> Column:
+    within = F.lit(False)
+    for first, last in ranges:
+        within |= column.between(first, last)
+    return F.coalesce(within, F.lit(False))
+
+
+def _all_equal(names: Iterable[str]) -> Column:
+    equal = F.lit(True)
+    for name in names:
+        equal &= F.col(f"old.{name}").eqNullSafe(F.col(f"now.{name}"))
+    return equal

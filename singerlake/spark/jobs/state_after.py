@@ -1,0 +1,123 @@
+"""The rows that a table will have after a change, as a frame, before anything is written.
+
+For what is asked of all rows together, such as that a column is unique. What is asked of each row
+by itself is in the schema that new records are held against.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+
+import msgspec
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+
+from singerlake.errors import ViolationsError
+from singerlake.format.json_schema import resolved
+from singerlake.format.types import Type
+from singerlake.format.values import converter
+from singerlake.records.row_columns import BLOCK, ORDINAL, alias
+from singerlake.records.shape import Shape
+from singerlake.spark.jobs.delta import (
+    CHANGED,
+    DELETED,
+    INSERTED,
+    POSITION_BLOCK,
+    STATUS,
+    UPDATED,
+    Delta,
+    found_by,
+)
+from singerlake.spark.state.frames import spark_type
+from singerlake.spark.state.violations import check_constraints
+from singerlake.transactions.snapshot import Snapshot
+
+
+def check_unique(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) -> None:
+    """Make sure that a change leaves no two rows alike that people want to tell apart.
+
+    Args:
+        found: What changes.
+        present: The rows that there are, with provenance.
+        state: The table; knows the constraints.
+        shape: The table's.
+
+    Raises:
+        ViolationsError: Rows would be alike; nothing was changed.
+    """
+    asked = {n: one for n, one in state.overlay.constraints.items() if one.kind == "unique"}
+    if not asked or not found.changes:
+        return
+    after = rows_after(found, present, state, shape)
+    if broken := check_constraints(after, shape, asked):
+        raise ViolationsError.of_lines(
+            f"rows of {state.table} would not keep what is asked of them; nothing was changed:",
+            *(line for one in broken for line in one.lines()),
+            "give these rows other values, or drop the constraint first",
+        )
+
+
+def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) -> DataFrame:
+    """Return the rows as they will be; those that are new have no position yet."""
+    named = set(found.wanted.columns)
+    changed = found.frame.where(F.col(STATUS).isin(UPDATED, DELETED)).select(
+        *(F.col(mine).alias(f"asked_{mine}") for mine in found.wanted.join),
+        *(F.col(alias(i)).alias(f"asked_cell_{i}") for i in found.wanted.columns),
+        F.col(STATUS),
+        F.col(CHANGED),
+        F.col(POSITION_BLOCK).isNull().alias("anew"),
+    )
+    pairs = zip(found.wanted.join, found_by(shape), strict=True)
+    same = reduce(and_, (F.col(f"asked_{mine}") == F.col(theirs) for mine, theirs in pairs))
+    both = present.join(changed, same, "left_outer")
+    gone = (F.col(STATUS) == DELETED) | F.col("anew")
+    stay = both.where(~F.coalesce(gone, F.lit(False))).select(
+        *(_cell(index, named).alias(alias(index)) for index in range(len(shape.columns))),
+        BLOCK,
+        ORDINAL,
+    )
+    new = found.frame.where(F.col(STATUS).isin(INSERTED, UPDATED) & F.col(POSITION_BLOCK).isNull())
+    defaults = _defaults(state, shape)
+    return stay.unionByName(
+        new.select(
+            *(
+                _new_cell(index, named, shape, defaults[index])
+                for index in range(len(shape.columns))
+            ),
+            F.lit(None).cast("bigint").alias(BLOCK),
+            F.lit(None).cast("int").alias(ORDINAL),
+        )
+    )
+
+
+def _cell(index: int, named: set[int]) -> Column:
+    own = F.col(alias(index))
+    if index not in named:
+        return own
+    other = F.array_contains(CHANGED, F.lit(index))
+    return F.when(F.coalesce(other, F.lit(False)), F.col(f"asked_cell_{index}")).otherwise(own)
+
+
+def _new_cell(index: int, named: set[int], shape: Shape, default: Column) -> Column:
+    name = alias(index)
+    if index in shape.keys:
+        return F.col(name)
+    if index not in named:
+        return default.alias(name)
+    is_set = F.array_contains(CHANGED, F.lit(index))
+    return F.when(is_set, F.col(name)).otherwise(default).alias(name)
+
+
+def _defaults(state: Snapshot, shape: Shape) -> list[Column]:
+    """What new rows have in columns that they do not name."""
+    schema = state.schema.schema
+    properties = resolved(schema, schema).get("properties", {})
+    return [_default(resolved(properties.get(n, {}), schema), type_) for n, type_ in shape.columns]
+
+
+def _default(spec: dict[str, object], type_: Type) -> Column:
+    value = spec.get("default")
+    if value is not None:
+        value = converter(type_, loose=True)(msgspec.json.encode(value))
+    return F.lit(value).cast(spark_type(type_))

@@ -1,0 +1,207 @@
+"""A change as programs make it: steps that are gathered, and carried out as one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from msgspec import UNSET
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.errors import UsageError
+from singerlake.format.overlay import Overlay
+from singerlake.lake import Table
+from singerlake.maintenance import change as plans
+from singerlake.maintenance import overlay_changes as says
+from singerlake.maintenance.alter import OverlayChange
+from singerlake.maintenance.change import ChangeOptions, Mode
+from singerlake.spark.jobs import given_frames
+from singerlake.spark.jobs.asked_rows import Part
+from singerlake.spark.jobs.change import Changed, change_parts
+from singerlake.spark.jobs.changed_rows import changed_rows
+from singerlake.spark.jobs.given_frames import Given
+from singerlake.spark.jvm.session import session
+from singerlake.transactions.snapshot import Snapshot
+
+
+class TableChange:
+    """Several steps that are one change of a table; see ``Table.change``.
+
+    Rows are a list of dictionaries, or a frame of pyarrow, pandas, polars or Spark, or any other
+    that hands itself over as an Arrow stream. Columns go by their names; those that are not there
+    are left as they are, as is in a dictionary what it does not mention. ``_row_id`` names a row,
+    ``_row_version`` says in which version it was read, and ``_delete`` whether it is to go.
+
+    Args:
+        table: The table.
+        options: How it is changed.
+        spark: The session; the running one by default, or a new one.
+
+    Attributes:
+        result: What was done, once the context has been left without an error.
+    """
+
+    def __init__(self, table: Table, options: ChangeOptions, spark: SparkSession | None) -> None:
+        self._table = table
+        self._options = options
+        self._spark = spark
+        self._steps: list[tuple[Mode, Given]] = []
+        self._said: list[OverlayChange] = []
+        self.result: Changed | None = None
+        plans.plan(table.snapshot(), options)
+
+    def add_column(
+        self,
+        name: str,
+        schema: dict[str, Any],
+        *,
+        default: Any = None,
+        initial: Any = UNSET,
+        description: str | None = None,
+    ) -> None:
+        """Add a column, which rows of this change may name already.
+
+        Args:
+            name: What it is called.
+            schema: The JSON Schema of its values.
+            default: What new rows get, as JSON has it.
+            initial: What rows show that are there; the default, if left out.
+            description: What it means.
+
+        Raises:
+            UsageError: The change is over. What cannot be said is refused at the change's end.
+        """
+        more = {"default": default, "initial": initial, "description": description}
+        self._say(partial(says.with_column, name=name, schema=schema, **more))
+
+    def rename_column(self, name: str, new: str) -> None:
+        """Call a column otherwise; rows of this change go by the new name.
+
+        Raises:
+            UsageError: As :meth:`add_column`.
+        """
+        self._say(partial(says.with_name, name=name, new=new))
+
+    def drop_column(self, name: str) -> None:
+        """Leave a column out of the table; records keep what they have of it.
+
+        Raises:
+            UsageError: As :meth:`add_column`.
+        """
+        self._say(partial(says.without_column, name=name))
+
+    def set_default(self, column: str, default: Any) -> None:
+        """Set what new rows get that do not name a column.
+
+        Raises:
+            UsageError: As :meth:`add_column`.
+        """
+        self._say(partial(says.with_default, name=column, default=default))
+
+    def describe_column(self, name: str, description: str) -> None:
+        """Say what a column means.
+
+        Raises:
+            UsageError: As :meth:`add_column`.
+        """
+        self._say(partial(says.with_description, name=name, text=description))
+
+    def upsert(self, rows: Any) -> None:
+        """Change rows that are there, and insert the others.
+
+        Raises:
+            UsageError: They are no rows, or the change is over.
+        """
+        self._add(Mode.UPSERT, rows)
+
+    def insert(self, rows: Any) -> None:
+        """Insert rows, none of which may be there.
+
+        Raises:
+            UsageError: As :meth:`upsert`.
+        """
+        self._add(Mode.INSERT, rows)
+
+    def update(self, rows: Any) -> None:
+        """Change rows, all of which must be there.
+
+        Raises:
+            UsageError: As :meth:`upsert`.
+        """
+        self._add(Mode.UPDATE, rows)
+
+    def replace(self, rows: Any) -> None:
+        """Make the table's rows exactly these: others are deleted. It must be the only step.
+
+        Raises:
+            UsageError: As :meth:`upsert`.
+        """
+        self._add(Mode.REPLACE, rows)
+
+    def delete(self, keys: Any) -> None:
+        """Delete rows; one that is not there is counted, and no error.
+
+        Args:
+            keys: Rows, of which the key counts or ``_row_id``; or a list of keys: values of the
+                key column, or tuples where it has several.
+
+        Raises:
+            UsageError: As :meth:`upsert`.
+        """
+        self._add(Mode.DELETE, keys)
+
+    def _say(self, said: OverlayChange) -> None:
+        self._check_open()
+        self._said.append(said)
+
+    def _check_open(self) -> None:
+        if self.result is not None:
+            raise UsageError(f"this change of {self._table.name} is over: begin another")
+
+    def rows(self) -> DataFrame:
+        """Give the ids and versions of the rows that were written, as a Spark frame.
+
+        ``_row_id`` and ``_row_version`` are those of a query, to go on changing these rows by;
+        ``_deleted`` tells which are gone. Nothing is read before the frame is.
+
+        Raises:
+            UsageError: The change is not over yet.
+        """
+        if self.result is None:
+            raise UsageError(f"the change of {self._table.name} is not over yet")
+        return changed_rows(self._spark or session(), self._table, self.result.transaction)
+
+    def _add(self, mode: Mode, rows: Any) -> None:
+        self._check_open()
+        self._steps.append((mode, given_frames.captured(rows)))
+
+    def __enter__(self) -> TableChange:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            return
+        spark = self._spark or session()
+
+        def parts(present: Snapshot) -> list[Part]:
+            return [
+                Part((given.row_set(spark, present, f"step {number}"),), mode)
+                for number, (mode, given) in enumerate(self._steps, start=1)
+            ]
+
+        said = self._overlay if self._said else None
+        options = replace(self._options, said=said)
+        self.result = change_parts(spark, self._table, parts, options=options)
+
+    def _overlay(self, present: Snapshot) -> Overlay:
+        """All that is said of columns, each thing on top of what was said before."""
+        for said in self._said:
+            present = present.laid_over(said(present))
+        return present.overlay

@@ -1,0 +1,130 @@
+"""Uploading files: their rows into a table that is there, as a change, or into a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.change import ChangeOptions, Mode
+from singerlake.records.csv_dialect import Dialect
+from singerlake.records.given_files import GivenFile, within_reach
+from singerlake.records.given_rows import given_schema
+from singerlake.records.inference import Spec
+from singerlake.records.shape import shape_of
+from singerlake.spark.jobs.change import Changed, change
+from singerlake.spark.jobs.given_readers import GivenReader, reader_of
+from singerlake.spark.jobs.row_set import RowSet
+from singerlake.spark.jobs.upload_new import NewTable, make, plan_new
+from singerlake.spark.jvm.session import runs_here
+from singerlake.spark.state.frames import numbered
+from singerlake.transactions.capabilities import open_for_writing
+from singerlake.transactions.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class UploadOptions:
+    """How files are uploaded.
+
+    Attributes:
+        mode: What is asked of the rows; by default upsert where there is a key, else insert.
+        keys: A new table's key.
+        types: Of columns of a new table, the JSON Schema of their values, null not among them.
+        change: How a table is changed.
+        dialect: How the files are written, if they are CSV.
+    """
+
+    mode: Mode | None = None
+    keys: Sequence[str] = ()
+    types: Mapping[str, Spec] = field(default_factory=dict)
+    change: ChangeOptions = field(default_factory=ChangeOptions)
+    dialect: Dialect = field(default_factory=Dialect)
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """What an upload did, or would do.
+
+    Attributes:
+        table: The table.
+        mode: What was asked of the rows.
+        made: The table as it was made; None where it was there.
+        changed: The counts, and the transaction.
+    """
+
+    table: TableName
+    mode: Mode
+    made: NewTable | None
+    changed: Changed
+
+
+def upload(
+    spark: SparkSession,
+    lake: Lake,
+    table: Table | TableName,
+    files: Sequence[GivenFile],
+    options: UploadOptions | None = None,
+    show: Callable[[NewTable], None] = lambda _: None,
+) -> Uploaded:
+    """Upload files.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        table: The table; the name of one that is to be made.
+        files: The files, from ``given_files.open_files``.
+        options: How.
+        show: Is shown a new table before it is made.
+
+    Raises:
+        RejectedRowsError: Rows that cannot be taken; each problem is named, nothing was changed.
+        ConflictError: Rows were changed since they were read, or somebody made the table.
+        UsageError: It cannot be done as asked.
+    """
+    options = options or UploadOptions()
+    local = runs_here(spark)
+    if not local:
+        open_for_writing(lake.store)
+    with nullcontext(files) if local else within_reach(files, lake.store) as found:
+        reader = reader_of(found, options.dialect)
+        if isinstance(table, TableName):
+            return _into_new(spark, lake, table, reader, options, show)
+        return _into(spark, table, reader, options)
+
+
+def _into_new(
+    spark: SparkSession,
+    lake: Lake,
+    name: TableName,
+    reader: GivenReader,
+    options: UploadOptions,
+    show: Callable[[NewTable], None],
+) -> Uploaded:
+    new = plan_new(spark, name, reader, keys=options.keys, types=options.types)
+    show(new)
+    made = make(spark, lake, new, options.change)
+    changed = Changed(made.transaction, inserted=made.rows, version=made.version)
+    return Uploaded(name, options.mode or Mode.default(options.keys), new, changed)
+
+
+def _into(
+    spark: SparkSession, table: Table, reader: GivenReader, options: UploadOptions
+) -> Uploaded:
+    mode = options.mode or Mode.default(table.snapshot().schema.key_properties)
+    described = {"files": [file.described() for file in reader.files]}
+    wanted = replace(options.change, metadata={**options.change.metadata, **described})
+
+    def rows(present: Snapshot) -> list[RowSet]:
+        columns = shape_of(present).columns
+        step, tasks = reader.step(spark, columns)
+        indexes = reader.indexes(columns)
+        schema = from_arrow_schema(given_schema(columns, indexes))
+        frame = numbered(spark, tasks).mapInArrow(step, schema)
+        return [RowSet(frame, tuple(indexes), reader.names)]
+
+    return Uploaded(table.name, mode, None, change(spark, table, rows, mode, options=wanted))

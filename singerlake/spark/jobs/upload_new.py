@@ -1,0 +1,270 @@
+"""Uploading files into a table that is not there: types found in all rows, one transaction.
+
+The files are read once for what their columns hold and, where there is a key, once for that. What
+is found may be shown, and corrected, before the rows are read as such and written. Nothing of a
+file passes through Java: a task reads its part and writes blocks of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from singerlake.errors import UsageError
+from singerlake.format.block import MAX_ROWS
+from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
+from singerlake.format.names import TableName
+from singerlake.format.schema_hash import schema_hash
+from singerlake.format.types import Columns, Kind, columns_of
+from singerlake.lake import Lake
+from singerlake.maintenance import create as plans
+from singerlake.maintenance.change import ChangeOptions, with_version
+from singerlake.records import problems
+from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE, given_schema
+from singerlake.records.inference import Spec, nullable
+from singerlake.records.problems import MOST, Problem, Problems
+from singerlake.records.row_columns import alias
+from singerlake.records.steps import Step
+from singerlake.spark.jobs.change_version import Freezing
+from singerlake.spark.jobs.first_blocks import FirstBlocks, in_order
+from singerlake.spark.jobs.given_readers import GivenReader, Inferred, typed
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.jvm.session import cores
+from singerlake.spark.state.frames import numbered
+from singerlake.spark.write.given_rows_writer import (
+    CHECKED,
+    WRITTEN,
+    GivenRowsChecker,
+    GivenRowsWriter,
+    KeyLines,
+)
+from singerlake.transactions.commit import current_user
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import FILE_BYTES
+
+PART_BYTES = 128 << 20
+"""Bytes of files that one task writes the rows of, about."""
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A table that files are going to make.
+
+    Attributes:
+        table: Its name.
+        entry: Its schema.
+        reader: Reads the files.
+        inferred: What these hold.
+        said: Names of the columns whose types somebody said.
+    """
+
+    table: TableName
+    entry: SchemaEntry
+    reader: GivenReader
+    inferred: Inferred
+    said: frozenset[str] = frozenset()
+
+    @property
+    def columns(self) -> Columns:
+        """Its columns."""
+        return columns_of(self.entry)
+
+    @property
+    def keys(self) -> list[int]:
+        """Indexes of its key's columns."""
+        names = [name for name, _ in self.columns]
+        return [names.index(key) for key in self.entry.key_properties]
+
+
+def plan_new(
+    spark: SparkSession,
+    table: TableName,
+    reader: GivenReader,
+    *,
+    keys: Sequence[str] = (),
+    types: Mapping[str, Spec] | None = None,
+) -> NewTable:
+    """Find out what files hold, and what table that makes.
+
+    Args:
+        spark: The session.
+        table: Its name.
+        reader: Reads the files.
+        keys: Columns that are the table's key.
+        types: The JSON Schema of columns whose types somebody says, null not among the values.
+
+    Raises:
+        UsageError: There is no such column, or it cannot be a key.
+        RejectedRowsError: Some rows cannot be read.
+    """
+    inferred = reader.infer(spark)
+    name = ", ".join(reader.names)
+    specs = typed(inferred, types or {}, keys, name)
+    if not inferred.rows:
+        raise UsageError(
+            f"{name} has no rows, so nothing says what its columns hold: make the table with "
+            f'singerlake create-table {table} --columns "…", and upload into that'
+        )
+    properties = {
+        column: spec if column in keys else nullable(spec) for column, spec in specs.items()
+    }
+    entry = SchemaEntry({"type": "object", "properties": properties}, list(keys))
+    for column, type_ in columns_of(entry):
+        if column in keys and type_.kind in (Kind.STRUCT, Kind.LIST, Kind.TEXT):
+            raise UsageError(f"{column!r} cannot be a key: it is {type_}")
+    return NewTable(table, entry, reader, inferred, frozenset(types or ()))
+
+
+@dataclass(frozen=True)
+class Made:
+    """A table that was made of files, or would be.
+
+    Attributes:
+        transaction: Its first transaction, 1; None in a dry run.
+        rows: Its rows.
+        version: The version of them, where one was asked for.
+    """
+
+    transaction: int | None
+    rows: int
+    version: FrozenVersion | None = None
+
+
+def make(
+    spark: SparkSession, lake: Lake, new: NewTable, options: ChangeOptions | None = None
+) -> Made:
+    """Make a table of files.
+
+    Args:
+        spark: The session.
+        lake: The lake that gets the table.
+        new: What :func:`plan_new` gave.
+        options: How; ``etag`` and ``overwrite`` mean nothing here.
+
+    Raises:
+        RejectedRowsError: The key is null or there twice, or a value does not fit.
+        ConflictError: Somebody else made the table meanwhile.
+    """
+    return _Job(spark, lake, new, options or ChangeOptions()).run()
+
+
+@dataclass
+class _Job:
+    spark: SparkSession
+    lake: Lake
+    new: NewTable
+    options: ChangeOptions
+
+    def run(self) -> Made:
+        new = self.new
+        step, tasks = new.reader.step(self.spark, new.columns)
+        with plain_errors():
+            self._check_keys(step, tasks)
+            if self.options.dry_run:
+                return Made(None, self._check_rows(step, tasks))
+        hash_ = schema_hash(new.entry.schema, new.entry.key_properties)
+        blocks = FirstBlocks(self.lake, new.table, hash_, self.options.writing)
+        done = blocks.commit(
+            lambda: self._write(blocks, step, tasks), self._draft(hash_), self._with_version
+        )
+        version = done.frozen[-1] if done.frozen else None
+        return Made(done.number, done.transactions[-1].rows, version)
+
+    def _check_rows(self, step: Step, tasks: int) -> int:
+        new = self.new
+        checker = GivenRowsChecker(step, new.columns, new.entry, new.reader.names)
+        rows = numbered(self.spark, tasks).mapInArrow(checker, CHECKED).collect()
+        _refuse(problems.decode(bytes(row[PROBLEMS])) for row in rows)
+        return sum(row["rows"] for row in rows)
+
+    def _check_keys(self, step: Step, tasks: int) -> None:
+        """Make sure that no key is there twice; both lines of each that is are named."""
+        new = self.new
+        if not new.keys:
+            return
+        keys = [alias(key) for key in new.keys]
+        schema = from_arrow_schema(given_schema(new.columns, new.keys))
+        wanted = StructType([schema[name] for name in (*keys, SOURCE, LINE)])
+        lines = numbered(self.spark, tasks).mapInArrow(KeyLines(step, new.keys), wanted)
+        twice = (
+            lines.dropna(subset=keys)  # a null key is a problem of its own
+            .groupBy(*keys)
+            .agg(
+                F.count(F.lit(1)).alias("n"),
+                F.min(F.struct(SOURCE, LINE)).alias("first"),
+                F.max(F.struct(SOURCE, LINE)).alias("last"),
+            )
+            .where("n > 1")
+        )
+        found = twice.orderBy("last").limit(MOST).collect()
+        if found:
+            total = len(found) if len(found) < MOST else twice.count()
+            raise problems.rejected(Problems(total, [self._repeated(row, keys) for row in found]))
+
+    def _repeated(self, row: Row, keys: Sequence[str]) -> Problem:
+        names = self.new.reader.names
+        cells = [str(row[key]) for key in keys]
+        first, last = row["first"], row["last"]
+        here, there = names[last[SOURCE]], names[first[SOURCE]]
+        where = f"line {first[LINE]:,}" if here == there else f"{there}, line {first[LINE]:,}"
+        column = ", ".join(self.new.entry.key_properties)
+        reason = f"is a key that is there before, in {where}"
+        return Problem(here, last[LINE], column, ", ".join(cells), reason)
+
+    def _write(self, blocks: FirstBlocks, step: Step, tasks: int) -> list[Block]:
+        new = self.new
+        writer = GivenRowsWriter(
+            store=self.lake.store,
+            table=new.table,
+            columns=new.columns,
+            schema=new.entry,
+            schema_hash=blocks.schema_hash,
+            micros=blocks.micros,
+            block_rows=MAX_ROWS,
+            file_bytes=FILE_BYTES,
+            reader=step,
+            names=new.reader.names,
+        )
+        size = sum(file.source.size for file in new.reader.files)
+        parts = max(1, min(tasks, max(2 * cores(self.spark), -(-size // PART_BYTES))))
+        frame = self.spark.range(tasks, numPartitions=parts).mapInArrow(writer, WRITTEN)
+        rows = blocks.collect(frame, parts)
+        _refuse(problems.decode(bytes(row[PROBLEMS])) for row in rows if row[PROBLEMS])
+        return in_order(rows)
+
+    def _draft(self, hash_: str) -> Callable[[list[Block], str], Entry]:
+        options, new = self.options, self.new
+        said = {} if options.comment is None else {"comment": options.comment}
+        files = [file.described() for file in new.reader.files]
+
+        def draft(blocks: list[Block], writer_id: str) -> Entry:
+            rows = sum(block.rows for block in blocks)
+            return plans.draft(
+                new.table,
+                hash_,
+                new.entry,
+                blocks,
+                writer_id=writer_id,
+                metadata={**options.metadata, "by": current_user(), **said, "files": files},
+                metrics={"inserted": rows},
+            )
+
+        return draft
+
+    def _with_version(self, first: Entry) -> Entry:
+        if not self.options.new_version:
+            return first
+        table = self.lake.table(self.new.table)
+        version, lanes = Freezing(self.spark, table, self.options)(Snapshot(table.name), first)
+        return with_version(first, version, lanes)
+
+
+def _refuse(found: Iterable[Problems]) -> None:
+    whole = problems.merged(found)
+    if whole.total:
+        raise problems.rejected(whole)

@@ -1,0 +1,1 @@
+"""The JVM and the session on it: found, configured, started, and its failures."""

@@ -1,0 +1,1 @@
+"""What a query may ask for, and what comes back of it."""

@@ -1,0 +1,324 @@
+"""What a query asks for, by Spark's own parser, and whether it may.
+
+A query may only read tables of the lake. Everything that the parser makes of the text is
+held against a list of what is known to be harmless; what is not on it is refused, so that a
+new kind of statement is refused until somebody has looked at it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
+
+from singerlake.errors import InvalidQueryError
+from singerlake.spark.jvm.failures import ROW_BYTES, first_line
+from singerlake.spark.sql import functions
+
+ALLOWED_PLANS = frozenset(
+    """
+    Aggregate Deduplicate Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin
+    LocalLimit LocalRelation Offset OneRowRelation PipeOperator Pivot Project RebalancePartitions
+    RelationTimeTravel Repartition RepartitionByExpression ResolvedInlineTable Sample Sort
+    SubqueryAlias Tail Union Unpivot UnresolvedHaving UnresolvedHint UnresolvedInlineTable
+    UnresolvedRelation UnresolvedSubqueryColumnAliases UnresolvedTVFAliases
+    UnresolvedTableValuedFunction UnresolvedWith Window WithWindowDefinition
+    """.split()  # noqa: SIM905  # a list of forty lines reads worse
+)
+_DDL = re.compile(r"\s*[\w`]")
+"""How a schema begins in SQL; in JSON, which Spark reads as well, it is a bracket or a quote."""
+_OPTIONS = frozenset(map(str.lower, functions.OPTIONS))
+_REFUSED_OPTIONS = {name.lower(): why for name, why in functions.REFUSED_OPTIONS.items()}
+_WHOLE = ("byte", "short", "integer", "long")
+_LENGTHS = {*functions.LENGTH_INDEXES, "sequence"}
+_LEAST_BYTES = {"sequence": 4, "array_repeat": 4}
+"""What one member of an array takes, at least; a character takes one."""
+_UNRESOLVED_NAMES = "ExpressionWithUnresolvedIdentifier"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table that a query reads.
+
+    Attributes:
+        parts: Its name's parts.
+        start: Where the name begins in the text.
+        end: Where it ends.
+        aliased: Whether an alias follows.
+        version: What stands behind VERSION AS OF.
+        timestamp: What stands behind TIMESTAMP AS OF.
+    """
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    aliased: bool = False
+    version: str | None = None
+    timestamp: str | None = None
+
+
+def relations(spark: SparkSession, sql: str) -> list[Relation]:
+    """Parse a query, make sure that it only reads, and find what it reads.
+
+    Raises:
+        InvalidQueryError: It does not parse, or is or holds anything but SELECT.
+    """
+    session: Any = spark._jsparkSession
+    try:
+        plan = session.sessionState().sqlParser().parsePlan(sql)
+    except (ParseException, AnalysisException) as error:
+        raise InvalidQueryError(
+            f"this is not SQL that Spark understands: {first_line(error)}"
+        ) from None
+    by_start: dict[int, Relation] = {}
+    for relation in _walk_plan(plan, False):
+        by_start.setdefault(relation.start, relation)
+    return [by_start[start] for start in sorted(by_start)]
+
+
+def check_expression(spark: SparkSession, text: str) -> None:
+    """Make sure that a text is one expression of SQL, so that it stays one within a query.
+
+    What it may do is for :func:`relations` to say, of the query as a whole.
+
+    Raises:
+        InvalidQueryError: It is none.
+    """
+    session: Any = spark._jsparkSession
+    try:
+        session.sessionState().sqlParser().parseExpression(text)
+    except (ParseException, AnalysisException) as error:
+        raise InvalidQueryError(f"{text!r} is no expression of SQL: {first_line(error)}") from None
+
+
+def check_analyzed(plan: Any) -> None:
+    """Look again at what the analysis made of the query, where no name is left to resolve.
+
+    Not into views: in the session of a query there are none but the lake's tables, and to look
+    at each of their columns from here took as long as to plan the query.
+    """
+    if _kind(plan) == "View":
+        return
+    for expression in _seq(plan.expressions()):
+        for one in _tree(expression):
+            if (reason := functions.REFUSED_EXPRESSIONS.get(_kind(one))) is not None:
+                raise InvalidQueryError(f"a query may not call {one.prettyName()}(): {reason}")
+    for child in [*_seq(plan.children()), *_seq(plan.innerChildren())]:
+        check_analyzed(child)
+
+
+def _walk_plan(plan: Any, aliased: bool) -> Iterator[Relation]:
+    kind = _kind(plan)
+    if kind not in ALLOWED_PLANS:
+        raise InvalidQueryError(
+            f"a lake takes no SQL but SELECT, and this has {_words(kind)} in it"
+        )
+    if kind == "UnresolvedRelation":
+        yield _relation(plan, aliased)
+        return
+    if kind == "RelationTimeTravel":
+        yield _travel(plan, aliased)
+        return
+    if kind == "UnresolvedTableValuedFunction":
+        _check_function(_seq(plan.name()), functions.TABLE_FUNCTIONS)
+    for child in _seq(plan.children()):
+        yield from _walk_plan(child, kind == "SubqueryAlias")
+    if kind == "UnresolvedWith":
+        for child in _seq(plan.innerChildren()):
+            yield from _walk_plan(child, True)
+    expressions = list(_seq(plan.expressions()))
+    if kind == "WithWindowDefinition":
+        expressions += _seq(plan.windowDefinitions().values().toSeq())
+    for expression in expressions:
+        yield from _walk_expression(expression)
+
+
+def _walk_expression(root: Any) -> Iterator[Relation]:
+    for expression in _tree(root):
+        kind = _kind(expression)
+        if kind == _UNRESOLVED_NAMES:
+            raise InvalidQueryError("a query must spell its names out: IDENTIFIER() is not known")
+        if _is_call(expression):
+            _check_call(_seq(expression.nameParts()), _seq(expression.arguments()))
+        elif kind == "UnresolvedGenerator":
+            _check_call([expression.name().funcName()], _seq(expression.children()))
+        elif _holds_plan(expression):
+            yield from _walk_plan(expression.plan(), False)
+
+
+_PLAN_EXPRESSION = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
+_holding: dict[str, bool] = {}
+
+
+def _holds_plan(expression: Any) -> bool:
+    """Whether an expression is a subquery. Asked of Java once for each class."""
+    java_class = expression.getClass()
+    name = str(java_class.getName())
+    if name not in _holding:
+        parents = []
+        while java_class is not None:
+            parents.append(java_class.getName())
+            java_class = java_class.getSuperclass()
+        _holding[name] = _PLAN_EXPRESSION in parents
+    return _holding[name]
+
+
+def _check_function(parts: list[str], allowed: frozenset[str]) -> None:
+    name = parts[-1].lower()
+    if len(parts) == 1 and name in allowed:
+        return
+    reason = functions.REFUSED.get(name)
+    if reason is None and len(parts) > 1:
+        reason = "functions go by one name"
+    raise InvalidQueryError(
+        f"a query may not call {'.'.join(parts)}(): "
+        + (reason or "it is not on the list of Spark's functions that read nothing but the lake")
+    )
+
+
+def _check_call(parts: list[str], arguments: list[Any]) -> None:
+    """Whether a function may be called, with the schema and the options it is given."""
+    _check_function(parts, functions.ALLOWED)
+    name = parts[-1].lower()
+    if name in _LENGTHS:
+        _check_length(name, arguments)
+    schema = functions.SCHEMA_INDEXES.get(name)
+    options = functions.OPTION_INDEXES.get(name)
+    if schema is None and options is None:
+        return
+    for index, argument in enumerate(arguments):
+        if _kind(argument) == "NamedArgumentExpression":
+            raise InvalidQueryError(f"give {name}() its arguments in order, without their names")
+        if index == schema:
+            _check_schema(name, argument)
+        elif options is not None and index >= options:
+            _check_options(name, argument)
+
+
+def _check_length(function: str, arguments: list[Any]) -> None:
+    """No value is so long, by numbers that are written out, that no row may hold it."""
+    numbers = [_whole_number(argument) for argument in arguments]
+    length = None
+    if (index := functions.LENGTH_INDEXES.get(function)) is not None:
+        length = numbers[index] if index < len(numbers) else None
+    elif function == "sequence":
+        start, stop, step = (*numbers, None, None, None)[:3]
+        if start is not None and stop is not None and (step or len(numbers) == 2):  # noqa: PLR2004
+            length = abs(stop - start) // abs(step or 1) + 1
+    if length is not None and length * _LEAST_BYTES.get(function, 1) > ROW_BYTES:
+        raise InvalidQueryError(
+            f"{function}() is asked for {length:,} at once, and a row of the answer may take "
+            f"{ROW_BYTES:,} bytes: make many rows instead of one long value, with range() or "
+            "explode()"
+        )
+
+
+def _whole_number(expression: Any) -> int | None:
+    """A whole number that is written out in the query; None for all else."""
+    if _kind(expression) == "UnaryMinus":
+        number = _whole_number(expression.child())
+        return None if number is None else -number
+    if _kind(expression) != "Literal" or expression.dataType().typeName() not in _WHOLE:
+        return None
+    value = expression.value()
+    return None if value is None else int(value)
+
+
+def _check_schema(function: str, argument: Any) -> None:
+    """A schema is text in SQL's form, or what a function of Spark makes out of an example."""
+    if _is_call(argument) and _called(argument) in functions.SCHEMA_MAKERS:
+        return
+    text = _text(argument)
+    if text is None or not _DDL.match(text):
+        raise InvalidQueryError(
+            f"write the schema for {function}() out as text: 'id int, name string'"
+        )
+
+
+def _check_options(function: str, argument: Any) -> None:
+    """Options are written out, each of them one that is known."""
+    texts: list[str | None] = [None]
+    if _is_call(argument) and _called(argument) == "map":
+        texts = [_text(one) for one in _seq(argument.arguments())]
+    if None in texts:
+        raise InvalidQueryError(
+            f"write the options of {function}() out as texts: map('mode', 'FAILFAST')"
+        )
+    for option in map(str, texts[::2]):
+        if option.lower() in _OPTIONS:
+            continue
+        reason = _REFUSED_OPTIONS.get(option.lower(), "it is not one that is known")
+        raise InvalidQueryError(f"{function}() may not be given the option {option!r}: {reason}")
+
+
+def _is_call(expression: Any) -> bool:
+    return _kind(expression) == "UnresolvedFunction"
+
+
+def _called(call: Any) -> str:
+    """The function that is called; its name is checked where the call itself is."""
+    return ".".join(_seq(call.nameParts())).lower()
+
+
+def _text(expression: Any) -> str | None:
+    """A text that is written out in the query; None for all else."""
+    if _kind(expression) != "Literal" or expression.dataType().typeName() != "string":
+        return None
+    value = expression.value()
+    return None if value is None else str(value.toString())
+
+
+def _relation(node: Any, aliased: bool) -> Relation:
+    origin = node.origin()
+    start, stop = origin.startIndex(), origin.stopIndex()
+    if start.isEmpty() or stop.isEmpty():
+        raise InvalidQueryError("a table's name must be spelled out in the query")
+    return Relation(tuple(_seq(node.multipartIdentifier())), start.get(), stop.get() + 1, aliased)
+
+
+def _travel(node: Any, aliased: bool) -> Relation:
+    if _kind(node.relation()) != "UnresolvedRelation":
+        raise InvalidQueryError("AS OF can only follow the name of a table")
+    plain = _relation(node.relation(), aliased)
+    version, timestamp = node.version(), node.timestamp()
+    text = None
+    if timestamp.isDefined():
+        text = _text(timestamp.get())
+        if text is None:
+            raise InvalidQueryError(
+                "write the time after TIMESTAMP AS OF as text: '2026-11-20T12:00:00Z'"
+            )
+    return Relation(
+        plain.parts,
+        plain.start,
+        plain.end,
+        aliased,
+        str(version.get()) if version.isDefined() else None,
+        text,
+    )
+
+
+def _tree(root: Any) -> Iterator[Any]:
+    yield root
+    for child in _seq(root.children()):
+        yield from _tree(child)
+
+
+def _seq(seq: Any) -> list[Any]:
+    """A Scala sequence as a list."""
+    return [seq.apply(index) for index in range(seq.size())]
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName()).rstrip("$")
+
+
+def _words(kind: str) -> str:
+    """``InsertIntoStatement`` as a person would say it."""
+    words = "".join(f" {c}" if c.isupper() else c for c in kind).split()
+    dropped = {"Command", "Statement", "Unresolved"}
+    return " ".join(word for word in words if word not in dropped).upper() or kind

@@ -1,0 +1,124 @@
+"""A limit on what one row of a result may weigh, enforced where the row is computed.
+
+``sequence(1, 100000000)`` is one value, and a short text can ask for it. It costs the executor
+little; on its way to the driver and into Python it is copied, packed and unpacked until the
+memory is gone. So each row is weighed before it leaves, and one that is too heavy is an error.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+
+from singerlake.records.row_columns import aliases
+from singerlake.spark.jvm.failures import ROW_BYTES, WEIGHT_MARK
+
+_WIDEST = 4
+"""Bytes of a character in UTF-8, at most."""
+_FIXED = 16
+"""Bytes of a value whose size its type tells, the largest of them."""
+
+
+def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
+    """Give the same rows; one that weighs more than ``most`` is an error when it is computed."""
+    fields = frame.schema.fields
+    names = aliases(len(fields))
+    weights = [
+        weight
+        for name, field in zip(names, fields, strict=True)
+        if (weight := _weight(F.col(name), field.dataType)) is not None
+    ]
+    if not weights:
+        return frame
+    whole = sum(weights[1:], weights[0])
+    error = F.raise_error(F.concat(F.lit(WEIGHT_MARK), whole.cast("string"), F.lit(f" {most}")))
+    first, *others = names
+    checked = F.when(whole > most, error).otherwise(F.col(first)).alias(first)
+    return frame.toDF(*names).select(checked, *others).toDF(*frame.columns)
+
+
+def shortened(frame: DataFrame, longest: int, most: int) -> tuple[DataFrame, set[int]]:
+    """Give the same rows for people, none of which weighs much more than that.
+
+    Args:
+        frame: The rows.
+        longest: Texts of more characters end in an ellipsis.
+        most: What a row may weigh; each column has an equal share.
+
+    Returns:
+        The rows, and the indexes of columns that are pairs now: of the value, and of a text that
+        stands for it where it is too heavy: how its JSON begins.
+    """
+    names = aliases(len(frame.columns))
+    share = most // max(1, len(names))
+    longest = min(longest, share // _WIDEST)
+    cut, pairs = [], set()
+    for index, (name, field) in enumerate(zip(names, frame.schema.fields, strict=True)):
+        value, type_ = F.col(name), field.dataType
+        if isinstance(type_, T.StringType):
+            value = _cut(value, longest)
+        elif (weight := _weight(value, type_)) is not None:
+            pairs.add(index)
+            heavy = weight > share
+            text = F.when(heavy, _beginning(value, type_, longest))
+            value = F.struct(F.when(~heavy, value).alias("value"), text.alias("text"))
+        cut.append(value.alias(name))
+    return frame.toDF(*names).select(*cut).toDF(*frame.columns), pairs
+
+
+def _cut(text: Column, longest: int) -> Column:
+    beginning = F.concat(F.left(text, F.lit(longest)), F.lit("…"))
+    return F.when(F.length(text) > longest, beginning).otherwise(text)
+
+
+def _beginning(value: Column, type_: T.DataType, longest: int) -> Column:
+    if isinstance(type_, T.BinaryType):
+        text = F.base64(F.substring(value, 1, longest // 4 * 3))
+        return F.concat(F.translate(text, "\r\n", ""), F.lit("…"))
+    return F.concat(F.left(F.to_json(value), F.lit(longest)), F.lit("…"))
+
+
+def _weight(value: Column, type_: T.DataType) -> Column | None:
+    """About how many bytes a value takes; None where they are few whatever it is."""
+    if isinstance(type_, (T.StringType, T.BinaryType)):  # char and varchar are strings
+        return _or_none(F.octet_length(value))
+    if isinstance(type_, T.ArrayType):
+        return _items(value, type_.elementType)
+    if isinstance(type_, T.MapType):
+        keys = _items(F.map_keys(value), type_.keyType)
+        return keys + _items(F.map_values(value), type_.valueType)
+    if isinstance(type_, T.StructType):
+        return _members(value, type_)
+    if isinstance(type_, T.VariantType):
+        return _or_none(F.octet_length(F.to_json(value)))
+    return None
+
+
+def _items(value: Column, type_: T.DataType) -> Column:
+    count = _or_none(F.size(value)) * _FIXED
+    if _weight(F.lit(None), type_) is None:
+        return count
+    return count + _or_none(
+        F.aggregate(
+            value,
+            F.lit(0).cast("long"),
+            lambda before, item: before + _weight(item, type_),  # type: ignore[operator]
+        )
+    )
+
+
+def _members(value: Column, type_: T.StructType) -> Column | None:
+    if len(set(type_.names)) < len(type_.names):  # then they cannot be asked for by name
+        return _or_none(F.octet_length(F.to_json(value)))
+    weights = [
+        weight
+        for field in type_.fields
+        if (weight := _weight(value.getField(field.name), field.dataType)) is not None
+    ]
+    return sum(weights[1:], weights[0]) if weights else None
+
+
+def _or_none(bytes_: Column) -> Column:
+    """A null weighs nothing."""
+    return F.coalesce(bytes_.cast("long"), F.lit(0).cast("long"))

@@ -1,0 +1,124 @@
+"""The tables that a query names: which they are, and its text with views in their stead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from singerlake.errors import InvalidQueryError, NotFoundError
+from singerlake.format import names
+from singerlake.format.names import TableName
+from singerlake.nearest import offer
+from singerlake.spark.sql import tokens
+from singerlake.spark.sql.plan import Relation
+from singerlake.spark.sql.tokens import Token
+
+Change = tuple[int, int, str]
+
+
+def find(parts: tuple[str, ...], known: list[TableName]) -> tuple[TableName, str | None]:
+    """Find the table, and the version if any, that a name in SQL means.
+
+    A part matches as it is, or with each character that SQL cannot have in a bare name
+    written as an underscore, in any case.
+
+    Raises:
+        NotFoundError: The lake has no such table.
+        InvalidQueryError: It could mean several.
+    """
+    if len(parts) > 1:
+        tap, rest = parts[0], list(parts[1:])
+        shorter = _match(tap, ".".join(rest[:-1]), known) if len(rest) > 1 else None
+        whole = _match(tap, ".".join(rest), known)
+        if shorter and (rest[-1].isdecimal() or rest[-1].startswith("@") or not whole):
+            return shorter, rest[-1]
+        if whole:
+            return whole, None
+    written = ".".join(parts)
+    raise NotFoundError(
+        f"the lake has no table {written}: {offer(written, map(str, known), 'it is empty')}"
+        + ("; write a table as tap.stream" if len(parts) == 1 else "")
+    )
+
+
+def _match(tap: str, stream: str, known: list[TableName]) -> TableName | None:
+    near = names.alike(TableName(tap, stream), known)
+    if len(near) > 1:
+        raise InvalidQueryError(
+            f"{tap}.{stream} could mean {' or '.join(map(str, near))}: write the one that is meant "
+            "in backticks"
+        )
+    return near[0] if near else None
+
+
+def with_views(
+    text: str, relations: list[Relation], known: list[TableName], view: Callable[[Relation], str]
+) -> str:
+    """Put views in the place of the tables that a query names, so that Spark finds them.
+
+    Args:
+        text: The query.
+        relations: What it reads.
+        known: The lake's tables.
+        view: Gives the name of the view that holds what a relation means.
+
+    Raises:
+        NotFoundError: The lake has no such table.
+        InvalidQueryError: A name could mean several tables, or is not spelled out.
+    """
+    query = tokens.tokens(text)
+    by_start = {token.start: index for index, token in enumerate(query)}
+    changes: list[Change] = []
+    prefixes: list[tuple[str, ...]] = []
+    for relation in relations:
+        if len(relation.parts) == 1:
+            continue  # the name of a WITH; if not, Spark will not find it
+        first = by_start.get(relation.start, -1)
+        parts, used = tokens.name_at(query, first) if first >= 0 else ([], 0)
+        if tuple(parts) != relation.parts:
+            raise InvalidQueryError("a table's name must be spelled out in the query")
+        end = first + used
+        if relation.version is not None or relation.timestamp is not None:
+            end += tokens.time_travel_end(query, end)
+        name = tokens.quote(view(relation))
+        if not relation.aliased and _may_have_alias(query, first, end):
+            own = _without_version(relation.parts, known)
+            name += f" AS {tokens.quote(own[-1])}"
+            prefixes.append(own)
+        changes.append((relation.start, query[end - 1].end, name))
+    return tokens.edit(text, changes + _qualifiers(query, changes, prefixes))
+
+
+def _may_have_alias(query: list[Token], first: int, end: int) -> bool:
+    """Not in ``TABLE x``, nor before ``x TABLESAMPLE (…)``, which an alias may only follow."""
+    before = query[first - 1].text.upper() if first else ""
+    after = query[end].text.upper() if end < len(query) else ""
+    return before != "TABLE" and after != "TABLESAMPLE"
+
+
+def _without_version(parts: tuple[str, ...], known: list[TableName]) -> tuple[str, ...]:
+    _, version = find(parts, known)
+    return parts if version is None else parts[:-1]
+
+
+def _qualifiers(
+    query: list[Token], changes: list[Change], prefixes: list[tuple[str, ...]]
+) -> list[Change]:
+    """Shorten ``tap.stream.column`` to ``stream.column``: a view's name has one part."""
+    shorter: list[Change] = []
+    following = 0
+    while following < len(query):
+        first = following
+        parts, used = tokens.name_at(query, first)
+        following += max(1, used)
+        start = query[first].start
+        if not parts or any(begin <= start < end for begin, end, _ in changes):
+            continue
+        starred = following < len(query) and query[following].text == "."
+        for prefix in prefixes:
+            size = len(prefix)
+            longer = len(parts) > size or (len(parts) == size and starred)
+            if longer and [p.casefold() for p in parts[:size]] == [p.casefold() for p in prefix]:
+                last = query[first + 2 * size - 2]
+                shorter.append((start, last.end, tokens.quote(prefix[-1])))
+                break
+    return shorter

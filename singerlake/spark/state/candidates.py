@@ -1,0 +1,205 @@
+"""An index of what one run of a tap brought: read once, for a tap seldom sends a row twice.
+
+Each task reads its blocks whole and writes their rows to a candidate file as they come, while
+the keys go the way they go in ``from_blocks.py``. A file of which every row turns out to be the
+newest stands; the others are deleted and their rows read again, only the right ones. So a wrong
+guess costs time, never an answer. It makes the first index of a table cheaper: of a million rows
+in 11.5 s of processor time rather than 13.6 s (Spark's own included), so it is worth its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.records import block_tasks, keys, newest_rows, positions
+from singerlake.records.activations import Survival
+from singerlake.records.block_reader import BlockReader
+from singerlake.records.newest_rows import NewestStep, RowStep
+from singerlake.records.parquet_parts import WRITTEN, PartWriter
+from singerlake.records.steps import Batches
+from singerlake.spark.state.frames import numbered
+from singerlake.spark.state.from_blocks import Plan
+from singerlake.transactions.snapshot import Snapshot
+
+_SHARED = "part int, keys binary, candidate binary"
+_PICKED = "task int, picked binary, candidate binary"
+
+
+class Candidate(msgspec.Struct):
+    """A file that a task wrote before it was known which rows are the newest.
+
+    Attributes:
+        task: Whose rows.
+        keys: How many keys the task has.
+        path: The file's name; empty where nothing was written.
+        rows: Rows in it: those of the keys that are not deleted.
+        bytes: Its size.
+        hash: That of its bytes.
+        misfits: How many values do not fit, as the writer gives it.
+    """
+
+    task: int
+    keys: int
+    path: str = ""
+    rows: int = 0
+    bytes: int = 0
+    hash: str = ""
+    misfits: str = "{}"
+
+
+_CANDIDATE = msgspec.json.Decoder(Candidate)
+
+
+def likely(snapshot: Snapshot, plan: Plan) -> bool:
+    """Tell whether no row is likely to be there twice: all came from one writer."""
+    if not plan.shape.keys or len(plan.tasks) <= 1:
+        return False
+    first, last = plan.tasks[0][0].number, plan.tasks[-1][-1].number
+    begin, end = (snapshot.transaction_of_block(number) for number in (first, last))
+    return len({snapshot.summary(n).writer for n in range(begin, end + 1)}) == 1
+
+
+STAGES = ("reading rows", "finding newest rows", "writing the rest")
+"""What Spark's stages do for :func:`written`."""
+
+
+def written(spark: SparkSession, plan: Plan, writer: PartWriter) -> DataFrame:
+    """Write the state's rows; gives what a ``PartWriter`` gives."""
+    first = CandidateStep(plan.reader, plan.shape.keys, plan.shape.survival, plan.parts, writer)
+    shared = numbered(spark, len(plan.tasks)).mapInArrow(first, _SHARED)
+    newest = shared.repartitionById(plan.parts, "part")
+    picked = newest.mapInArrow(NewestWithCandidates(plan.ends), _PICKED)
+    last = LastStep(RowStep(plan.reader, plan.shape.survival, writer), writer)
+    return picked.repartitionById(len(plan.tasks), "task").mapInArrow(last, WRITTEN)
+
+
+@dataclass
+class CandidateStep:
+    """Reads tasks whole, writes their rows, and shares their keys out.
+
+    Attributes:
+        reader: Reads all the columns.
+        indexes: Of the key columns.
+        survival: What the activations leave.
+        parts: Parts that keys are shared out to.
+        writer: Writes files.
+    """
+
+    reader: BlockReader
+    indexes: tuple[int, ...]
+    survival: Survival
+    parts: int
+    writer: PartWriter
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """Read the tasks whose numbers come in."""
+        for number in block_tasks.numbers(numbers):
+            yield from self._task(number)
+
+    def _task(self, number: int) -> Batches:
+        some: list[pa.Table] = []
+        files = list(self.writer(self._rows(number, some)))
+        newest = keys.newest(some)
+        shared = newest_rows.split(newest, self.parts)
+        nothing = pa.nulls(len(shared), pa.binary())
+        yield shared.append_column("candidate", nothing)
+        candidate = Candidate(number, len(newest))
+        # A file with rows that another of the same task replaces cannot stand.
+        wrong = len(newest) != sum(map(len, some))
+        for file in files:
+            (written,) = file.to_pylist()
+            if wrong:
+                self.writer.remove(written["path"])
+            else:
+                candidate = Candidate(number, len(newest), **written)
+        if not wrong:
+            data = msgspec.json.encode(candidate)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([0], pa.int32()), pa.nulls(1, pa.binary()), pa.array([data])],
+                ["part", "keys", "candidate"],
+            )
+
+    def _rows(self, number: int, some: list[pa.Table]) -> Batches:
+        """Rows of a task to be written at once; their keys are noted."""
+        for batch in self.reader.rows(self.reader.task(number)):
+            some.append(self._keys(batch))
+            yield newest_rows.in_state(batch, self.survival)
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.Table:
+        arrays = [batch.column(index) for index in self.indexes]
+        columns = tuple(self.reader.target[index] for index in self.indexes)
+        return keys.table(arrays, columns, positions.codes_in(batch))
+
+
+@dataclass
+class NewestWithCandidates(NewestStep):
+    """As :class:`NewestStep`; what is known of candidates goes on to their tasks."""
+
+    def __call__(self, parts: Batches) -> Batches:
+        """Find the newest rows in the keys of one part, all that there are."""
+        waiting: list[bytes] = []
+        for picked in super().__call__(_without(parts, waiting)):
+            yield picked.append_column("candidate", pa.nulls(len(picked), pa.binary()))
+        for data in waiting:
+            task = _CANDIDATE.decode(data).task
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([task], pa.int32()), pa.nulls(1, pa.binary()), pa.array([data])],
+                ["task", "picked", "candidate"],
+            )
+
+
+def _without(parts: Batches, waiting: list[bytes]) -> Iterator[pa.RecordBatch]:
+    for batch in parts:
+        waiting.extend(data for data in batch.column("candidate").to_pylist() if data)
+        yield batch.filter(batch.column("keys").is_valid())
+
+
+@dataclass
+class LastStep:
+    """Lets a candidate stand, or writes its task's newest rows in its place.
+
+    Attributes:
+        rows: Reads rows and hands them to ``writer``.
+        writer: Writes files.
+    """
+
+    rows: RowStep
+    writer: PartWriter
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Take all that is known of one task."""
+        picked: list[bytes] = []
+        candidate: Candidate | None = None
+        number = -1
+        for batch in batches:
+            columns = (batch.column(name) for name in ("task", "picked", "candidate"))
+            for task, codes, data in zip(*(c.to_pylist() for c in columns), strict=True):
+                number = task
+                if data:
+                    candidate = _CANDIDATE.decode(data)
+                else:
+                    picked.append(codes)
+        if number < 0:
+            return
+        count = sum(map(len, picked)) // 8
+        if candidate is not None and candidate.keys == count:
+            if candidate.path:
+                yield pa.RecordBatch.from_pydict(
+                    {
+                        "path": [candidate.path],
+                        "rows": [candidate.rows],
+                        "bytes": [candidate.bytes],
+                        "hash": [candidate.hash],
+                        "misfits": [candidate.misfits],
+                    }
+                )
+            return
+        if candidate is not None and candidate.path:
+            self.writer.remove(candidate.path)
+        asked = [pa.array([number] * len(picked), pa.int32()), pa.array(picked, pa.binary())]
+        yield from self.rows(iter([pa.RecordBatch.from_arrays(asked, ["task", "picked"])]))

@@ -1,0 +1,67 @@
+"""The newest row of each key, by Spark's own shuffle: where the rows come from an index too."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+
+from singerlake.records.activations import Activation, Survival
+from singerlake.records.row_columns import BLOCK, DELETED, ORDINAL, PROVENANCE, VERSION
+from singerlake.records.shape import Shape
+from singerlake.spark.jvm.session import cores
+
+SHUFFLE_BYTES = 128 << 20
+
+
+def fold(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
+    """Keep the rows of the state.
+
+    Args:
+        frame: Rows with provenance, and whether they are deletions.
+        shape: The table's shape.
+        size: Bytes about to be shuffled, for the number of parts.
+    """
+    stays = ~F.col(DELETED)
+    if (left := _survives(shape.survival)) is not None:
+        stays &= left
+    return newest(frame, shape, size).where(stays).select(*shape.aliases, *PROVENANCE)
+
+
+def newest(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
+    """Keep the newest row of each key; without keys, all rows.
+
+    Args:
+        frame: Rows with provenance.
+        shape: The table's shape.
+        size: Bytes about to be shuffled, for the number of parts.
+    """
+    if not shape.keys:
+        return frame
+    window = Window.partitionBy(*shape.key_aliases).orderBy(F.desc(BLOCK), F.desc(ORDINAL))
+    parts = max(2 * cores(frame.sparkSession), -(-size // SHUFFLE_BYTES))
+    if size < SHUFFLE_BYTES // 16:
+        parts = 1
+    shuffled = frame.repartition(parts, *shape.key_aliases)
+    ranked = shuffled.withColumn("rank", F.row_number().over(window))
+    return ranked.where(F.col("rank") == 1).drop("rank")
+
+
+def undeleted(frame: DataFrame) -> DataFrame:
+    """Mark rows of a state, to be folded beside others: none of them is a deletion."""
+    return frame.withColumn(DELETED, F.lit(False))
+
+
+def _survives(rule: Survival) -> Column | None:
+    """The rule of ``Survival.mask`` for Spark; None where all rows survive."""
+    if rule.last is None:
+        return None
+    kept = F.col(VERSION).eqNullSafe(rule.last.version)
+    if rule.different is not None:
+        kept &= _after(rule.different)
+    return kept | _after(rule.last)
+
+
+def _after(activation: Activation) -> Column:
+    """Whether a row came after an activation."""
+    same = (F.col(BLOCK) == activation.block) & (F.col(ORDINAL) >= activation.rows)
+    return (F.col(BLOCK) > activation.block) | same

@@ -1,0 +1,177 @@
+"""The index: a table's state at one transaction as Parquet, beside the lake's raw data.
+
+A cache, and treated as one. Only the marker makes an index: it is written last, with
+put-if-absent, and names the files. It is left aside and made again where it belongs to
+another log (its commit id differs), is damaged, or names files that are missing, of
+another size or of other bytes. Deleting the folder at any time loses nothing but time.
+
+How one is made is in ``index_build.py``, how it is read in ``index_rows.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from singerlake.errors import DamagedError
+from singerlake.format import metadata, names
+from singerlake.format.metadata import INDEX_FORMAT, IndexMarker
+from singerlake.lake import Table
+from singerlake.records.parquet_parts import Part, PartReader
+from singerlake.records.row_columns import DELETED, DIGEST, PROVENANCE
+from singerlake.records.shape import Shape, shape_of
+from singerlake.spark.state.file_checks import is_sound
+from singerlake.storage.base import KeyExistsError, KeyMissingError
+from singerlake.transactions.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class Index:
+    """A finished index.
+
+    Attributes:
+        table: Whose.
+        snapshot: The table at the transaction that the index is filed under.
+        shape: The table's columns and keys then.
+        marker: What the index records of itself.
+        below: The index that this one is a layer on; None where it holds a whole state.
+    """
+
+    table: Table
+    snapshot: Snapshot
+    shape: Shape
+    marker: IndexMarker
+    below: Index | None = None
+
+    @property
+    def parts(self) -> list[Part]:
+        """Its files on the store."""
+        folder = self.table.name.index(self.marker.transaction)
+        return [Part(folder + file.path, file.hash) for file in self.marker.files]
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The columns of ours that its own files have, behind the table's."""
+        return PROVENANCE if self.below is None else (*PROVENANCE, DELETED)
+
+    def reader(self, *, digests: bool = False) -> PartReader:
+        """Make what reads its own files in Python, with or without the records' digests."""
+        left_out = frozenset[str]() if digests else frozenset((DIGEST,))
+        names = [*self.shape.aliases, *self.own_columns]
+        return PartReader(self.table.store, self.parts, names, left_out)
+
+    @property
+    def misfits(self) -> set[int]:
+        """Indexes of the columns that may have values which do not fit."""
+        counted = self.marker.misfits
+        own = {index for index, name in enumerate(self.shape.names) if name in counted}
+        return own if self.below is None else own | self.below.misfits
+
+    @property
+    def bytes(self) -> int:
+        """Size of its files, and of those below."""
+        below = self.below.bytes if self.below is not None else 0
+        return below + sum(file.bytes for file in self.marker.files)
+
+
+def load(table: Table, snapshot: Snapshot) -> Index | None:
+    """Load a snapshot's index; None where there is none that can be used.
+
+    What is in its files is not looked at: see :func:`sound`, and ``PartReader``.
+    """
+    folder = table.name.index(snapshot.number)
+    try:
+        data = table.store.get(folder + names.INDEX_MARKER).data
+        marker = metadata.decode(data, IndexMarker, folder + names.INDEX_MARKER)
+    except KeyMissingError:
+        return None
+    except DamagedError as error:
+        logger.warning("%s; making the index again", error)
+        return None
+    if marker.format < INDEX_FORMAT:
+        logger.info("an earlier release made the index %s; making it again", folder)
+        return None
+    expected = (snapshot.number, snapshot.commit, snapshot.schema_hash)
+    if (marker.transaction, marker.commit, marker.schema_hash) != expected:
+        logger.info("the index %s belongs to another log; making it again", folder)
+        return None
+    if marker.types != snapshot.rules:
+        logger.info("the index %s was made by other rules of types; making it again", folder)
+        return None
+    if any(not names.is_index_part(file.path) for file in marker.files):
+        logger.warning("the index %s names files that are not its own; making it again", folder)
+        return None
+    present = {item.key: item.size for item in table.store.list(folder)}
+    if any(present.get(folder + file.path) != file.bytes for file in marker.files):
+        logger.warning("files of the index %s are missing; making it again", folder)
+        return None
+    below = None
+    if marker.base:
+        below = _below(table, snapshot, marker.base)
+        if below is None:
+            logger.warning("the index below %s is gone; making it again", folder)
+            return None
+    return Index(table, snapshot, shape_of(snapshot), marker, below)
+
+
+def sound(table: Table, snapshot: Snapshot) -> Index | None:
+    """Load a snapshot's index, where its files are as they were written.
+
+    Spark's own reader of Parquet proves its pages by their checksums, and nothing proves a
+    file's footer. So files that it reads are held against their hashes before, once a process;
+    ``PartReader``, which has a file's bytes whole, does it whenever it reads.
+    """
+    index = load(table, snapshot)
+    if index is None:
+        return None
+    for part in [*index.parts, *(index.below.parts if index.below is not None else [])]:
+        path = table.store.local_path(part.key)
+        if path is not None and not is_sound(path, part.hash):
+            logger.warning("%s is not as it was written; making the index again", part.key)
+            return None
+    return index
+
+
+def _below(table: Table, snapshot: Snapshot, number: int) -> Index | None:
+    """The index of a whole state that a layer lies on."""
+    if not 0 < number < snapshot.number:
+        return None
+    # It is read from its own files: whether the blocks are still there does not matter.
+    below = load(table, snapshot.filed(number))
+    return below if below is not None and below.below is None else None
+
+
+def drop(table: Table, snapshot: Snapshot) -> None:
+    """Delete a transaction's index, marker first, so that nobody trusts what is left of it."""
+    folder = table.name.index(snapshot.earliest_equal().number)
+    table.store.delete(folder + names.INDEX_MARKER)
+    for item in list(table.store.list(folder)):
+        table.store.delete(item.key)
+
+
+def publish(made: Index) -> Index:
+    """Write the marker; where another was sooner and theirs is good, take theirs.
+
+    Returns:
+        The index that is there now.
+    """
+    table, snapshot = made.table, made.snapshot
+    key = table.name.index(snapshot.number) + names.INDEX_MARKER
+    data = metadata.encode(made.marker)
+    for _ in range(ATTEMPTS):
+        try:
+            table.store.put_if_absent(key, data)
+            return made
+        except KeyExistsError:
+            pass
+        if (theirs := sound(table, snapshot)) is not None:
+            return theirs
+        try:
+            table.store.replace(key, data, table.store.get(key).etag)
+            return made
+        except (KeyExistsError, KeyMissingError):
+            continue
+    return made  # others keep changing it; our files are on the store all the same

@@ -1,0 +1,148 @@
+"""Makes the index of a transaction: from an earlier one where there is one, else from the blocks.
+
+A small change to a large state becomes a layer on it (``layers.py``), anything else a whole
+state again. Transactions that changed no row share the index of the one before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+
+from singerlake.format.log import Block
+from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
+from singerlake.lake import Table
+from singerlake.records.parquet_parts import WRITTEN, PartWriter
+from singerlake.records.row_columns import BLOCK, file_schema
+from singerlake.records.shape import Shape, shape_of
+from singerlake.spark.jvm.progress import stages
+from singerlake.spark.state import candidates, fold, frames, from_blocks, index, index_rows, layers
+from singerlake.spark.state.index import Index
+from singerlake.transactions.snapshot import Snapshot
+
+
+def ensure(spark: SparkSession, table: Table, snapshot: Snapshot, *, fresh: bool = False) -> Index:
+    """Return the index of a transaction: the one that is there, or a new one.
+
+    Args:
+        spark: The session.
+        table: The table.
+        snapshot: The table at the transaction, read from its log.
+        fresh: Start from the blocks alone, past any earlier index.
+
+    Raises:
+        DamagedError: A block that is needed cannot be read.
+        StoreError: The store refused.
+    """
+    snapshot = snapshot.earliest_equal()
+    return index.sound(table, snapshot) or _build(spark, table, snapshot, fresh)
+
+
+def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -> Index:
+    shape = shape_of(snapshot)
+    base = None if fresh else _base(table, snapshot, shape)
+    below = None
+    if base is None:
+        parts, words = _from_blocks(spark, table, snapshot, _writer(table, snapshot, shape))
+    else:
+        parts, below = _from_index(spark, snapshot, shape, base)
+        words = ("reading what is new", "writing the index")
+    with stages(spark, *words):
+        written = parts.collect()  # a few words a file come to the driver, never rows
+    files = [IndexFile(w["path"], w["rows"], w["bytes"], w["hash"]) for w in written]
+    files.sort(key=lambda file: file.path)
+    marker = IndexMarker(
+        format=INDEX_FORMAT,
+        transaction=snapshot.number,
+        commit=snapshot.commit,
+        schema_hash=snapshot.schema_hash,
+        rows=sum(file.rows for file in files) if below is None else None,
+        files=files,
+        base=0 if below is None else below.marker.transaction,
+        misfits=_summed((json.loads(w["misfits"]) for w in written), shape),
+        types=snapshot.rules,
+    )
+    kept = index.publish(Index(table, snapshot, shape, marker, below))
+    for file in files:
+        # By its files, not by who wrote the marker: where a reply was lost, the one there is ours.
+        if file not in kept.marker.files:
+            table.store.delete(table.name.index(snapshot.number) + file.path)
+    return kept
+
+
+def _from_blocks(
+    spark: SparkSession, table: Table, snapshot: Snapshot, writer: PartWriter
+) -> tuple[DataFrame, tuple[str, ...]]:
+    """The files of a whole state, and what Spark's stages do for them."""
+    plan = from_blocks.planned(spark, table, snapshot, digests=True)
+    if candidates.likely(snapshot, plan):
+        return candidates.written(spark, plan, writer), candidates.STAGES
+    return from_blocks.through(spark, plan, writer, WRITTEN), from_blocks.stage_words(plan)
+
+
+def _from_index(
+    spark: SparkSession, snapshot: Snapshot, shape: Shape, base: Index
+) -> tuple[DataFrame, Index | None]:
+    """A layer on an earlier index's whole state, or a new whole state; and what is below."""
+    table = base.table
+    since = snapshot.blocks_after(base.marker.transaction)
+    later = frames.read_blocks(spark, table, snapshot, since, shape, digests=True)
+    # A block that a vacuum put together may hold older rows too: a layer must not hide a newer
+    # one below behind them.
+    later = later.where(F.col(BLOCK) > base.snapshot.last_block)
+    size = sum(block.bytes for block in since)
+    if (below := _worth_a_layer(base, since)) is not None:
+        if base is not below:
+            later = index_rows.own_rows(spark, base, digests=True).unionAll(later)
+        writer = _writer(table, snapshot, shape, layer=True)
+        return layers.layer(later, shape, size).mapInArrow(writer, WRITTEN), below
+    size += 3 * base.bytes
+    earlier = fold.undeleted(index_rows.rows(spark, base, digests=True))
+    writer = _writer(table, snapshot, shape)
+    return fold.fold(earlier.unionAll(later), shape, size).mapInArrow(writer, WRITTEN), None
+
+
+def _worth_a_layer(base: Index, since: Sequence[Block]) -> Index | None:
+    """The index that a layer with some later blocks should lie on; None for no layer."""
+    below = base.below or base
+    changed = sum(block.rows for block in since) + (_file_rows(base) if base is not below else 0)
+    if any(block.activations for block in since):
+        return None  # it may remove rows of any key
+    return below if layers.worthwhile(_file_rows(below), changed) else None
+
+
+def _writer(table: Table, snapshot: Snapshot, shape: Shape, *, layer: bool = False) -> PartWriter:
+    schema = file_schema(shape.columns, layer=layer)
+    return PartWriter(table.store, table.name.index(snapshot.number), schema)
+
+
+def _summed(counts: Iterable[dict[str, int]], shape: Shape) -> dict[str, int]:
+    """Misfits by column name, from those of each file by column index."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update({shape.names[int(column)]: count for column, count in one.items()})
+    return dict(sorted(total.items()))
+
+
+def _file_rows(built: Index) -> int:
+    return sum(file.rows for file in built.marker.files)
+
+
+def _base(table: Table, snapshot: Snapshot, shape: Shape) -> Index | None:
+    """The newest earlier index under the same schema, if it can hold rows of the state."""
+    numbers = (int(name) for name in table.store.folders(table.name.indexes) if name.isdecimal())
+    for number in sorted((n for n in numbers if 0 < n < snapshot.number), reverse=True):
+        if not snapshot.readable(number):
+            continue  # its rows may be gone from the blocks, and nobody keeps it
+        earlier = snapshot.at(number)
+        if earlier.last_block < shape.survival.first_block:
+            return None  # an activation has removed all of it since
+        if not earlier.reads_like(snapshot):
+            continue
+        if (base := index.sound(table, earlier)) is not None:
+            return base
+    return None

@@ -1,0 +1,107 @@
+"""The rows that somebody asks for: from an index where there can be one, misfits as they wish.
+
+A query and :func:`singerlake.spark.read_table` go the same way. What becomes of values that do
+not fit their columns is the caller's choice, and how many there are is always reported.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.errors import StoreError, UsageError
+from singerlake.format.laid import with_texts
+from singerlake.format.names import TableName
+from singerlake.lake import Table
+from singerlake.records.misfits import AS_TEXT, FAIL, NULL
+from singerlake.records.shape import Shape, shape_of
+from singerlake.spark.state import content, index_build, index_rows
+from singerlake.spark.state.from_blocks import state_rows
+from singerlake.spark.state.index import Index
+from singerlake.transactions.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+CHOICES = (FAIL, NULL, AS_TEXT)
+
+
+@dataclass(frozen=True)
+class RequestedRows:
+    """Rows with provenance, columns as they are called inside.
+
+    Attributes:
+        frame: The rows.
+        shape: The columns they have.
+        misfits: How many values of a column were replaced, where the caller allowed it.
+    """
+
+    frame: DataFrame
+    shape: Shape
+    misfits: Mapping[str, int] = field(default_factory=dict)
+
+
+def check_choice(misfits: str) -> None:
+    """Refuse a name that is none of the choices.
+
+    Raises:
+        UsageError: It is none of ``fail``, ``null`` and ``text``.
+    """
+    if misfits not in CHOICES:
+        raise UsageError(f"misfits={misfits!r} is none of {', '.join(CHOICES)}")
+
+
+def rows(
+    spark: SparkSession, own: SparkSession, table: Table, snapshot: Snapshot, misfits: str = FAIL
+) -> RequestedRows:
+    """Read the rows of a table at a transaction.
+
+    Args:
+        spark: The session that makes an index.
+        own: The session that reads.
+        table: The table.
+        snapshot: The table at the transaction.
+        misfits: What becomes of values that do not fit: ``fail`` makes it an error to read
+            one, ``null`` reads it as null, ``text`` makes text of the whole column, each value
+            as the tap wrote it.
+    """
+    index = index_if_kept(spark, table, snapshot)
+    if misfits == FAIL:
+        counts = {}
+    elif index is not None:
+        counts = {one.column: one.values for one in content.index_misfits(spark, index)}
+    else:
+        counts = {one.column: one.values for one in content.state_misfits(spark, table, snapshot)}
+    if counts and misfits == AS_TEXT:
+        snapshot, index = with_text(snapshot, counts), None
+    if index is None:
+        # What is text now fits; what does not all the same must not become null.
+        frame = state_rows(own, table, snapshot, FAIL if misfits == AS_TEXT else misfits)
+        return RequestedRows(frame, shape_of(snapshot), counts)
+    return RequestedRows(index_rows.readable(own, index, misfits), index.shape, counts)
+
+
+def with_text(snapshot: Snapshot, columns: Iterable[str]) -> Snapshot:
+    """Return the same state, some of its columns read as text."""
+    return snapshot.laid_over(with_texts(snapshot.overlay, columns))
+
+
+def index_if_kept(spark: SparkSession, table: Table, snapshot: Snapshot) -> Index | None:
+    """Return a state's index, made where there is none; None where none can be kept."""
+    # Files read without a log have no commit id that an index could be held to.
+    if not snapshot.from_log:
+        return None
+    try:
+        return index_build.ensure(spark, table, snapshot)
+    except StoreError as error:
+        logger.warning("reading without an index, because none can be kept: %s", error)
+        return None
+
+
+def replaced_words(table: TableName, counts: Mapping[str, int], misfits: str) -> Iterator[str]:
+    """Report the values that were replaced, a message a column."""
+    for column, count in counts.items():
+        values = "1 value that does" if count == 1 else f"{count:,} values that do"
+        ending = "read as null" if misfits == NULL else "so all of it is read as text"
+        yield f"{table}: column {column!r} has {values} not fit it, {ending}"

@@ -1,0 +1,1 @@
+"""Blocks written by executors: rows and lines find their task, tasks write files."""

@@ -1,0 +1,136 @@
+"""Writes rows that somebody gives as the first rows of a new table, on the executors.
+
+Reading and writing are one step: rows never leave Python on their way from the file to the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singerlake.format.log import SchemaEntry
+from singerlake.format.types import Columns
+from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE
+from singerlake.records.problems import Problems, decode
+from singerlake.records.record_texts import RecordTexts
+from singerlake.records.row_columns import alias
+from singerlake.records.steps import Batches, Step
+from singerlake.spark.write.record_writer import RecordWriter, part_number
+
+WRITTEN = "part int, block binary, problems binary"
+"""What comes back for each block, and of a task that found problems one row with them."""
+
+
+@dataclass
+class GivenRowsWriter(RecordWriter):
+    """Reads rows, and writes them as blocks. Sent to the executors by value.
+
+    Attributes:
+        reader: Gives batches of ``given_rows.given_schema`` with all of the table's columns.
+        names: What messages call the rows' sources.
+    """
+
+    reader: Step
+    names: Sequence[str]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Read what the numbers of tasks name, and write it; files are durable when it ends."""
+        self._noted = _Noted(RecordTexts(self.columns, self.schema), self.names)
+        for written in super().__call__(self._noted.sound(self.reader(batches))):
+            yield written.append_column(PROBLEMS, pa.nulls(written.num_rows, pa.binary()))
+        if self._noted.problems.total:
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "part": pa.array([part_number()], pa.int32()),
+                    "block": pa.array([None], pa.binary()),
+                    PROBLEMS: pa.array([self._noted.problems.encode()], pa.binary()),
+                }
+            )
+
+    def records(self, batch: pa.RecordBatch) -> list[bytes]:
+        """Return the records of a batch's rows, as JSON."""
+        return self._noted.records(batch)
+
+
+CHECKED = "rows long, problems binary"
+
+
+@dataclass
+class GivenRowsChecker:
+    """Reads rows as :class:`GivenRowsWriter` does, and writes none; see :data:`CHECKED`.
+
+    Attributes:
+        reader: As there.
+        columns: The new table's.
+        schema: Its schema.
+        names: As there.
+    """
+
+    reader: Step
+    columns: Columns
+    schema: SchemaEntry
+    names: Sequence[str]
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """Read what the numbers of tasks name."""
+        noted = _Noted(RecordTexts(self.columns, self.schema), self.names)
+        rows = sum(len(noted.records(batch)) for batch in noted.sound(self.reader(numbers)))
+        yield pa.RecordBatch.from_pydict(
+            {
+                "rows": pa.array([rows], pa.int64()),
+                PROBLEMS: pa.array([noted.problems.encode()], pa.binary()),
+            }
+        )
+
+
+@dataclass
+class _Noted:
+    """Records of rows; what is wrong with rows is noted."""
+
+    texts: RecordTexts
+    names: Sequence[str]
+    problems: Problems = field(default_factory=Problems)
+
+    def records(self, batch: pa.RecordBatch) -> list[bytes]:
+        found = self.texts.records(batch, range(len(self.texts.columns)))
+        if found.problems:
+            lines, sources = batch.column(LINE).to_pylist(), batch.column(SOURCE).to_pylist()
+            for problem in found.problems:
+                name = self.names[sources[problem.row]]
+                self.problems.add(problem.at(name, lines[problem.row]))
+        return found.texts
+
+    def sound(self, batches: Batches) -> Batches:
+        """The rows without what readers say of them; those behind a problem do not matter."""
+        for batch in batches:
+            told = batch.column(PROBLEMS)
+            if told.null_count < batch.num_rows:
+                for one in told.drop_null().to_pylist():
+                    self.problems.merge(decode(one))
+            else:
+                yield batch
+
+
+@dataclass
+class KeyLines:
+    """Reads the keys of rows and where they stand: the key's columns, ``source``, ``line``.
+
+    Attributes:
+        reader: As in :class:`GivenRowsWriter`.
+        keys: Indexes of the key's columns.
+    """
+
+    reader: Step
+    keys: Sequence[int]
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """Read what the numbers of tasks name."""
+        names = [*map(alias, self.keys), SOURCE, LINE]
+        for batch in self.reader(numbers):
+            if batch.column(PROBLEMS).null_count == batch.num_rows:
+                yield batch.select(names)
+            else:
+                yield batch.filter(pc.is_null(batch.column(PROBLEMS))).select(names)

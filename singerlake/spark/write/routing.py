@@ -1,0 +1,155 @@
+"""Routes positions of rows to the tasks that write them, each with what it must know.
+
+What a task must know (its blocks, say) comes as a row of its own, a mark, before the task's
+other rows. So a task is sent its own part of a table's blocks; in the function that all tasks
+run it would be sent those of all, and a table may have millions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+
+from singerlake.format.log import Block
+from singerlake.records import block_tasks
+from singerlake.records.steps import Batches
+from singerlake.spark.jvm.session import cores
+
+TASK, WORK = "task", "work"
+"""The first and the last column; between them those of the rows, ``block`` and ``row`` first."""
+WRITE_BYTES = 128 << 20
+"""Inflated bytes that one task writes again, about."""
+MARK = -1
+"""The ``row`` of a task's mark."""
+
+
+class Task(NamedTuple):
+    """What one task writes.
+
+    Attributes:
+        blocks: Whose rows it is sent, in order of number; no two tasks have one in common.
+        work: What it must know, encoded.
+    """
+
+    blocks: Sequence[Block]
+    work: bytes
+
+
+def by_blocks(
+    spark: SparkSession, actions: DataFrame, blocks: Sequence[Block]
+) -> tuple[DataFrame, Sequence[Block]]:
+    """Send rows to tasks that each write what comes from some neighbouring blocks.
+
+    Args:
+        spark: The session.
+        actions: As ``rows`` of :func:`route`.
+        blocks: All that rows may come from, in order.
+
+    Returns:
+        What :func:`route` gives, each task's work its blocks; and the blocks that the tasks must
+        know besides, which are all of them where one task does everything.
+    """
+    tasks = _shared_out(blocks)
+    if len(tasks) > 1:
+        return route(spark, actions, [Task(t, block_tasks.encode(t)) for t in tasks]), []
+    # Most tables: marks and their shuffle would take longer than the writing.
+    alone = actions.select(F.lit(0).alias(TASK), "*", F.lit(None).cast("binary").alias(WORK))
+    return alone.repartition(1).sortWithinPartitions("block", "row"), blocks
+
+
+def _shared_out(blocks: Sequence[Block]) -> list[list[Block]]:
+    """The blocks that each task writes rows of again."""
+    tasks: list[list[Block]] = []
+    size = WRITE_BYTES
+    for block in blocks:
+        if size >= WRITE_BYTES:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(block)
+        size += block.bytes
+    return tasks
+
+
+def route(spark: SparkSession, rows: DataFrame, tasks: Sequence[Task]) -> DataFrame:
+    """Send rows to their tasks.
+
+    Args:
+        spark: The session.
+        rows: Positions as ``block`` (a long) and ``row`` (an integer), then any other columns.
+            Those of blocks that are no task's are left out.
+        tasks: All tasks.
+
+    Returns:
+        Each task whole in one partition, first its mark, which alone has ``work``, then its rows
+        in order. A partition may have several tasks, in order too.
+    """
+    fields = [T.StructField(f.name, f.dataType) for f in rows.schema.fields]
+    first, last = T.StructField(TASK, T.IntegerType()), T.StructField(WORK, T.BinaryType())
+    schema = T.StructType([first, *fields, last])
+    count = len(tasks)
+    marks = pa.table(
+        {
+            TASK: pa.array(range(count), pa.int32()),
+            "block": pa.array([0] * count, pa.int64()),
+            "row": pa.array([MARK] * count, pa.int32()),
+            **{f.name: pa.array([None] * count, pa.null()) for f in fields[2:]},
+            WORK: pa.array([task.work for task in tasks], pa.binary()),
+        }
+    )
+    # By hash several tasks may meet in a part; with fewer parts than tasks none is left idle.
+    parts = max(1, min(count, 4 * cores(spark) + count // 4))
+    return (
+        rows.mapInArrow(Router.of(tasks), schema)
+        .unionAll(spark.createDataFrame(marks, schema))
+        .repartition(parts, TASK)
+        .sortWithinPartitions(TASK, "block", "row")
+    )
+
+
+@dataclass
+class Router:
+    """Tells which task writes a row; rows that none does are left out.
+
+    Attributes:
+        first: First version of each range of versions, rising.
+        last: Its last version.
+        task: Its task.
+    """
+
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    task: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task]) -> Router:
+        """Make one by the tasks' blocks; neighbours become one range."""
+        owned: list[tuple[int, int, int]] = []
+        for number, task in enumerate(tasks):
+            for block in task.blocks:
+                begin = block.first_version or block.number
+                if owned and owned[-1][1:] == (begin - 1, number):
+                    begin = owned.pop()[0]
+                owned.append((begin, block.number, number))
+        ranges = np.array(sorted(owned), dtype=np.int64).reshape(-1, 3)
+        return cls(ranges[:, 0], ranges[:, 1], ranges[:, 2].astype(np.int32))
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Route rows by their positions."""
+        for batch in batches:
+            blocks = batch.column("block").to_numpy()
+            ranges = np.searchsorted(self.last, blocks)
+            inside = ranges < len(self.last)
+            inside[inside] = self.first[ranges[inside]] <= blocks[inside]
+            tasks = np.zeros(len(blocks), dtype=np.int32)
+            tasks[inside] = self.task[ranges[inside]]
+            columns = [pa.array(tasks), *batch.columns, pa.nulls(len(blocks), pa.binary())]
+            names = [TASK, *batch.schema.names, WORK]
+            yield pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(inside))

@@ -1,0 +1,1 @@
+"""A lake in a folder of the machine's own disks."""

@@ -1,0 +1,274 @@
+"""Files and folders of a lake on a disk, reached step by step from the lake's own folder.
+
+Each step is taken by the descriptor of the folder before it and follows no symbolic link, so
+that no key leads out of the lake, whatever was planted in it and whoever swaps folders
+meanwhile. Only the lake's own folder may be a link: that is the user's choice of a place. What
+is opened is a regular file; a pipe in the place of one would hold its reader up for ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from singerlake.errors import DamagedError
+
+# With O_PATH (Linux) a folder that may be entered need not be readable as well.
+_ENTER = os.O_DIRECTORY | getattr(os, "O_PATH", 0)
+_STEP = _ENTER | os.O_NOFOLLOW
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class DurableNames:
+    """Folders of a lake whose names this process has made durable, each once.
+
+    One that exists may not be: its creator may be about to see to it, or was killed before.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], bool] = {}
+
+    def make(self, parts: Sequence[str], parent: int) -> None:
+        """Make a folder that was missing, durable in its parent."""
+        _make_folder(parent, parts[-1])
+        self._known[tuple(parts)] = True
+
+    def ensure(self, parts: Sequence[str], parent: int) -> None:
+        """See to the name of a folder that is there.
+
+        Raises:
+            OSError: The disk failed to take it, now or before: a second try proves nothing.
+        """
+        name = tuple(parts)
+        if name not in self._known:
+            try:
+                sync(parent)
+            except PermissionError:
+                pass  # who may not read it makes no folder in it that they rely on
+            except OSError:
+                self._known[name] = False
+                raise
+            self._known[name] = True
+        if not self._known[name]:
+            raise OSError(errno.EIO, "the disk failed to take it before")
+
+    def ensure_root(self, handle: int) -> None:
+        """See to the name of the lake's own folder, wherever it lies."""
+        if not self._known.get(()):
+            with _above(handle) as parent:
+                self.ensure((), parent)
+
+
+@contextmanager
+def folder(
+    root: Path, parts: Sequence[str], *, make: DurableNames | None = None, durable: bool = False
+) -> Iterator[int]:
+    """Open a folder below a lake's own, by whose descriptor to name what lies in it.
+
+    Args:
+        root: The lake's own folder.
+        parts: The names of the folders on the way.
+        make: Makes the ones that are missing, each durable in its own parent; None to make none.
+        durable: Whether those that are there already are to be durable as well.
+
+    Raises:
+        DamagedError: One is a symbolic link.
+        OSError: One is missing, or cannot be entered.
+    """
+    seeing_to = make if durable else None
+    try:
+        handle = os.open(root, _ENTER)
+    except FileNotFoundError:
+        if make is None:
+            raise
+        _make_root(root)
+        handle = os.open(root, _ENTER)
+    try:
+        if seeing_to is not None:
+            seeing_to.ensure_root(handle)
+        for number, part in enumerate(parts):
+            try:
+                inner = _step(handle, part, root, parts[:number])
+            except FileNotFoundError:
+                if make is None:
+                    raise
+                make.make(parts[: number + 1], handle)
+                inner = _step(handle, part, root, parts[:number])
+            try:
+                if seeing_to is not None:
+                    seeing_to.ensure(parts[: number + 1], handle)
+            finally:
+                os.close(handle)
+                handle = inner
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def open_file(root: Path, parts: Sequence[str], flags: int = os.O_RDONLY) -> int:
+    """Open a regular file of a lake.
+
+    Args:
+        root: The lake's own folder.
+        parts: The names of the folders on the way, and its own.
+        flags: As for ``os.open``.
+
+    Raises:
+        DamagedError: It, or a folder on the way, is a symbolic link; or it is a pipe, a socket
+            or a device.
+        OSError: It is missing, a folder, or cannot be opened.
+    """
+    path = root.joinpath(*parts)
+    with folder(root, parts[:-1]) as inner:
+        try:
+            # Not to wait: a pipe that nobody writes to would never be open.
+            opened = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=inner)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO):
+                refuse_odd(os.stat(parts[-1], dir_fd=inner, follow_symlinks=False), path)
+            raise
+    try:
+        about = os.fstat(opened)
+        refuse_odd(about, path)
+        if stat.S_ISDIR(about.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def refuse_odd(about: os.stat_result, path: Path) -> None:
+    """Refuse what is neither a regular file nor a folder.
+
+    Raises:
+        DamagedError: It is something else.
+    """
+    if stat.S_ISLNK(about.st_mode):
+        raise DamagedError(
+            f"{path} is a symbolic link, and none is followed within a lake: replace it "
+            "with what it points to, or remove it"
+        )
+    if is_odd(about):
+        kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
+        raise DamagedError(f"{path} is {kind} where a file should be: remove it")
+
+
+def is_odd(about: os.stat_result) -> bool:
+    """Tell whether it is neither a regular file nor a folder."""
+    return not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode))
+
+
+def sync(handle: int) -> None:
+    """Make the names in a folder durable."""
+    with readable(handle) as opened:
+        os.fsync(opened)
+
+
+@contextmanager
+def readable(handle: int) -> Iterator[int]:
+    """Open a folder for listing, by a descriptor that only leads into it."""
+    opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=handle)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def walk(root: Path, parts: Sequence[str]) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield every regular file below a folder; nothing where there is no such folder.
+
+    Pipes and the like are skipped: they hold nothing, and asking for one is an error.
+
+    Raises:
+        DamagedError: There is a symbolic link: what it points to may be missed.
+        OSError: A folder cannot be read.
+    """
+    base = root.joinpath(*parts)
+    try:
+        with folder(root, parts) as handle:
+            for inner, folders, names, descriptor in os.fwalk(
+                ".", dir_fd=handle, onerror=_raise_unless_gone
+            ):
+                for name in (*folders, *names):
+                    try:
+                        about = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue  # deleted while we looked
+                    path = base / inner / name
+                    if stat.S_ISLNK(about.st_mode):
+                        refuse_odd(about, path)
+                    if stat.S_ISREG(about.st_mode):
+                        yield path, about
+    except FileNotFoundError:
+        return
+
+
+def _step(handle: int, part: str, root: Path, before: Sequence[str]) -> int:
+    try:
+        return os.open(part, _STEP, dir_fd=handle)
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            about = os.stat(part, dir_fd=handle, follow_symlinks=False)
+            refuse_odd(about, root.joinpath(*before, part))
+        raise
+
+
+def _make_folder(parent: int, name: str) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=parent)
+    try:
+        sync(parent)  # another's too: they may be killed before they come to it
+    except BaseException:
+        # Left there it would look durable to the next process.
+        with suppress(OSError):
+            os.rmdir(name, dir_fd=parent)
+        raise
+
+
+def _make_root(root: Path) -> None:
+    """Make the lake's own folder, and those above it; what links there are, are the user's."""
+    missing: list[Path] = []
+    while not root.is_dir():
+        missing.append(root)
+        root = root.parent
+    # The one that is there, too: its creator may have been killed right after.
+    existing = os.open(root, _ENTER)
+    try:
+        with suppress(PermissionError), _above(existing) as parent:
+            sync(parent)
+    finally:
+        os.close(existing)
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        parent = os.open(path.parent, _ENTER)
+        try:
+            sync(parent)
+        finally:
+            os.close(parent)
+
+
+@contextmanager
+def _above(handle: int) -> Iterator[int]:
+    """Open the folder that a folder's name is in; the folder itself where a disk begins."""
+    parent = os.open("..", _ENTER, dir_fd=handle)
+    try:
+        same_disk = os.fstat(parent).st_dev == os.fstat(handle).st_dev
+        yield parent if same_disk else handle
+    finally:
+        os.close(parent)
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    # os.fwalk leaves out what it may not read: files would seem to be gone.
+    if not isinstance(error, FileNotFoundError):
+        raise error

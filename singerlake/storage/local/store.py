@@ -1,0 +1,385 @@
+"""A lake in a folder of the machine's own disk (or a mounted one with hard links).
+
+Creation is a temporary file, fsync, ``link``, fsync of the folder: ``link`` fails where the
+name is taken, so two writers can never both succeed, and no reader sees half a file.
+Replacement is a rename under an advisory lock, so that compare and swap are one step.
+How files are reached, and why no link is followed, is in ``files.py``. What need not be
+durable goes the same way without the fsyncs: each takes as long as all the rest.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import io
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from singerlake.errors import DamagedError, InvalidNameError, NotDurableError, StoreError
+from singerlake.format.names import STAGING
+from singerlake.storage.base import (
+    KeyExistsError,
+    KeyMissingError,
+    Leftover,
+    Listed,
+    Range,
+    Staged,
+    Store,
+    StoredObject,
+    check_size,
+)
+from singerlake.storage.local import files
+from singerlake.storage.local.copying import copy_range
+from singerlake.storage.local.liveness import Session, abandoned_files
+
+STAGING_FOLDER = STAGING.rstrip("/")
+_REPLACE_LOCK = "replace.lock"
+"""In the staging folder; held while an object is compared and replaced."""
+
+_OF_PROCESS = ("_own", "_mutex", "_names")
+
+_OS_ERRORS = {
+    errno.ENOSPC: "the disk is full: free some space and run it again",
+    errno.EDQUOT: "the disk quota is used up: free some space and run it again",
+    errno.EROFS: "the lake is on a read-only file system",
+    errno.EACCES: "permission denied: this user may not do that there",
+    errno.EPERM: "the file system does not allow it (a lake needs hard links)",
+    errno.ENOTDIR: "a file stands where a folder is needed",
+    errno.EISDIR: "a folder stands where a file is needed",
+    errno.ENAMETOOLONG: "the path is longer than this file system takes",
+    errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
+}
+
+
+@contextmanager
+def _map_os_errors(action: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if action == "read" and error.errno == errno.ENOENT:
+            raise KeyMissingError(f"{path} is not there") from error
+        words = _OS_ERRORS.get(error.errno or 0, error.strerror or str(error))
+        raise StoreError(f"cannot {action} {path}: {words}") from error
+
+
+def _file(root: Path, parts: Sequence[str], flags: int) -> io.FileIO:
+    handle = files.open_file(root, parts, flags)
+    return io.FileIO(handle, "r" if flags == os.O_RDONLY else "r+")
+
+
+def _parts(prefix: str) -> list[str]:
+    return prefix.rstrip("/").split("/")
+
+
+def _sync_name(folder: int, path: Path) -> None:
+    """Make a name durable that was given just now."""
+    try:
+        files.sync(folder)
+    except OSError as error:
+        raise NotDurableError(
+            f"{path} was written, but the disk failed to make its name durable "
+            f"({error.strerror}): it may be gone after a power cut; check the disk first"
+        ) from error
+
+
+def _etag(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    """Write to a descriptor; one call takes at most 2 GiB, and may take less."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+class LocalStaged(Staged):
+    """A temporary file in the lake's staging folder, on the file system it will stay on."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self._name = store.temporary()
+        self._path = store.staging / self._name
+        self._durable = -1
+        self._spoilt = False
+
+    def write(self, data: bytes) -> None:
+        # Opened anew for each block: a run with thousands of streams holds no descriptors.
+        with _map_os_errors("write", self._path), self._opened(os.O_RDWR) as file:
+            # Not to the file's end: a write that failed half-way may be repeated.
+            file.seek(self.size)
+            _write_all(file.fileno(), data)
+        self.size += len(data)
+
+    def take(self, ranges: Iterable[Range]) -> list[int]:
+        """Append parts of objects; how many bytes of each there were.
+
+        Raises:
+            KeyMissingError: One is not there.
+        """
+        counts: list[int] = []
+        with _map_os_errors("write", self._path), self._opened(os.O_RDWR) as own:
+            for key, offset, length in ranges:
+                with self._store.reading(key) as file:
+                    at = own.fileno(), self.size
+                    counts.append(copy_range(file.fileno(), offset, *at, length))
+                self.size += counts[-1]
+        return counts
+
+    def reader(self) -> BinaryIO:
+        with _map_os_errors("read", self._path):
+            return io.BufferedReader(self._opened(os.O_RDONLY))
+
+    def publish(self, key: str) -> None:
+        if self._durable != self.size:  # not again for each name that is taken
+            with _map_os_errors("write", self._path), self._opened(os.O_RDONLY) as file:
+                self._sync(file.fileno())
+            self._durable = self.size
+        self._store.link(self._name, key)
+
+    def share(self) -> str:
+        return f"{STAGING}{self._name}"
+
+    def discard(self) -> None:
+        self._store.remove(self._name)
+
+    def _opened(self, flags: int) -> io.FileIO:
+        return _file(self._store.root, [STAGING_FOLDER, self._name], flags)
+
+    def _sync(self, handle: int) -> None:
+        """Make the bytes durable, or never try again.
+
+        What could not be written the system forgets, and says nothing of it the next time: a
+        second try that succeeds proves nothing.
+        """
+        if self._spoilt:
+            raise OSError(errno.EIO, "the disk failed to take it before")
+        try:
+            os.fsync(handle)
+        except OSError:
+            self._spoilt = True
+            raise
+
+
+class LocalStore(Store):
+    """A folder.
+
+    Args:
+        root: The lake's folder; made at the first write.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.uri = str(root)
+        self._own: Session | None = None
+        self._mutex = threading.Lock()
+        self._names = files.DurableNames()
+
+    def _path(self, key: str) -> Path:
+        parts = key.split("/")
+        if any(part in ("", ".", "..") or "\0" in part for part in parts):
+            raise InvalidNameError(f"{key!r} is not a key of a lake")
+        return self.root.joinpath(*parts)
+
+    @property
+    def staging(self) -> Path:
+        """Where staged files lie, as a person may name it."""
+        return self.root / STAGING_FOLDER
+
+    def temporary(self) -> str:
+        """Make a fresh, empty file in the staging folder, and return its name."""
+        with _map_os_errors("write to the lake at", self.root):
+            name, handle = self._begin()
+            os.close(handle)
+        return name
+
+    def _begin(self) -> tuple[str, int]:
+        """Make a fresh file in the staging folder; return its name and a descriptor."""
+        try:
+            name = self._session().begin()
+        except FileNotFoundError:
+            with files.folder(self.root, [STAGING_FOLDER], make=self._names):
+                name = self._session().begin()
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            return name, files.open_file(self.root, [STAGING_FOLDER, name], flags)
+        except BaseException:
+            self.remove(name)
+            raise
+
+    def remove(self, temporary: str) -> None:
+        """Remove a temporary file. Never raises."""
+        # A leftover in staging harms nobody; what was made of it must not look failed.
+        with (
+            suppress(OSError, DamagedError),
+            files.folder(self.root, [STAGING_FOLDER]) as staging,
+        ):
+            os.unlink(temporary, dir_fd=staging)
+        self._session().end(temporary)
+
+    def _session(self) -> Session:
+        with self._mutex:
+            if self._own is None or self._own.process != os.getpid():
+                self._own = Session(self.root, STAGING_FOLDER)
+            return self._own
+
+    def __getstate__(self) -> dict[str, Any]:
+        # An executor shows its own liveness marker.
+        return {key: value for key, value in self.__dict__.items() if key not in _OF_PROCESS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        names = files.DurableNames()
+        self.__dict__.update(state, _own=None, _mutex=threading.Lock(), _names=names)
+
+    def link(self, source: str, key: str, *, durable: bool = True) -> None:
+        """Give a temporary file its name, unless the name is taken."""
+        path, (*folders, name) = self._path(key), key.split("/")
+        with (
+            _map_os_errors("create", path),
+            # New ones are durable whatever for: something else may soon lie in them.
+            files.folder(self.root, folders, make=self._names, durable=durable) as target,
+            files.folder(self.root, [STAGING_FOLDER]) as staging,
+        ):
+            try:
+                os.link(source, name, src_dir_fd=staging, dst_dir_fd=target, follow_symlinks=False)
+            except FileExistsError as error:
+                raise KeyExistsError(f"{path} is taken") from error
+            if durable:
+                _sync_name(target, path)
+
+    def _write_temporary(self, data: bytes, *, durable: bool) -> str:
+        with _map_os_errors("write to the lake at", self.root):
+            name, handle = self._begin()
+        try:
+            with _map_os_errors("write", self.staging / name):
+                try:
+                    _write_all(handle, data)
+                    if durable:
+                        os.fsync(handle)
+                finally:
+                    os.close(handle)
+        except BaseException:
+            self.remove(name)
+            raise
+        return name
+
+    @contextmanager
+    def reading(self, key: str) -> Iterator[io.FileIO]:
+        """Open an object's file for reading."""
+        path = self._path(key)
+        with _map_os_errors("read", path), _file(self.root, key.split("/"), os.O_RDONLY) as file:
+            yield file
+
+    def get(self, key: str) -> StoredObject:
+        with self.reading(key) as file:
+            check_size(os.fstat(file.fileno()).st_size, self._path(key))
+            data = file.readall()
+        return StoredObject(data, _etag(data))
+
+    def get_range(self, key: str, offset: int, length: int) -> bytes:
+        with self.reading(key) as file:
+            # As much memory is taken as is asked for, whatever the file has.
+            length = min(length, os.fstat(file.fileno()).st_size - offset)
+            # One call gives at most 2 GiB, and may give less.
+            pieces: list[bytes] = []
+            while length > 0 and (piece := os.pread(file.fileno(), length, offset)):
+                pieces.append(piece)
+                offset, length = offset + len(piece), length - len(piece)
+            return b"".join(pieces)
+
+    def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
+        self._path(key)  # raises before anything is written
+        temporary = self._write_temporary(data, durable=durable)
+        try:
+            self.link(temporary, key, durable=durable)
+        finally:
+            self.remove(temporary)
+        return _etag(data)
+
+    def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
+        path, (*folders, name) = self._path(key), key.split("/")
+        temporary = self._write_temporary(data, durable=durable)
+        try:
+            with (
+                _map_os_errors("replace", path),
+                self._exclusive(),
+                files.folder(self.root, folders, make=self._names, durable=durable) as target,
+                files.folder(self.root, [STAGING_FOLDER]) as staging,
+            ):
+                if etag is not None and self._etag_of(key) != etag:
+                    raise KeyExistsError(f"{path} was changed by somebody else")
+                os.replace(temporary, name, src_dir_fd=staging, dst_dir_fd=target)
+                if durable:
+                    _sync_name(target, path)
+        finally:
+            self.remove(temporary)
+        return _etag(data)
+
+    def _etag_of(self, key: str) -> str | None:
+        try:
+            return self.get(key).etag
+        except KeyMissingError:
+            return None
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        lock = [STAGING_FOLDER, _REPLACE_LOCK]
+        with _file(self.root, lock, os.O_RDWR | os.O_CREAT) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def delete(self, key: str) -> None:
+        path, (*folders, name) = self._path(key), key.split("/")
+        with (
+            _map_os_errors("delete", path),
+            suppress(FileNotFoundError),
+            files.folder(self.root, folders) as inner,
+        ):
+            os.unlink(name, dir_fd=inner)
+
+    def list(self, prefix: str) -> Iterator[Listed]:
+        base = self._path(prefix.rstrip("/"))
+        with _map_os_errors("list", base):
+            return iter(
+                sorted(
+                    Listed(path.relative_to(self.root).as_posix(), about.st_size, about.st_mtime)
+                    for path, about in files.walk(self.root, _parts(prefix))
+                )
+            )
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        base = self._path(prefix.rstrip("/"))
+        with _map_os_errors("list", base):
+            try:
+                with (
+                    files.folder(self.root, _parts(prefix)) as handle,
+                    files.readable(handle) as names,
+                    os.scandir(names) as entries,
+                ):
+                    # Links to folders, too: reading on from there then says what they are.
+                    return sorted(entry.name for entry in entries if entry.is_dir())
+            except FileNotFoundError:
+                return []
+
+    def local_path(self, key: str) -> Path | None:
+        return self.root / key
+
+    def stage(self) -> Staged:
+        return LocalStaged(self)
+
+    def copy(self, ranges: Sequence[Range], staged: Staged) -> Sequence[int]:
+        if not isinstance(staged, LocalStaged):
+            return super().copy(ranges, staged)
+        return staged.take(ranges)
+
+    def leftovers(self) -> Iterator[Leftover]:
+        with _map_os_errors("list", self.staging):
+            yield from abandoned_files(self.root, STAGING_FOLDER, _REPLACE_LOCK)
+
+    def remove_leftover(self, leftover: Leftover) -> None:
+        self.delete(leftover.name)

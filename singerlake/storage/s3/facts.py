@@ -1,0 +1,106 @@
+"""What can be said of the way to a bucket: whose credentials, which endpoint, what time it is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from singerlake.safe_text import redacted
+from singerlake.storage.options import StoreOptions
+from singerlake.storage.s3 import settings
+
+_SOURCES = {
+    "explicit": "the settings",
+    "env": "the environment (AWS_ACCESS_KEY_ID …)",
+    "shared-credentials-file": "the shared credentials file",
+    "config-file": "the AWS configuration file",
+    "sso": "single sign-on (aws sso login)",
+    "login": "aws login",
+    "assume-role": "a role that a profile names",
+    "assume-role-with-web-identity": "a web identity (a pod's service account, or the like)",
+    "container-role": "the container's role",
+    "iam-role": "the machine's role",
+    "custom-process": "a program that a profile names",
+}
+"""boto3's word for where credentials came from, and ours."""
+
+
+@dataclass(frozen=True)
+class S3Facts:
+    """What is known of the way to a bucket. Holds no secret.
+
+    Attributes:
+        credentials: Where they come from; None where there are none.
+        endpoint: The address that requests go to.
+        clock_ahead: Seconds by which this machine's clock is ahead of the store's, to about
+            one second; None where the store did not answer, or did not say the time.
+    """
+
+    credentials: str | None
+    endpoint: str
+    clock_ahead: float | None
+
+
+def look(uri: str, options: StoreOptions | None = None) -> S3Facts:
+    """Find out how a bucket would be reached, and ask it for the time.
+
+    Args:
+        uri: ``s3://bucket/prefix``.
+        options: As for the store.
+
+    Raises:
+        UsageError: The URI or the options cannot be used.
+    """
+    options = options or StoreOptions()
+    settings.check(options)
+    bucket, _ = settings.split(uri)
+    session = boto3.session.Session(
+        aws_access_key_id=options.access_key_id,
+        aws_secret_access_key=options.secret_access_key,
+        aws_session_token=options.session_token,
+        profile_name=options.profile,
+        region_name=options.region,
+    )
+    settings.hide(session, options)
+    config = Config(
+        retries={"total_max_attempts": 1},
+        connect_timeout=5,
+        read_timeout=10,
+        s3={"addressing_style": "path"},
+    )
+    client = session.client("s3", endpoint_url=options.endpoint_url, config=config)
+    endpoint = redacted(client.meta.endpoint_url)
+    return S3Facts(_source(session), endpoint, _clock_ahead(client, bucket))
+
+
+def _source(session: Any) -> str | None:
+    try:
+        credentials = session.get_credentials()
+    except BotoCoreError:
+        return None
+    if credentials is None:
+        return None
+    return _SOURCES.get(credentials.method, str(credentials.method))
+
+
+def _clock_ahead(client: Any, bucket: str) -> float | None:
+    """By the date of whatever answer comes, be it a refusal."""
+    before = time.time()
+    try:
+        answer = client.head_bucket(Bucket=bucket)
+    except ClientError as error:
+        answer = error.response
+    except BotoCoreError:
+        return None
+    middle = (before + time.time()) / 2
+    date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+    try:
+        return middle - parsedate_to_datetime(date).timestamp() if date else None
+    except (TypeError, ValueError):
+        return None

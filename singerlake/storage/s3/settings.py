@@ -1,0 +1,102 @@
+"""How a lake on S3 is named and reached, checked before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any
+
+from botocore.credentials import Credentials
+from botocore.exceptions import BotoCoreError
+
+from singerlake.errors import InvalidNameError, UsageError
+from singerlake.safe_text import remember_key_id, remember_secrets
+from singerlake.storage.options import StoreOptions
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+
+
+def check(options: StoreOptions) -> None:
+    """Refuse settings that cannot work, without repeating a secret.
+
+    Raises:
+        UsageError: They are not complete, or not fit to be sent.
+    """
+    named = {
+        "aws_access_key_id": options.access_key_id,
+        "aws_secret_access_key": options.secret_access_key,
+        "aws_session_token": options.session_token,
+    }
+    for name, value in named.items():
+        # Such a value would go into a header, where boto3's error message quotes it whole.
+        if value is not None and (not value.isprintable() or " " in value or not value):
+            raise UsageError(f"{name} is empty, or has a space or line break in it: set it again")
+    if (options.access_key_id is None) != (options.secret_access_key is None):
+        raise UsageError("aws_access_key_id and aws_secret_access_key go together: set both")
+    if options.session_token is not None and options.access_key_id is None:
+        raise UsageError("aws_session_token needs aws_access_key_id and aws_secret_access_key")
+    endpoint = options.endpoint_url
+    if endpoint is not None:
+        if "@" in endpoint:
+            raise UsageError("aws_endpoint_url must not hold a user or password")
+        if not re.match(r"https?://[^/]", endpoint):
+            raise UsageError(f"aws_endpoint_url {endpoint!r} must begin with http:// or https://")
+
+
+def hide(session: Any, options: StoreOptions) -> None:
+    """Let no message and no log show the credentials that a boto3 session uses.
+
+    Temporary ones that boto3 renews are not asked for here; logs hide them by their names.
+    """
+    credentials = None
+    with suppress(BotoCoreError):  # who uses the session will say it
+        credentials = session.get_credentials()
+    remember_key_id(options.access_key_id)
+    remember_secrets([options.secret_access_key, options.session_token])
+    if credentials is not None and type(credentials) is Credentials:
+        remember_key_id(credentials.access_key)
+        remember_secrets([credentials.secret_key, credentials.token])
+
+
+def split(uri: str) -> tuple[str, str]:
+    """Bucket and prefix (without slashes at its ends) of ``s3://bucket/prefix``.
+
+    Raises:
+        UsageError: It is not of this form.
+    """
+    bucket, _, prefix = uri.partition("://")[2].partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        # Not repeated: it may be an attempt to give credentials.
+        raise UsageError(
+            "a lake on S3 is named s3://bucket/prefix, and what is given as the bucket "
+            "cannot be a bucket's name; credentials belong in the settings"
+        )
+    prefix = prefix.strip("/")
+    if prefix and not is_key(prefix):
+        raise UsageError(f"the prefix {prefix!r} has an empty, '.' or '..' part: leave it out")
+    return bucket, prefix
+
+
+def is_key(key: str) -> bool:
+    """Tell whether a key means the same object for everyone on the way to it."""
+    try:
+        key.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    # HTTP clients fold "." and ".." away before sending, and "//" names no folder.
+    return not any(part in ("", ".", "..") or "\0" in part for part in key.split("/"))
+
+
+def name(base: str, key: str) -> str:
+    """Build an object's name in the bucket.
+
+    Args:
+        base: The lake's prefix, with its slash; empty for the whole bucket.
+        key: Of the object in the lake.
+
+    Raises:
+        InvalidNameError: It is no key.
+    """
+    if not is_key(key):
+        raise InvalidNameError(f"{key!r} is not a key of a lake")
+    return f"{base}{key}"

@@ -1,0 +1,209 @@
+"""Folding: log entries, one after the other, into what a table is after them.
+
+A snapshot never changes, and a table may have hundreds of thousands of blocks: what is folded is
+copied once, entries change the copy in place, and it becomes a snapshot at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain as chained
+
+from singerlake.errors import DamagedError
+from singerlake.format.log import Block, Entry, FrozenVersion, Operation
+from singerlake.format.metadata import DroppedFile
+from singerlake.format.types import RULES
+from singerlake.transactions import chain, lifetimes
+from singerlake.transactions.snapshot import Snapshot
+
+
+def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
+    """Return the snapshot after some more transactions; itself where there are none.
+
+    Raises:
+        DamagedError: An entry does not continue this log.
+    """
+    rest = iter(entries)
+    first = next(rest, None)
+    if first is None:  # a look that finds nothing new costs nothing, however long the log
+        return snapshot
+    folding = Folding(snapshot)
+    for entry in chained([first], rest):
+        folding.add(entry)
+    return folding.snapshot()
+
+
+class Folding:
+    """A table's state while entries are folded into it.
+
+    Args:
+        start: The snapshot to go on from; it stays as it is.
+    """
+
+    def __init__(self, start: Snapshot) -> None:
+        self._start = start
+        self._table = start.table
+        self._transactions = list(start.transactions)
+        self._schemas = dict(start.schemas)
+        self._blocks = list(start.blocks)
+        self._frozen = list(start.frozen)
+        self._floor = start.floor
+        self._dropped = dict(start.dropped)
+        self._pending_deletes = dict(start.pending_deletes)
+        self._vacuumed = start.vacuumed
+        self._format, self._chain = start.format, start.chain
+        self._anchored, self._doubtful = start.anchored, start.doubtful
+        self._overlays = dict(start.overlays)
+        self._earlier_rules = dict(start.earlier_rules)
+        self._drops = start.drops
+        self._restorable = start.restorable
+        self._earlier_versions = list(start.earlier_versions)
+
+    def snapshot(self) -> Snapshot:
+        """Return what was folded, as a snapshot; nothing more can be added then."""
+        return replace(
+            self._start,
+            transactions=self._transactions,
+            schemas=self._schemas,
+            blocks=self._blocks,
+            frozen=self._frozen,
+            floor=self._floor,
+            dropped=self._dropped,
+            pending_deletes=self._pending_deletes,
+            vacuumed=self._vacuumed,
+            format=self._format,
+            chain=self._chain,
+            anchored=self._anchored,
+            doubtful=self._doubtful,
+            overlays=self._overlays,
+            earlier_rules=self._earlier_rules,
+            drops=self._drops,
+            restorable=self._restorable,
+            earlier_versions=self._earlier_versions,
+        )
+
+    def add(self, entry: Entry) -> None:
+        """Fold in the log's next entry.
+
+        Raises:
+            DamagedError: It does not continue this log.
+        """
+        head = self._transactions[-1] if self._transactions else None
+        chain.check_next(self._table, head.number if head else 0, entry)
+        if entry.hash:  # one that was only put together, of what is left of a log, has none
+            chain.check_link(self._table, self._format, self._chain, entry)
+            self._format = entry.format
+        last = self._check_blocks(entry, head.last_block if head else 0)
+        self._follow_drops(entry)
+        self._blocks.extend(entry.blocks)
+        self._schemas.update(entry.schemas)
+        last = max(last, entry.last_block)
+        self._transactions.append(chain.summarize(entry, last, head.schema_hash if head else ""))
+        if entry.version is not None:  # behind the transaction, which may be the one it means
+            self.add_version(entry.version)
+        if entry.moved or entry.removed:
+            self._move(entry)
+        self._floor = max(self._floor, entry.floor)
+        if entry.overlay is not None:
+            self._overlays[entry.number] = entry.overlay
+        for file in entry.deletes:
+            self._pending_deletes[file] = entry.number
+        if entry.operation == Operation.VACUUM:
+            self._vacuumed = entry.number
+        for file in entry.deleted:
+            self._dropped.pop(file, None)
+        self._chain, self._anchored, self._doubtful = entry.chain, True, ""
+
+    def _follow_drops(self, entry: Entry) -> None:
+        """Fold in what an entry does to the table as a whole: it goes, comes back, or is new."""
+        was_dropped = lifetimes.dropped_at(self._drops)
+        self._drops = lifetimes.after(self._drops, entry.number, entry.operation)
+        if entry.operation == Operation.DROP and not was_dropped:
+            self._drop(entry)
+        elif was_dropped and entry.operation == Operation.UNDROP:
+            self._undrop(entry)
+        elif was_dropped and not lifetimes.dropped_at(self._drops):
+            self._restorable = None
+        elif was_dropped and self._restorable is not None:
+            going = {*entry.deletes, *entry.deleted}
+            own = {block.file for block in self._restorable}
+            # Where no block is known, a rebuild may have lost them: anything that goes may be one.
+            if entry.removed or own & going or (going and not own):
+                self._restorable = None
+
+    def _drop(self, entry: Entry) -> None:
+        # A rebuild that does not know the blocks any more says that they are no more.
+        self._restorable = None if entry.removed else self._blocks
+        sizes: dict[str, int] = {}
+        for block in self._blocks:
+            sizes[block.file] = sizes.get(block.file, 0) + block.length
+        for file, size in sizes.items():
+            self._dropped[file] = DroppedFile(file, entry.number, entry.time, size)
+        self._blocks = []
+        self._earlier_versions += self._frozen
+        self._frozen, self._earlier_rules = [], {}
+
+    def _undrop(self, entry: Entry) -> None:
+        if self._restorable is None:
+            raise DamagedError(
+                f"transaction {entry.number} of {self._table} brings back a table whose data a "
+                "vacuum had deleted before"
+            )
+        self._blocks, self._restorable = [*self._restorable], None
+        for file in {block.file for block in self._blocks}:
+            self._dropped.pop(file, None)
+        first = lifetimes.first(self._drops)
+        earlier = self._earlier_versions
+        self._earlier_versions = [v for v in earlier if v.transaction < first]
+        for version in earlier[len(self._earlier_versions) :]:
+            self.add_version(version)
+
+    def add_version(self, version: FrozenVersion) -> None:
+        """Take up a version, and the rules that its state is read by from now on."""
+        self._frozen.append(version)
+        if version.types != RULES and 1 <= version.transaction <= len(self._transactions):
+            state = self._transactions[version.transaction - 1]
+            self._earlier_rules[state.last_block, state.schema_hash] = version.types
+
+    def _check_blocks(self, entry: Entry, last: int) -> int:
+        """Make sure that its blocks go on from the last there is; gives the last one's number."""
+        for block in entry.blocks:
+            # Only an entry that a rebuild wrote after a vacuum may leave numbers out.
+            if block.number != last + 1 and not (entry.last_block and block.number > last):
+                raise DamagedError(
+                    f"transaction {entry.number} of {self._table} adds block {block.number} "
+                    f"where {last + 1} comes next"
+                )
+            last = block.number
+            chain.check_path(self._table, entry, block)
+            self._dropped.pop(block.file, None)  # format 1 used names again
+        return last
+
+    def _move(self, entry: Entry) -> None:
+        """Fold in where blocks lie now, and which are no more."""
+        moved = {block.number: block for block in entry.moved}
+        for block in entry.moved:
+            chain.check_path(self._table, entry, block)
+        before: dict[str, int] = {}
+        for block in self._blocks:
+            before[block.file] = before.get(block.file, 0) + block.length
+        ranges = iter(sorted(entry.removed))
+        first, last = next(ranges, (0, 0))
+        kept: list[Block] = []
+        for block in self._blocks:
+            while last and block.number > last:
+                first, last = next(ranges, (0, 0))
+            if not first <= block.number <= last:
+                kept.append(moved.pop(block.number, block))
+        if moved:
+            raise DamagedError(
+                f"transaction {entry.number} of {self._table} moves block {min(moved)}, "
+                "which is not there"
+            )
+        self._blocks = kept
+        for file in {block.file for block in entry.moved}:
+            self._dropped.pop(file, None)  # a rebuilt entry may have named it before
+        after = {block.file for block in kept}
+        for file in sorted(before.keys() - after):
+            self._dropped[file] = DroppedFile(file, entry.number, entry.time, before[file])

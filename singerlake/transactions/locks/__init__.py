@@ -1,0 +1,1 @@
+"""The writers' lock: its file, its heartbeat, and who holds it."""

@@ -1,0 +1,74 @@
+"""What commands that change rows have in common: how they say what was done."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from singerlake.errors import UsageError
+from singerlake.format.names import TableName
+from singerlake.maintenance.change import OWN_METADATA, ChangeOptions
+from singerlake_cli import output
+
+if TYPE_CHECKING:
+    from singerlake.spark.jobs.change import Changed
+
+
+def of_files(change: ChangeOptions) -> ChangeOptions:
+    """Refuse metadata that a transaction with rows of files would have twice.
+
+    Raises:
+        UsageError: There is such.
+    """
+    for name in (*OWN_METADATA, "files"):
+        if name in change.metadata:
+            raise UsageError(f"the metadata {name!r} is written by the command itself: rename it")
+    return change
+
+
+def as_json(table: TableName, done: Changed, *, dry_run: bool) -> dict[str, Any]:
+    """Return what a change did, as a document."""
+    version = None if done.version is None else structs.asdict(done.version)
+    return {"table": str(table), **asdict(done), "version": version, "dry_run": dry_run}
+
+
+def print_done(table: TableName, done: Changed, *, dry_run: bool) -> None:
+    """Say what a change did, or would do."""
+    parts = [
+        f"{output.count(count, 'row')} {word}" if n == 0 else f"{count:,} {word}"
+        for n, (count, word) in enumerate(_counts(done))
+    ]
+    counts = ", ".join(parts)
+    if dry_run:
+        output.say(f"{table}: would be {counts}")
+    elif done.transaction is None:
+        output.say(f"{table}: nothing to change, and nothing was committed: {counts}")
+    else:
+        output.say(f"{table}, transaction {done.transaction}: {counts}")
+    if done.whole:
+        tense = "would be" if dry_run else "were"
+        output.say(
+            f"the table has no key, so all its rows {tense} written again, after "
+            "ACTIVATE_VERSION: a target that reads on must obey that message"
+        )
+    if done.version is not None:
+        name = f" ({done.version.label})" if done.version.label else ""
+        output.say(
+            f"frozen as version {done.version.number}{name}: "
+            f"{output.count(done.version.rows, 'row')}, "
+            f"fingerprint {output.short_proof(done.version.fingerprint)}"
+        )
+
+
+def _counts(done: Changed) -> list[tuple[int, str]]:
+    told = [
+        (done.inserted, "inserted"),
+        (done.updated, "updated"),
+        (done.deleted, "deleted"),
+        (done.unchanged, "as they were"),
+    ]
+    if done.absent:
+        told.append((done.absent, "to be deleted not there"))
+    return told

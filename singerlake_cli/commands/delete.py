@@ -1,0 +1,158 @@
+"""singerlake delete: delete rows by their keys, or those that a condition selects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.change import ChangeOptions, Mode, plan
+from singerlake_cli import changes
+from singerlake_cli.file_options import FileOptions, file_options
+from singerlake_cli.shared import (
+    Shared,
+    begin_spark,
+    change_options,
+    complete_table,
+    spark_options,
+    start_spark,
+)
+from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.spark.jobs.change import Changed
+
+
+@click.command("delete")
+@click.argument("table", shell_complete=complete_table)
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="ID",
+    help="A row's id, as _row_id shows it: its key; a JSON array of texts where the key has "
+    "several columns; block:ordinal in a table without one. May be repeated.",
+)
+@click.option("--where", metavar="SQL", help="Which rows.")
+@click.option(
+    "--from",
+    "file",
+    metavar="FILE",
+    help="A file that names the rows, by their keys or by _row_id: CSV, TSV, JSON lines or "
+    "Parquet; - is standard input.",
+)
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="With --from: delete rows whatever version of them _row_version says was read.",
+)
+@file_options
+@change_options
+@spark_options
+@click.pass_obj
+def command(
+    shared: Shared,
+    table: str,
+    keys: tuple[str, ...],
+    where: str | None,
+    file: str | None,
+    overwrite: bool,
+    reading: FileOptions,
+    change: ChangeOptions,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Delete rows of a TABLE (on Spark).
+
+    Each row's line is written once more with _sdc_deleted_at set, so that whoever reads on
+    deletes it too. Earlier transactions and frozen versions still have it, until a vacuum drops
+    history. A key that is not in the table is no error.
+
+    Of a file only the columns count that name rows, and _row_version: rows that somebody changed
+    since they were read are not deleted (exit code 4).
+
+    \b
+    singerlake delete tap-shop.orders --key 17 --key 18
+    singerlake delete tap-shop.items --key '["17","2"]' --dry-run
+    singerlake delete tap-shop.orders --where "status = 'test'" --comment "test orders"
+    singerlake delete tap-shop.orders --from gone.csv
+    """
+    _check_said(keys, where, file)
+    if file is None and (overwrite or reading != FileOptions()):
+        raise UsageError("an option that says how a file is read is for --from: leave it out")
+    lake = shared.lake()
+    lake_table, ref = lake.find(table)
+    if ref.version is not None:
+        raise UsageError(f"{ref} is frozen and never changes: name the table alone")
+    plan(lake_table.snapshot(), change)
+    if file is not None:
+        change = replace(changes.of_files(change), overwrite=overwrite)
+        done = _by_file(shared, lake_table, file, reading, change, (master, conf))
+    else:
+        done = _by_ids_or_sql(lake, lake_table, keys, where, change, (master, conf))
+    shared.output.result(
+        lambda: changes.as_json(ref.table, done, dry_run=change.dry_run),
+        lambda: changes.print_done(ref.table, done, dry_run=change.dry_run),
+    )
+
+
+def _check_said(keys: tuple[str, ...], where: str | None, file: str | None) -> None:
+    """Make sure that one thing says which rows.
+
+    Raises:
+        UsageError: Nothing does, or several things do.
+    """
+    said = bool(keys) + (where is not None) + (file is not None)
+    if not said:
+        raise UsageError("say which rows: with --key, --where or --from")
+    if said > 1:
+        raise UsageError("say which rows with one of --key, --where and --from")
+
+
+def _by_ids_or_sql(
+    lake: Lake,
+    table: Table,
+    keys: tuple[str, ...],
+    where: str | None,
+    change: ChangeOptions,
+    cluster: tuple[str | None, tuple[str, ...]],
+) -> Changed:
+    begin_spark(*cluster)
+    from singerlake.spark.jobs.change import change as change_rows
+    from singerlake.spark.jobs.selected_rows import Selection, named_rows
+
+    with working(f"deleting from {table.name}"):
+        spark = start_spark(*cluster)
+        if keys:
+            rows = [named_rows(spark, keys, "--key")]
+            return change_rows(spark, table, lambda _: rows, Mode.DELETE, options=change)
+        with Selection(spark, lake, table, where) as selected:
+            return change_rows(spark, table, selected, Mode.DELETE, options=change)
+
+
+def _by_file(
+    shared: Shared,
+    table: Table,
+    file: str,
+    reading: FileOptions,
+    change: ChangeOptions,
+    cluster: tuple[str | None, tuple[str, ...]],
+) -> Changed:
+    # Arrow, which help can do without.
+    from singerlake.records.given_checks import check_for_table
+    from singerlake.records.shape import shape_of
+
+    with reading.opened([file], shared.output) as files:
+        dialect = reading.dialect(files[0].format)
+        shape = shape_of(table.snapshot())
+        check_for_table(files, dialect, shape.columns, shape.key_names)
+        begin_spark(*cluster)
+        from singerlake.spark.jobs.upload import UploadOptions, upload
+
+        options = UploadOptions(Mode.DELETE, change=change, dialect=dialect)
+        with working(f"deleting from {table.name}"):
+            spark = start_spark(*cluster)
+            return upload(spark, shared.lake(), table, files, options).changed

@@ -1,0 +1,196 @@
+"""singerlake diff: what differs between two states of a table."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.maintenance.difference import Comparison, plan
+from singerlake_cli import differences, output, results
+from singerlake_cli.new_file import NewFile
+from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
+from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.spark.jobs.difference import Diff
+    from singerlake.spark.sql.result import QueryResult
+
+
+@click.command("diff")
+@click.argument("table", shell_complete=complete_table)
+@click.argument("before", metavar="FROM")
+@click.argument("after", metavar="[TO]", required=False)
+@click.option("--stat", is_flag=True, help="Only count: rows, and changed cells by column.")
+@results.row_options
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="NUMBER", help="At most so many of the rows."
+)
+@click.option(
+    "--misfits",
+    type=click.Choice(["fail", "null", "text"]),
+    default="fail",
+    show_default=True,
+    help="What to do with values that do not fit their column, in rows that differ: fail, read "
+    "them as null, or read their whole column as text.",
+)
+@spark_options
+@click.pass_obj
+def command(
+    shared: Shared,
+    table: str,
+    before: str,
+    after: str | None,
+    stat: bool,
+    form: str | None,
+    safe_cells: bool,
+    to: Path | None,
+    force: bool,
+    limit: int | None,
+    misfits: str,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Show what differs between two states of a TABLE (on Spark).
+
+    FROM and TO are versions, by number or label, or transactions, as @17. TO is the head if it is
+    left out. How the schemas differ comes first, then the rows that were added, changed or
+    removed, with what stood in each cell before and after.
+
+    Both states are read with TO's columns, types and key. A row that nobody wrote in between is
+    unchanged, whatever became of the schema. Without a key a row is known by its record alone: one
+    that was sent again with another value counts as removed and added.
+
+    csv and tsv have the columns change, key.…, changed, and before.… and after.… of each column;
+    jsonl and parquet have key, before and after as objects.
+
+    \b
+    singerlake diff tap-shop.orders monday --stat
+    singerlake diff tap-shop.orders 1 2 --to changes.csv
+    singerlake diff tap-shop.orders @17 @18 --format jsonl | jq 'select(.change == "removed").key'
+    """
+    lake_table, ref = shared.lake().find(table)
+    if ref.version is not None:
+        raise UsageError(
+            f"name the table alone, and then what to compare: {ref.table} {ref.version} …"
+        )
+    if stat and (form is not None or to is not None or limit is not None):
+        raise UsageError("--stat prints no rows: leave out --format, --to and --limit")
+    if force and to is None:
+        raise UsageError("--force replaces the file behind --to: name one")
+    file = None if to is None else NewFile(to, force=force)
+    form = results.form_of(form, to, as_json=shared.json)
+    if safe_cells and form not in ("csv", "tsv"):
+        raise UsageError("--safe-cells is for spreadsheets: add --format csv or tsv")
+    compared = plan(lake_table.snapshot(), before, after)
+    if compared.same_state and form == "table" and file is None:
+        _print_same(shared, compared)
+        return
+    begin_spark(master, conf)
+    from singerlake.spark.jobs.difference import diff
+
+    with working(f"comparing {ref.table}"):
+        spark = start_spark(master, conf)
+        found = diff(spark, lake_table, before, after, misfits=misfits)
+    with found:
+        _warn(shared, found, misfits)
+        if stat:
+            _print_stat(shared, found)
+        elif form == "table" and file is None:
+            _print_table(found, limit)
+        else:
+            _write(shared, found, form, file, limit, safe_cells=safe_cells)
+
+
+def _comparing(found: Diff) -> AbstractContextManager[None]:
+    return working(f"comparing {found.compared.after.snapshot.table}")
+
+
+def _print_same(shared: Shared, compared: Comparison) -> None:
+    output.say(differences.title(compared))
+    for note in compared.notes() if compared.schema else ():
+        shared.output.note(note)
+    differences.print_schema(compared)
+    output.say("no row differs: none was written in between")
+
+
+def _warn(shared: Shared, found: Diff, misfits: str) -> None:
+    from singerlake.spark.state.requested_rows import replaced_words
+
+    table = found.compared.after.snapshot.table
+    for warning in replaced_words(table, found.misfits, misfits):
+        shared.output.warning(warning)
+    for note in found.compared.notes():
+        shared.output.note(note)
+
+
+def _print_stat(shared: Shared, found: Diff) -> None:
+    with _comparing(found):
+        counts = found.counts()
+
+    def text() -> None:
+        output.say(differences.title(found.compared))
+        differences.print_schema(found.compared)
+        output.say(differences.summary(counts))
+        differences.print_cells(counts)
+
+    shared.output.result(lambda: differences.document(found.compared, counts, found.misfits), text)
+
+
+def _print_table(found: Diff, limit: int | None) -> None:
+    most = min(limit or results.FIRST_ROWS, results.FIRST_ROWS)
+    found.keep()  # rows are counted, and then fetched
+    with _comparing(found):
+        counts = found.counts()
+        answer = found.flat_rows(most)
+        rows = answer.glimpse(most)
+    output.say(differences.title(found.compared))
+    differences.print_schema(found.compared)
+    all_of_them = counts.added + counts.changed + counts.removed
+    cut = f"the first {len(rows):,} rows that differ; --format csv gives all"
+    if rows:
+        differences.print_rows(answer.columns, rows, cut if len(rows) < all_of_them else "")
+    output.say(differences.summary(counts))
+
+
+def _write(
+    shared: Shared,
+    found: Diff,
+    form: str,
+    file: NewFile | None,
+    limit: int | None,
+    *,
+    safe_cells: bool,
+) -> None:
+    if form != "json":
+        for change in found.compared.schema:
+            shared.output.note(f"the schema: {change}")
+    if file is None:
+        _write_rows(found, form, None, limit, safe_cells=safe_cells)
+        if not shared.json:
+            output.say(f"compared {differences.title(found.compared)}", err=True)
+        return
+    with file.writing() as path:
+        count = _write_rows(found, form, path, limit, safe_cells=safe_cells)
+    text = f"wrote {output.count(count, 'row')} to {file.path}"
+    if shared.json:
+        shared.output.note(text)
+    else:
+        output.say(text, err=True)
+        output.say(f"compared {differences.title(found.compared)}", err=True)
+
+
+def _write_rows(
+    found: Diff, form: str, to: Path | None, limit: int | None, *, safe_cells: bool
+) -> int:
+    if form == "json":
+        found.keep()
+        with _comparing(found):
+            members = differences.document(found.compared, found.counts(), found.misfits)
+        return results.write_document(members, found.rows(limit), to)
+    answer: QueryResult
+    answer = found.rows(limit) if form in ("jsonl", "parquet") else found.flat_rows(limit)
+    return results.write(answer, form, to, safe_cells=safe_cells)

@@ -1,0 +1,113 @@
+"""singerlake docs: a site of the lake, made from its metadata."""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.site import build as site
+from singerlake.site.destination import open_destination
+from singerlake_cli import output
+from singerlake_cli.shared import Shared
+from singerlake_cli.working import working
+
+
+@click.command("docs")
+@click.option(
+    "--to",
+    metavar="PLACE",
+    default="site",
+    show_default=True,
+    help="A folder, or s3://bucket/prefix.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["html", "markdown"]),
+    default="html",
+    show_default=True,
+    help="Pages for a browser, or for a Sphinx or MkDocs project.",
+)
+@click.option("--title", metavar="TEXT", help="The site's title.  [default: the lake's name]")
+@click.option(
+    "--samples",
+    type=click.IntRange(0, 10),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Show N values of each column, from the newest records; not of classified columns.",
+)
+@click.option("--rebuild", is_flag=True, help="Make all pages anew, changed or not.")
+@click.option("--open", "opened", is_flag=True, help="Show it in a browser.")
+@click.pass_obj
+def command(
+    shared: Shared,
+    /,
+    to: str,
+    form: str,
+    title: str | None,
+    samples: int,
+    rebuild: bool,
+    opened: bool,
+) -> None:
+    """Write a site about the lake: its taps, tables and versions.
+
+    It shows columns, schema history, transactions, and where tables come from. It is made from
+    metadata alone, and shows no values unless --samples asks for them. It works from a disk, from
+    a web server and from S3. Written again, only pages that changed are made.
+
+    \b
+    singerlake docs
+    singerlake docs --to public --open
+    singerlake docs --to s3://bucket/docs
+    singerlake docs --format markdown --to docs/lake
+    """
+    if opened and (form != "html" or "://" in to):
+        raise UsageError("--open shows a site of HTML in a folder on this machine")
+    if not to:
+        raise UsageError("--to is empty: name a folder, or s3://bucket/prefix")
+    lake = shared.lake()
+    options = site.Options(now=_now(), form=form, title=title, samples=samples, anew=rebuild)
+    with open_destination(to) as destination, working(f"writing {to}"):
+        built = site.build(lake, destination, options)
+    for table, error in built.failed:
+        shared.output.error(error, table)
+    shared.output.result(
+        lambda: {
+            "to": to,
+            "tables": built.tables,
+            "written": built.written,
+            "kept": built.kept,
+            "removed": built.removed,
+            "failed": [str(table) for table, _ in built.failed],
+        },
+        lambda: _say(to, built),
+    )
+    if opened:
+        webbrowser.open((Path(to).expanduser().absolute() / "index.html").as_uri())
+    if built.failed:
+        click.get_current_context().exit(max(error.exit_code for _, error in built.failed))
+
+
+def _say(to: str, built: site.Built) -> None:
+    done = f"{output.count(built.written, 'file')} written"
+    if not built.written and not built.removed:
+        done = "nothing has changed"
+    kept = f", {built.kept:,} as they were" if built.kept and built.written else ""
+    removed = f", {built.removed:,} removed" if built.removed else ""
+    output.say(f"{to}: {output.count(built.tables, 'table')}, {done}{kept}{removed}")
+
+
+def _now() -> datetime:
+    """The time by which tables are stale; SOURCE_DATE_EPOCH makes a build repeatable."""
+    if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
+        try:
+            return datetime.fromtimestamp(int(epoch), tz=timezone.utc)
+        except (ValueError, OverflowError, OSError):
+            raise UsageError(f"SOURCE_DATE_EPOCH is {epoch!r}: it is seconds since 1970") from None
+    return datetime.now(tz=timezone.utc)

@@ -1,0 +1,76 @@
+"""singerlake drop: let a table go, for a while or for good."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.maintenance.alter import AlterOptions
+from singerlake.maintenance.drop import Holdings, drop_table
+from singerlake.maintenance.sizes import RETENTION
+from singerlake_cli import output
+from singerlake_cli.dropped_tables import held_words
+from singerlake_cli.shared import Shared, alter_options, complete_table
+
+_DAYS = round(RETENTION / 86_400)
+
+
+@click.command("drop")
+@click.argument("table", shell_complete=complete_table)
+@click.option("--with-versions", is_flag=True, help="Also if it has frozen versions.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@alter_options
+@click.pass_obj
+def command(
+    shared: Shared, table: str, with_versions: bool, yes: bool, options: AlterOptions
+) -> None:
+    """Drop a TABLE, so that nobody sees it any more.
+
+    Nothing is deleted yet. `singerlake undrop` brings it back, with its history and its versions,
+    until a vacuum deletes the data of tables that were dropped longer ago than its retention
+    (7 days by default), or something new is synced into it: that begins another table.
+    `singerlake ls --dropped` lists what was dropped.
+
+    \b
+    singerlake drop tap-shop.orders
+    singerlake drop tap-shop.orders --with-versions --yes --comment "moved to tap-store"
+    """
+    lake_table, ref = shared.lake().find(table)
+    if ref.version is not None:
+        raise UsageError(f"{ref} is a past state: drop the table itself, {ref.table}")
+    if shared.json and not (yes or options.dry_run):
+        raise UsageError(f"a script cannot be asked whether to drop {ref.table}: add --yes")
+    store, snapshot = lake_table.store, lake_table.snapshot()
+    if not (yes or options.dry_run):
+        going = drop_table(
+            store,
+            snapshot,
+            AlterOptions(etag=options.etag, dry_run=True),
+            with_versions=with_versions,
+        )
+        click.confirm(f"Drop {ref.table} ({held_words(going)})?", abort=True, err=True)
+    done = drop_table(store, snapshot, options, with_versions=with_versions)
+    shared.output.result(
+        lambda: as_json(done, dry_run=options.dry_run),
+        lambda: _print(done, dry_run=options.dry_run),
+    )
+
+
+def as_json(held: Holdings, *, dry_run: bool) -> dict[str, Any]:
+    """What went or came back, for scripts; the transaction is null where it was only asked."""
+    number = None if dry_run else held.transaction
+    return {**asdict(held), "table": str(held.table), "transaction": number, "dry_run": dry_run}
+
+
+def _print(done: Holdings, *, dry_run: bool) -> None:
+    if dry_run:
+        output.say(f"{done.table} would be dropped: {held_words(done)}")
+        return
+    output.say(
+        f"{done.table} is dropped (transaction {done.transaction}): {held_words(done)}; it can be "
+        f"brought back with `singerlake undrop {done.table}` until a vacuum deletes it, after "
+        f"{_DAYS} days if that keeps to the usual retention, or a new table begins under its name"
+    )

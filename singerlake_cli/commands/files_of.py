@@ -1,0 +1,170 @@
+"""singerlake files-of: the files of a table, for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from singerlake.errors import NotFoundError
+from singerlake.format.names import TableRef
+from singerlake.lake import Table
+from singerlake.maintenance.state_files import StateFile, state_files
+from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli import duckdb_sql, output
+from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
+from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.spark.state.index import Index
+
+RAW, INDEX = "raw", "index"
+
+
+@click.command("files-of")
+@click.argument("table", metavar="TABLE[.VERSION]", shell_complete=complete_table)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["paths", "duckdb"]),
+    default="paths",
+    show_default=True,
+    help="A path a line, or a SELECT for DuckDB.",
+)
+@click.option(
+    "--of",
+    "kind",
+    type=click.Choice([RAW, INDEX]),
+    help="The files with the tap's messages, or the index's Parquet with the rows.  [default: raw "
+    "for paths, index for duckdb]",
+)
+@click.option("--build", is_flag=True, help="Make the index where there is none (a Spark job).")
+@spark_options
+@click.pass_obj
+def command(
+    shared: Shared,
+    table: str,
+    form: str,
+    kind: str | None,
+    build: bool,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Print the files that hold a TABLE or VERSION, for other tools.
+
+    The tools are zcat, DuckDB and whatever reads gzip or Parquet.
+
+    Just these: after a vacuum the files that it replaced stay for a while beside the new ones,
+    so a glob over *.singer.gz counts rows twice. The raw files hold messages: old versions of
+    rows and deletions too. The index holds the rows as a query gives them; every frozen version
+    has one, and every state that was queried once.
+
+    \b
+    singerlake files-of tap-shop.orders | xargs -d '\\n' zcat | grep -c '"RECORD"'
+    duckdb -c "$(singerlake files-of tap-shop.orders.1 --format duckdb)"
+    singerlake files-of tap-shop.orders --format duckdb --build
+    """
+    lake_table, ref = shared.lake().find(table)
+    snapshot = lake_table.snapshot_at(ref.version)
+    kind = kind or (INDEX if form == "duckdb" else RAW)
+    if kind == RAW:
+        _print_raw(shared, lake_table, snapshot, form)
+        return
+    index = _index(lake_table, ref, snapshot, (master, conf) if build else None)
+    _print_index(shared, index, form)
+
+
+def _print_raw(shared: Shared, table: Table, snapshot: Snapshot, form: str) -> None:
+    files = state_files(table.store, snapshot)
+    paths = [_path(table, file.key) for file in files]
+    if more := sum(file.holds_more for file in files):
+        shared.output.note(
+            f"{output.count(more, 'file')} of these hold rows of other states too; --output json "
+            "gives the place of each block of this one, a gzip member of its own"
+        )
+    sql = duckdb_sql.of_messages(paths, max((file.longest_line for file in files), default=0))
+    documents = [_raw_as_json(path, file) for path, file in zip(paths, files, strict=True)]
+    _print(shared, snapshot, RAW, documents, paths if form == "paths" else [sql], sql)
+
+
+def _raw_as_json(path: str, file: StateFile) -> dict[str, Any]:
+    blocks = [
+        {"number": b.number, "offset": b.offset, "length": b.length, "rows": b.rows}
+        for b in file.blocks
+    ]
+    return {"path": path, "bytes": file.bytes, "blocks": blocks}
+
+
+def _index(
+    table: Table,
+    ref: TableRef,
+    snapshot: Snapshot,
+    build: tuple[str | None, tuple[str, ...]] | None,
+) -> Index:
+    from singerlake.spark.state import index
+
+    if (existing := index.load(table, snapshot.earliest_equal())) is not None:
+        return existing
+    if build is None:
+        raise NotFoundError(
+            f"{ref} has no index of transaction {snapshot.number} yet: add --build to have it "
+            "made (a Spark job), or name a frozen version, which has one; --of raw prints the "
+            "files of its messages"
+        )
+    begin_spark(*build)
+    from singerlake.spark.state.index_build import ensure
+
+    with table.lease(), working(f"making an index of {ref}"):
+        return ensure(start_spark(*build), table, snapshot)
+
+
+def _print_index(shared: Shared, index: Index, form: str) -> None:
+    if index.marker.misfits:
+        columns = ", ".join(index.marker.misfits)
+        shared.output.note(f"values that do not fit their columns read as null here: {columns}")
+    own = [_path(index.table, part.key) for part in index.parts]
+    below = None
+    if index.below is not None:
+        below = [_path(index.table, part.key) for part in index.below.parts]
+    whole, layer = (own, []) if below is None else (below, own)
+    if layer and form == "paths":
+        shared.output.note(
+            "the last of these files are a layer on the others, whose rows of the same key they "
+            "replace; --format duckdb puts them together"
+        )
+    sql = duckdb_sql.of_rows(index.shape.names, index.shape.keys, whole, layer)
+    documents = [
+        {"path": path, "layer": path in own and below is not None} for path in [*whole, *layer]
+    ]
+    lines = [*whole, *layer] if form == "paths" else [sql]
+    _print(shared, index.snapshot, INDEX, documents, lines, sql)
+
+
+def _print(
+    shared: Shared,
+    snapshot: Snapshot,
+    kind: str,
+    files: list[dict[str, Any]],
+    lines: list[str],
+    sql: str,
+) -> None:
+    document = {
+        "table": str(snapshot.table),
+        "transaction": snapshot.number,
+        "of": kind,
+        "files": files,
+        "duckdb": sql,
+    }
+
+    def text() -> None:
+        for line in lines:  # whole, however narrow the terminal: they are to be copied
+            output.say_whole(line)
+
+    shared.output.result(lambda: document, text)
+
+
+def _path(table: Table, key: str) -> str:
+    """Where another tool finds a file."""
+    uri = table.store.uri
+    return f"{uri}/{key}" if "://" in uri else str(Path(uri).absolute() / key)

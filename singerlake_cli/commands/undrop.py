@@ -1,0 +1,40 @@
+"""singerlake undrop: bring a dropped table back."""
+
+from __future__ import annotations
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.maintenance.alter import AlterOptions
+from singerlake.maintenance.drop import undrop_table
+from singerlake_cli import output
+from singerlake_cli.commands.drop import as_json
+from singerlake_cli.dropped_tables import held_words
+from singerlake_cli.shared import Shared, alter_options, complete_table
+
+
+@click.command("undrop")
+@click.argument("table", shell_complete=complete_table)
+@alter_options
+@click.pass_obj
+def command(shared: Shared, table: str, options: AlterOptions) -> None:
+    """Bring a dropped TABLE back, with its history and its versions.
+
+    Possible until a vacuum has begun to delete its data, or another table of that name was begun.
+
+    \b
+    singerlake ls --dropped
+    singerlake undrop tap-shop.orders
+    """
+    lake = shared.lake()
+    lake_table, ref = lake.find(table)
+    if ref.version is not None:
+        raise UsageError(f"{ref} is a past state: bring back the table itself, {ref.table}")
+    taps = lake.file.taps if lake.file is not None else ()
+    snapshot = lake_table.snapshot(dropped=True)
+    done = undrop_table(lake_table.store, snapshot, options, taps)
+    verb = "would be back" if options.dry_run else f"is back (transaction {done.transaction})"
+    shared.output.result(
+        lambda: as_json(done, dry_run=options.dry_run),
+        lambda: output.say(f"{done.table} {verb}: {held_words(done)}"),
+    )

@@ -1,0 +1,72 @@
+"""singerlake update: set columns of the rows that a condition selects."""
+
+from __future__ import annotations
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.maintenance.change import ChangeOptions, Mode, plan
+from singerlake_cli import changes
+from singerlake_cli.shared import (
+    Shared,
+    begin_spark,
+    change_options,
+    complete_table,
+    spark_options,
+    start_spark,
+)
+from singerlake_cli.working import working
+
+
+@click.command("update")
+@click.argument("table", shell_complete=complete_table)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    required=True,
+    metavar="COLUMN=SQL",
+    help="A column's new value; may be repeated, or several with commas between.",
+)
+@click.option("--where", metavar="SQL", help="Which rows.  [default: all of them]")
+@change_options
+@spark_options
+@click.pass_obj
+def command(
+    shared: Shared,
+    table: str,
+    sets: tuple[str, ...],
+    where: str | None,
+    change: ChangeOptions,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Set columns of a TABLE's rows (on Spark).
+
+    Values and the condition are SQL as in a query, and may ask other tables. A value must be of
+    its column's type; nothing is cast that could become another value. Rows that are so already
+    are left alone, and of the others only the named members are written anew: everything else in
+    a record keeps its bytes.
+
+    \b
+    singerlake update tap-shop.orders --set "status = 'paid'" --where "id = 17" --dry-run
+    singerlake update tap-shop.orders --set "total = total * 2, note = null" --comment "in euros"
+    """
+    lake = shared.lake()
+    lake_table, ref = lake.find(table)
+    if ref.version is not None:
+        raise UsageError(f"{ref} is frozen and never changes: name the table alone")
+    plan(lake_table.snapshot(), change)
+    begin_spark(master, conf)
+    from singerlake.spark.jobs.change import change as change_rows
+    from singerlake.spark.jobs.selected_rows import Selection, assignments
+
+    values = assignments(sets)
+    with working(f"updating {ref.table}"):
+        spark = start_spark(master, conf)
+        with Selection(spark, lake, lake_table, where, values) as selected:
+            done = change_rows(spark, lake_table, selected, Mode.UPDATE, options=change)
+    shared.output.result(
+        lambda: changes.as_json(ref.table, done, dry_run=change.dry_run),
+        lambda: changes.print_done(ref.table, done, dry_run=change.dry_run),
+    )

@@ -1,0 +1,216 @@
+"""singerlake upload: the rows of files, into a table that is there or into a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from singerlake.errors import InvalidNameError, NotFoundError, UsageError
+from singerlake.format.type_list import parse_names, parse_types
+from singerlake.format.types import type_of
+from singerlake.lake import Lake, Table
+from singerlake.maintenance import create as plans
+from singerlake.maintenance.change import ChangeOptions, Mode, plan
+from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli import changes, output
+from singerlake_cli.dropped_note import note_dropped
+from singerlake_cli.file_options import FileOptions, file_options
+from singerlake_cli.shared import (
+    Shared,
+    begin_spark,
+    change_options,
+    complete_table,
+    spark_options,
+    start_spark,
+)
+from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.spark.jobs.upload import Uploaded
+    from singerlake.spark.jobs.upload_new import NewTable
+
+
+@click.command("upload")
+@click.argument("table", shell_complete=complete_table)
+@click.argument("files", nargs=-1, required=True, metavar="FILE…|-")
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in Mode]),
+    help="What is asked of the rows.  [default: upsert by a key, insert without one]",
+)
+@click.option("--key", "keys", metavar="A,B,…", help="A new table's key.  [default: no key]")
+@click.option(
+    "--types",
+    metavar="COLUMN:TYPE,…",
+    help="Types of a new table's columns, instead of those found in the files: integer, number, "
+    "decimal(12,2), string, boolean, date, timestamp or json.",
+)
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Change rows even where _row_version says that an older one was read.",
+)
+@file_options
+@change_options
+@spark_options
+@click.pass_obj
+def command(
+    shared: Shared,
+    table: str,
+    files: tuple[str, ...],
+    mode: str | None,
+    keys: str | None,
+    types: str | None,
+    overwrite: bool,
+    reading: FileOptions,
+    change: ChangeOptions,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Upload the rows of FILES into a TABLE (on Spark).
+
+    Reads CSV, TSV, JSON lines and Parquet, also compressed as .gz or .zst, and standard input (-).
+    It is one transaction, or nothing: if anything is wrong with a row, the line is named and
+    nothing changes. Rows that are already so are left alone.
+
+    By its key a row is changed, or inserted (upsert); --mode insert refuses keys that are there,
+    update those that are not. With replace the rows that the files do not have go as well; with
+    delete those go that they name by key. A column _delete that is true deletes its row. In a CSV
+    file an empty cell is null, and "" an empty text.
+
+    Columns that a file does not have stay as they are. The columns of query --provenance, in a
+    file that somebody edited, make sure that nobody else changed the same rows meanwhile:
+    otherwise nothing is changed (exit code 4); --overwrite changes them all the same.
+
+    A TABLE that is not there is made, in a lake that is there. The types of its columns are found
+    in all rows of the files, and shown before they are used: see them with --dry-run, correct them
+    with --types.
+
+    \b
+    singerlake upload tap-shop.orders corrections.csv --comment "as the shop called"
+    singerlake upload views.prices prices.csv.gz --key sku --types "price:decimal(12,2)"
+    zcat events.jsonl.gz | singerlake upload views.events - --format jsonl
+    """
+    change = replace(changes.of_files(change), overwrite=overwrite)
+    lake = shared.lake()
+    target = _target(lake, table, Mode(mode) if mode else None)
+    key_names = parse_names(keys) if keys is not None else []
+    said = parse_types(types) if types is not None else {}
+    # Arrow, which help can do without.
+    from singerlake.records.given_checks import check_files, check_for_table
+    from singerlake.records.shape import shape_of
+
+    with reading.opened(files, shared.output) as opened:
+        dialect = reading.dialect(opened[0].format)
+        if isinstance(target, Table):
+            _check_there(target, key_names, types, change)
+            shape = shape_of(target.snapshot())
+            check_for_table(opened, dialect, shape.columns, shape.key_names)
+        else:
+            _check_new(change)
+            note_dropped(shared, target)
+            check_files(opened, dialect)
+        begin_spark(master, conf)
+        from singerlake.spark.jobs.upload import UploadOptions, upload
+
+        options = UploadOptions(Mode(mode) if mode else None, key_names, said, change, dialect)
+        name = target.name if isinstance(target, Table) else target.table
+        with working(f"uploading into {name}"):
+            spark = start_spark(master, conf)
+            into = target if isinstance(target, Table) else name
+            done = upload(spark, lake, into, opened, options, lambda new: _show(shared, new))
+        described = [file.described() for file in opened] if shared.json else []
+    shared.output.result(
+        lambda: _as_json(done, described, dry_run=change.dry_run),
+        lambda: changes.print_done(done.table, done.changed, dry_run=change.dry_run),
+    )
+
+
+def _target(lake: Lake, text: str, mode: Mode | None) -> Table | Snapshot:
+    """The table, or what one that is to be made goes on from.
+
+    Raises:
+        NotFoundError: There is none, and the mode needs its rows.
+        UsageError: It is a past state, or the name cannot be a new table's.
+    """
+    try:
+        table, ref = lake.find(text)
+        table.snapshot()  # where a table was not made after all, its folder may be left
+    except InvalidNameError:
+        raise
+    except NotFoundError:
+        if mode in (Mode.UPDATE, Mode.DELETE, Mode.REPLACE):
+            raise
+        return plans.check_new(lake.store, plans.new_name(text))
+    if ref.version is not None:
+        raise UsageError(f"{ref} is a past state: upload into the table itself, {ref.table}")
+    return table
+
+
+def _check_there(
+    table: Table, keys: Sequence[str], types: str | None, change: ChangeOptions
+) -> None:
+    """Refuse what can be said of a new table only, and what the table's log forbids."""
+    head = table.snapshot()
+    if keys and list(keys) != head.schema.key_properties:
+        has = ", ".join(head.schema.key_properties) or "none"
+        raise UsageError(
+            f"--key is for a new table, and {table.name} is there (its key: {has}): leave it out"
+        )
+    if types is not None:
+        raise UsageError(
+            f"--types is for a new table, and {table.name} is there: its schema says what its "
+            "columns hold"
+        )
+    plan(head, change)
+
+
+def _check_new(change: ChangeOptions) -> None:
+    if change.etag is not None:
+        raise UsageError("--etag names a transaction of a table that is there, and this one is new")
+
+
+def _show(shared: Shared, new: NewTable) -> None:
+    if shared.json:
+        return  # the document has it
+    rows = [
+        (
+            name,
+            str(type_),
+            "key" if name in new.entry.key_properties else "",
+            _nulls(new, name),
+            "as --types says" if name in new.said else "",
+        )
+        for name, type_ in new.columns
+    ]
+    output.print_table(
+        f"{new.table}, a new table",
+        ["column", "type", "key", "nulls>", "note"],
+        rows,
+        drop=["note", "nulls"],
+    )
+
+
+def _nulls(new: NewTable, name: str) -> str | None:
+    nulls = new.inferred.nulls.get(name)
+    return None if nulls is None else f"{nulls:,}"
+
+
+def _as_json(done: Uploaded, files: Sequence[dict[str, Any]], *, dry_run: bool) -> dict[str, Any]:
+    document = {
+        **changes.as_json(done.table, done.changed, dry_run=dry_run),
+        "mode": str(done.mode),
+        "created": done.made is not None and not dry_run,
+        "files": files,
+    }
+    if done.made is not None:
+        properties = done.made.entry.schema["properties"]
+        document["key_properties"] = done.made.entry.key_properties
+        document["columns"] = [
+            {"name": name, "type": str(type_of(spec)), "schema": spec}
+            for name, spec in properties.items()
+        ]
+    return document

@@ -1,0 +1,75 @@
+"""The options that say what is asked of all rows, and the constraint that they mean."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.format.overlay import Constraint
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--not-null", metavar="COLUMN", help="A value in each row."),
+    click.option(
+        "--unique", multiple=True, metavar="COLUMN", help="No two the same; repeat for more."
+    ),
+    click.option("--enum", nargs=2, metavar="COLUMN VALUES", help="One of these, a JSON array."),
+    click.option("--range", "bounds", nargs=3, metavar="COLUMN MIN MAX", help='"" for no end.'),
+    click.option("--length", nargs=3, metavar="COLUMN MIN MAX", help="Characters."),
+    click.option("--pattern", nargs=2, metavar="COLUMN REGEX", help="As JSON Schema has it."),
+)
+
+
+def constraint_options(command: Command) -> Command:
+    """Add the options; they come in by their names, for :func:`constraint_of`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def constraint_of(kinds: Mapping[str, Any]) -> Constraint:
+    """Return the constraint that one of the options asks for.
+
+    Raises:
+        UsageError: None is given, or several, or one that says nothing.
+    """
+    given = [(kind, value) for kind, value in kinds.items() if value]
+    if len(given) != 1:
+        raise UsageError("say one of --not-null, --unique, --enum, --range, --length, --pattern")
+    return _constraint(*given[0])
+
+
+def _constraint(kind: str, value: Any) -> Constraint:
+    if kind == "not_null":
+        return Constraint("not-null", [value])
+    if kind == "unique":
+        return Constraint("unique", list(value))
+    if kind == "pattern":
+        return Constraint("pattern", [value[0]], pattern=value[1])
+    if kind == "enum":
+        values = _json(value[1])
+        if not isinstance(values, list) or not values:
+            raise UsageError(f'{value[1]!r} is no JSON array of values: write \'["new", "sent"]\'')
+        return Constraint("enum", [value[0]], values=values)
+    least, most = (None if text == "" else _number(text) for text in value[1:])
+    word: Any = "range" if kind == "bounds" else "length"
+    return Constraint(word, [value[0]], minimum=least, maximum=most)
+
+
+def _number(text: str) -> int | float:
+    value = _json(text)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UsageError(f'{text!r} is no number; "" is for no end')
+    return value
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no JSON") from error

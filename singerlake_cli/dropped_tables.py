@@ -1,0 +1,101 @@
+"""What is printed of tables that were dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from singerlake.errors import NotFoundError, SingerlakeError
+from singerlake.format.names import written
+from singerlake.lake import Lake
+from singerlake.maintenance.drop import DroppedTable, Holdings, describe
+from singerlake_cli import output
+from singerlake_cli.shared import Shared
+
+DROPPED_FIRST = ("transaction", "versions", "size", "why", "by")
+"""Columns that a narrow terminal leaves out, those that matter least first."""
+
+
+def held_words(held: Holdings) -> str:
+    """What a table holds, in a few words."""
+    versions = f", {output.count(held.versions, 'version')}" if held.versions else ""
+    return f"{output.count(held.rows, 'row')}, {output.size(held.bytes)}{versions}"
+
+
+def way_back(gone: DroppedTable) -> str:
+    """Until when a table can come back, in words."""
+    if gone.until is None:
+        return "too late: a vacuum has deleted the data, or begun to"
+    return f"until the first vacuum after {output.clock(gone.until)} UTC (usual retention)"
+
+
+def dropped_as_json(gone: DroppedTable) -> dict[str, Any]:
+    """A dropped table for scripts."""
+    held = asdict(gone.holdings)
+    return {
+        **held,
+        "table": str(gone.holdings.table),
+        "dropped": gone.time,
+        "by": gone.by or None,
+        "comment": gone.comment,
+        "until": gone.until,
+    }
+
+
+def list_dropped(shared: Shared, lake: Lake, tap: str | None) -> None:
+    """List the tables that were dropped, of the lake or one tap."""
+    found: list[DroppedTable] = []
+    failed: list[SingerlakeError] = []
+    names = lake.tables(tap)
+    for name in names:
+        try:
+            snapshot = lake.table(name).snapshot(dropped=True)
+            if snapshot.dropped_at:
+                found.append(describe(lake.store, snapshot))
+        except NotFoundError:
+            continue  # a folder in which nothing was ever committed, or not yet
+        except SingerlakeError as error:
+            failed.append(error)
+    known = set(names)
+    rows = [
+        (
+            written(one.holdings.table, known),
+            output.clock(one.time),
+            one.holdings.transaction,
+            one.by or None,
+            f"{one.holdings.rows:,}",
+            output.size(one.holdings.bytes),
+            one.holdings.versions or None,
+            output.clock(one.until) if one.until else "gone",
+            one.comment,
+        )
+        for one in found
+    ]
+    columns = (
+        "table",
+        "dropped (UTC)",
+        "transaction>",
+        "by~",
+        "rows>",
+        "size>",
+        "versions>",
+        "until (UTC)",
+        "why~",
+    )
+    notes = [] if rows else ["no table is dropped"]
+    shared.output.result(
+        lambda: [dropped_as_json(one) for one in found],
+        lambda: output.print_table(None, columns, rows, *notes, drop=DROPPED_FIRST),
+    )
+    exit_with(shared, failed)
+
+
+def exit_with(shared: Shared, failed: Sequence[SingerlakeError]) -> None:
+    """Tell of the tables that could not be listed, and end with the exit code for it."""
+    for failure in failed:
+        shared.output.error(failure)
+    if failed:
+        click.get_current_context().exit(max(failure.exit_code for failure in failed))

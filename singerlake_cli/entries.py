@@ -1,0 +1,40 @@
+"""What log entries say beside what the manifest keeps: a run's id, metadata, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from singerlake.errors import SingerlakeError
+from singerlake.format.log import Entry
+from singerlake.lake import Table
+from singerlake.transactions.log import read_entries
+
+RUN_ID = "run_id"
+"""The member of a transaction's metadata that says which run of a pipeline made it."""
+
+
+def readable_entries(table: Table, numbers: Iterable[int]) -> dict[int, Entry]:
+    """Read log entries, several at a time; one that is lost or damaged is left out."""
+    entries = read_entries(table.store, table.name, sorted(set(numbers)))
+    return {number: entry for number, entry in entries if isinstance(entry, Entry)}
+
+
+def all_entries(table: Table, numbers: Iterable[int]) -> dict[int, Entry]:
+    """Read log entries, several at a time; one that is lost is left out.
+
+    Raises:
+        DamagedError: One cannot be read.
+    """
+    entries: dict[int, Entry] = {}
+    for number, entry in read_entries(table.store, table.name, sorted(set(numbers))):
+        if isinstance(entry, SingerlakeError):
+            raise entry
+        if entry is not None:
+            entries[number] = entry
+    return entries
+
+
+def run_id(entry: Entry | None) -> str | None:
+    """Return the id of the run that made a transaction, where somebody or something noted one."""
+    value = None if entry is None else entry.metadata.get(RUN_ID)
+    return None if value is None else str(value)

@@ -1,0 +1,139 @@
+"""Options of commands that read files of rows: how these are written, and where problems go."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from singerlake.errors import RejectedRowsError, UsageError
+from singerlake.format.type_list import parse_names
+from singerlake.records.csv_dialect import Dialect
+from singerlake.records.given_files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
+from singerlake.records.problems import FIRST, Problems
+from singerlake_cli.output import Output
+from singerlake_cli.rejects import rejects_file, write_rejects
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How files are written, as the command line says.
+
+    Attributes:
+        format: One of ``given_files.FORMATS``; None where names tell.
+        delimiter: Of CSV.
+        encoding: Of CSV.
+        null: What stands for null in CSV.
+        columns: The columns of CSV without a header.
+        rejects: Where to list what is wrong.
+        force: Whether that may replace a file.
+    """
+
+    format: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    null: str | None = None
+    columns: str | None = None
+    rejects: Path | None = None
+    force: bool = False
+
+    @contextmanager
+    def opened(self, paths: Sequence[str], output: Output) -> Iterator[list[GivenFile]]:
+        """Open files; what is wrong with their rows is listed where that was asked for.
+
+        Args:
+            paths: Their paths; ``-`` is standard input.
+            output: Where it is said that problems were listed.
+
+        Raises:
+            SingerlakeError: Something is wrong with a file, an option, or a row.
+        """
+        listing = rejects_file(self.rejects, force=self.force)
+        with open_files(paths, sys.stdin.buffer, self.format) as files:
+            self._check(files[0].format)
+            try:
+                yield files
+            except RejectedRowsError as error:
+                if listing is not None:
+                    output.note(write_rejects(listing, error))
+                elif isinstance(error.problems, Problems) and error.problems.total > FIRST:
+                    output.note("all of them are listed with --rejects FILE")
+                raise
+
+    def dialect(self, format_: str) -> Dialect:
+        """Return how CSV files are written.
+
+        Args:
+            format_: The files' format.
+
+        Raises:
+            UsageError: They cannot be written so.
+        """
+        names = None if self.columns is None else tuple(parse_names(self.columns))
+        delimiter = self.delimiter or ("\t" if format_ == TSV else ",")
+        return Dialect(
+            delimiter={"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter),
+            encoding=self.encoding or "utf-8",
+            null=self.null or "",
+            names=names,
+        )
+
+    def _check(self, format_: str) -> None:
+        if format_ in (CSV, TSV):
+            self.dialect(format_)
+            return
+        for option in ("delimiter", "encoding", "null", "columns"):
+            if getattr(self, option) is not None:
+                raise UsageError(f"--{option} is for CSV, and this is {format_}: leave it out")
+
+
+def file_options(command: Command) -> Command:
+    """Add the options to a command, which is given them as ``reading``, a :class:`FileOptions`."""
+
+    @wraps(command)
+    def packed(*args: Any, **given: Any) -> Any:
+        named = {
+            name: given.pop(name)
+            for name in ("delimiter", "encoding", "null", "columns", "rejects", "force")
+        }
+        return command(*args, reading=FileOptions(given.pop("format_"), **named), **given)
+
+    wrapped: Any = packed
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
+
+
+_OPTIONS = (
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(FORMATS),
+        help=f"The files' format.  [default: as their names say; needed for {STDIN}]",
+    ),
+    click.option(
+        "--delimiter", metavar="CHARACTER", help="Between the cells of CSV.  [default: ,]"
+    ),
+    click.option("--encoding", metavar="NAME", help="Of CSV.  [default: utf-8]"),
+    click.option(
+        "--null",
+        metavar="TEXT",
+        help="What stands for null in CSV, without quotes.  [default: nothing between delimiters]",
+    ),
+    click.option("--columns", metavar="A,B,…", help="The columns of CSV that has no header."),
+    click.option(
+        "--rejects",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Where to list all rows with problems, as .csv or .jsonl.",
+    ),
+    click.option("--force", is_flag=True, help="Replace the file of --rejects."),
+)

@@ -1,0 +1,105 @@
+"""Ctrl-C: one line on standard error and exit code 130, whatever is going on.
+
+The signal finds Python amid a call into Java as often as not. Whatever Python would ask Java next,
+an answer to that call would come first, so nothing is asked any more: Java is ended in the handler,
+which also ends what it does for us. Calls that clean up after the interrupt then fail at once, with
+errors of their own; so :func:`came` says what happened, not the error that comes out last.
+"""
+
+from __future__ import annotations
+
+import _thread
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+EXIT_CODE = 128 + signal.SIGINT
+MESSAGE = "interrupted; what was committed stays"
+_AGAIN_SECONDS = 0.01
+
+
+class _State:
+    """What has happened in this process; there is one terminal, and one Ctrl-C.
+
+    Attributes:
+        came: Whether the signal came.
+        shown: Whether it was said.
+        installed: Whether it is handled here.
+        hook: What else prints errors of finalizers.
+    """
+
+    came = False
+    shown = False
+    installed = False
+    hook: Callable[[sys.UnraisableHookArgs], object] = sys.__unraisablehook__
+
+
+def came() -> bool:
+    """Whether this process was interrupted."""
+    return _State.came
+
+
+def first_told() -> bool:
+    """Whether it is still to be said that it was; from now on it is not."""
+    first, _State.shown = not _State.shown, True
+    return first
+
+
+def install_again() -> None:
+    """Take Ctrl-C back after Spark has set a handler of its own; not in others' processes."""
+    if _State.installed:
+        install()
+
+
+def install() -> None:
+    """Handle Ctrl-C in this process, which is the command's.
+
+    Does nothing where the signal is ignored, as it is for jobs in a script's background.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    _State.installed = True
+    if sys.unraisablehook != _not_lost:
+        _State.hook = sys.unraisablehook
+        sys.unraisablehook = _not_lost
+
+
+def end_at_once() -> None:
+    """From now on Ctrl-C ends the process: all is done but for what exit cleans up."""
+    if signal.getsignal(signal.SIGINT) == _interrupt:
+        signal.signal(signal.SIGINT, _end)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; a second Ctrl-C ends the process where cleaning up takes long."""
+    if _State.came:
+        _end(signum, frame)
+    _State.came = True
+    logging.disable()  # py4j logs the interrupt, and then that Java is gone
+    # Only where a job has imported it; its module imports pyspark.
+    if (session := sys.modules.get("singerlake.spark.jvm.session")) is not None:
+        session.end_java()
+    raise KeyboardInterrupt
+
+
+def _end(_signum: int, _frame: FrameType | None) -> None:
+    if first_told():
+        os.write(2, f"error: {MESSAGE}\n".encode())
+    os._exit(EXIT_CODE)
+
+
+def _not_lost(unraisable: sys.UnraisableHookArgs) -> None:
+    """Raise an interrupt anew that came within a finalizer, where Python can only print it."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        _State.came = False
+        # Not at once: it would be lost in here.
+        threading.Timer(_AGAIN_SECONDS, _thread.interrupt_main).start()
+    elif not _State.came:  # else it is a finalizer's that misses Java
+        _State.hook(unraisable)

@@ -1,0 +1,51 @@
+"""The file that lists what is wrong with given rows, as CSV or as JSON lines."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import msgspec
+
+from singerlake.errors import RejectedRowsError, UsageError
+from singerlake.quantities import count
+from singerlake.records.problems import Problem, Problems
+from singerlake_cli.new_file import NewFile
+
+_COLUMNS = Problem.__struct_fields__
+_FORMS = (".csv", ".jsonl")
+
+
+def rejects_file(path: Path | None, *, force: bool) -> NewFile | None:
+    """Prepare the file, before there is anything to write into it.
+
+    Raises:
+        UsageError: It cannot be written, or its name tells no format.
+    """
+    if path is None:
+        return None
+    if path.suffix.lower() not in _FORMS:
+        raise UsageError(f"the name {path} tells no format: end it in {' or '.join(_FORMS)}")
+    return NewFile(path, force=force)
+
+
+def write_rejects(file: NewFile, error: RejectedRowsError) -> str:
+    """Write what is wrong, and return what to say of it.
+
+    Raises:
+        StoreError: It cannot be written.
+        UsageError: Somebody else has made a file of this name meanwhile.
+    """
+    problems = error.problems
+    if not isinstance(problems, Problems):
+        return ""
+    with file.writing() as path, path.open("w", encoding="utf-8", newline="") as out:
+        if file.path.suffix.lower() == ".csv":
+            writer = csv.writer(out, lineterminator="\n")
+            writer.writerow(_COLUMNS)
+            writer.writerows([getattr(one, name) for name in _COLUMNS] for one in problems.first)
+        else:
+            out.writelines(f"{msgspec.json.encode(one).decode()}\n" for one in problems.first)
+    listed = len(problems.first)
+    more = f", the first of {problems.total:,}" if problems.total > listed else ""
+    return f"{file.path} lists {count(listed, 'problem')}{more}"

@@ -1,0 +1,165 @@
+"""The slower way, for streams with a map, flattening or added metadata: through the SDK.
+
+The SDK's mapper changes each record, its sink adds the metadata, and the result is written
+down as a line again. What an SDK sink takes out by itself when metadata is off, such as
+``_sdc_deleted_at``, stays in: without it a delete would be lost.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Raw
+from singer_sdk import Target
+from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
+from singer_sdk.singerlib.json import deserialize_json, serialize_json
+from singer_sdk.sinks import RecordSink
+
+from singerlake.errors import InputError, SingerlakeError
+from singerlake.format import messages, times
+from singerlake.format.log import SchemaEntry
+from target_singerlake.errors import InvalidLineError, InvalidSchemaError
+from target_singerlake.run import Run
+from target_singerlake.validation import Validator
+
+
+class MetadataSink(RecordSink):
+    """Adds the SDK's metadata to a schema and to records; writes nothing."""
+
+    def get_validator(self) -> None:
+        """None: records are validated by ``target_singerlake.validation``, as elsewhere."""
+
+    def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
+        """Never called: the lines are written by :class:`MappedStreams`."""
+        raise AssertionError("the SDK's own loop is not used")
+
+    def _remove_sdc_metadata_from_schema(self) -> None:
+        """Keep what the tap sent."""
+
+    def metadata_added(self, record: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+        """Add the metadata to a record, if the settings ask for it."""
+        if self.include_sdc_metadata_properties:
+            self._add_sdc_metadata_to_record(record, message, {})
+        return record
+
+
+class MappedStreams:
+    """Maps streams and writes them to a run.
+
+    Args:
+        target: The plugin, for its settings and its mapper.
+        run: Where the lines go.
+        validate: Makes a stream's validator from name, schema and keys.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        run: Run,
+        validate: Callable[[str, dict[str, Any], list[str]], Validator],
+    ) -> None:
+        self._target = target
+        self._run = run
+        self._validate = validate
+        config = target.config
+        self._all = bool(config.get("add_record_metadata") or config.get("flattening_enabled"))
+        self._some = self._all or bool(config.get("stream_maps"))
+        self._sinks: dict[str, MetadataSink] = {}
+        self._validators: dict[str, Validator] = {}
+
+    def takes(self, stream: str, schema: dict[str, Any], keys: list[str]) -> bool:
+        """Tell whether the settings say something of a stream. Registers it with the mapper.
+
+        Raises:
+            InvalidSchemaError: The settings do not go with the schema.
+        """
+        if not self._some:
+            return False
+        mapper = self._target.mapper
+        with _map_expression_errors("the stream map", InvalidSchemaError):
+            mapper.register_raw_stream_schema(stream, schema, keys)
+        maps = mapper.stream_maps[stream]
+        return self._all or len(maps) != 1 or not isinstance(maps[0], SameRecordTransform)
+
+    def schema(self, stream: str) -> None:
+        """Put the mapped schemas of a stream into effect.
+
+        Raises:
+            InvalidSchemaError: The map makes no schema of it.
+        """
+        for stream_map in self._target.mapper.stream_maps[stream]:
+            if isinstance(stream_map, RemoveRecordTransform):
+                continue
+            alias = stream_map.stream_alias
+            keys = list(stream_map.transformed_key_properties or [])
+            with _map_expression_errors("the mapped schema", InvalidSchemaError):
+                sink = MetadataSink(
+                    target=self._target,
+                    stream_name=alias,
+                    schema=copy.deepcopy(stream_map.transformed_schema),
+                    key_properties=keys,
+                )
+                schema = json.loads(serialize_json(sink.schema))
+            entry = SchemaEntry(schema, keys)
+            self._sinks[alias] = sink
+            self._validators[alias] = self._validate(alias, schema, keys)
+            self._run.set_schema(alias, messages.schema_line(alias, entry), entry)
+
+    def record(self, line: bytes, number: int) -> None:
+        """Map one RECORD line.
+
+        Args:
+            line: As it arrived.
+            number: Its line number, for errors.
+
+        Raises:
+            InputError: What the map makes of it is not valid.
+        """
+        where = f"line {number}: the record"
+        with _map_expression_errors(where, InvalidLineError):
+            message = deserialize_json(line)
+        where = f"line {number}: the record of stream {message['stream']!r}"
+        if not isinstance(message["record"], dict):
+            raise InvalidLineError(f"{where} is not an object")
+        for stream_map in self._target.mapper.stream_maps[message["stream"]]:
+            alias = stream_map.stream_alias
+            with _map_expression_errors(where, InvalidLineError):
+                record = stream_map.transform(copy.copy(message["record"]))
+                if record is None:
+                    continue  # filtered out, or the whole stream is
+                record = self._sinks[alias].metadata_added(record, message)
+                text = serialize_json(record).encode("utf-8")
+            self._validators[alias].check(Raw(text), number)
+            self._run.add_text(alias, _line(alias, text, message), rows=1)
+
+    def activate_version(self, stream: str, version: int) -> None:
+        """Pass an ACTIVATE_VERSION on to what a stream is mapped to."""
+        for stream_map in self._target.mapper.stream_maps[stream]:
+            if not isinstance(stream_map, RemoveRecordTransform):
+                alias = stream_map.stream_alias
+                line = messages.activate_version_line(alias, version)
+                self._run.activate_version(alias, line, version)
+
+
+@contextmanager
+def _map_expression_errors(what: str, kind: type[InputError]) -> Iterator[None]:
+    """Name the line or map in whatever a user's expression makes the SDK raise."""
+    try:
+        yield
+    except SingerlakeError:
+        raise
+    except Exception as error:  # the expression may raise anything
+        cause = error.__cause__ or error
+        reason = str(error) if cause is error else f"{error} ({cause})"
+        raise kind(f"{what} cannot be mapped: {reason or type(error).__name__}") from error
+
+
+def _line(alias: str, record: bytes, message: dict[str, Any]) -> bytes:
+    stamp = message.get("time_extracted") or message["record"].get("_sdc_extracted_at")
+    instant = times.parse(stamp) if isinstance(stamp, str) else None
+    time = times.iso(instant or times.now())
+    return messages.record_line(alias, record, time, message.get("version"))

@@ -1,0 +1,193 @@
+"""What is asked wrongly is known before Java starts."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from singerlake.errors import UsageError
+from singerlake.lake import Lake
+from singerlake.maintenance.freeze import commit_version, plan
+from singerlake.maintenance.revert import undone_by
+from singerlake.records.row_key import check_key
+from singerlake_cli.main import cli
+from singerlake_cli.new_file import NewFile
+from tests.build import commit_rows
+from tests.cli.call import run
+from tests.cli.terminal import on_a_terminal
+
+PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}
+
+
+@pytest.fixture
+def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 1, "name": "a"}])
+    commit_rows(lake, "tap-shop.items", PROPERTIES, [], [{"id": 1}])
+    table = lake.find("tap-shop.orders")[0]
+    commit_version(
+        lake.store,
+        table.snapshot(),
+        plan(table.snapshot(), label="q3"),
+        rows=1,
+        fingerprint="0" * 32,
+    )
+
+    def started(*_: object) -> NoReturn:
+        raise AssertionError("Java starts")
+
+    for name in ("rows", "freeze", "create_table", "query", "revert", "verify"):
+        module = importlib.import_module(f"singerlake_cli.commands.{name}")
+        monkeypatch.setattr(module, "begin_spark", started)
+        monkeypatch.setattr(module, "start_spark", started)
+    return lake
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["rows", "tap-shop.orders", "--key", "nope=3"], 2, "id is int64|'nope=3' cannot be"),
+        (["rows", "tap-shop.orders", "--key", "nope=3", "--key", "x=1"], 2, "say --key id=…"),
+        (["rows", "tap-shop.orders", "--key", "abc"], 2, "'abc' cannot be"),
+        (["rows", "tap-shop.items", "--key", "id=1"], 2, "has no key properties"),
+        (["freeze", "tap-shop.orders", "--label", "q3"], 2, "has the label 'q3' already"),
+        (["freeze", "tap-shop.orders", "--label", "7"], 2, "looks like a version's number"),
+        (["freeze", "tap-shop.orders", "--at", "9"], 3, "its last is 2"),
+        (["create-table", "tap-shop.orders", "--from-query", "select 1"], 2, "already"),
+        (["create-table", "tap_shop.orders", "--from-query", "select 1"], 2, "means in SQL too"),
+        (["create-table", "new", "--from-query", "select 1"], 2, "write it as tap.stream"),
+        (["revert", "tap-shop.orders", "--to", "q4"], 3, "it has 1 (q3)"),
+        (["verify", "tap-shop.orders", "--version", "q4"], 3, "it has 1 (q3)"),
+        (["query", "select 1", "--to", "x.txt"], 2, "end it in .csv, .tsv"),
+        (["query", "select 1", "--to", "x/y.csv"], 2, "there is no folder x"),
+        (["query", "select 1", "--to", "."], 2, "is a folder"),
+        (["query", "select 1", "--force"], 2, "name one"),
+        (["query", "select 1", "--format", "parquet"], 2, "name a file with --to"),
+        (["query", "select 1", "--safe-cells", "--to", "x.jsonl"], 2, "for spreadsheets"),
+    ],
+)
+def test_what_is_wrong_is_said_at_once(
+    shop: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[str],
+    code: int,
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(shop, *args)
+    assert result.exit_code == code, result.output
+    assert any(part in result.stderr for part in says.split("|")), result.stderr
+
+
+def test_a_file_is_never_replaced_unasked(
+    shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("q3.csv").write_text("precious")
+    result = run(shop, "query", "select 1", "--to", "q3.csv")
+    assert result.exit_code == 2
+    assert "q3.csv is there already: name another, or replace it with --force" in result.stderr
+    assert Path("q3.csv").read_text() == "precious"
+
+
+def test_a_lake_without_tables_has_nothing_to_verify(
+    shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty" / "raw").mkdir(parents=True)
+    Lake.open(str(tmp_path / "empty"), create=True)
+    (tmp_path / "empty/raw/singerlake.json").write_text('{"format": 1, "taps": {}}')
+    result = run(str(tmp_path / "empty"), "verify", "--all")
+    assert (result.exit_code, "nothing to verify" in result.stdout) == (0, True), result.output
+
+
+def test_a_new_file_is_whole_or_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "q3.csv"
+    with pytest.raises(KeyboardInterrupt), NewFile(path, force=False).writing() as place:
+        place.write_text("half")
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+    with NewFile(path, force=False).writing() as place:
+        place.write_text("whole")
+    assert [one.name for one in tmp_path.iterdir()] == ["q3.csv"]
+    with pytest.raises(KeyboardInterrupt), NewFile(path, force=True).writing() as place:
+        place.write_text("half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "whole"
+    with NewFile(path, force=True).writing() as place:
+        place.write_text("another")
+    assert path.read_text() == "another"
+
+
+def test_a_file_that_somebody_else_makes_meanwhile_stays(tmp_path: Path) -> None:
+    path = tmp_path / "q3.csv"
+    with pytest.raises(UsageError, match="there already"):  # noqa: SIM117
+        with NewFile(path, force=False).writing() as place:
+            place.write_text("ours")
+            path.write_text("theirs")
+    assert path.read_text() == "theirs"
+    assert [one.name for one in tmp_path.iterdir()] == ["q3.csv"]
+
+
+def test_a_device_is_written_to(tmp_path: Path) -> None:
+    with NewFile(Path("/dev/null"), force=False).writing() as place:
+        assert place == Path("/dev/null")
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        (
+            {"type": "integer"},
+            ["17", "-3", " 4 ", "+5", "007"],
+            ["x", "1.5", "", "9" * 5000],
+        ),
+        ({"type": "number"}, ["1", "1.5", "-2e9", ".5", "NaN", "-Infinity"], ["x", "1,5", ""]),
+        ({"type": "number", "multipleOf": 0.01}, ["1", "1.50"], ["nan", "x"]),
+        ({"type": "boolean"}, ["true", "F", "0"], ["maybe", "2"]),
+        ({"type": "string", "format": "date"}, ["2026-11-22", "2026-1-2"], ["today", "1.1.26"]),
+        (
+            {"type": "string", "format": "date-time"},
+            ["2026-11-22T10:00Z", "2026-11-22"],
+            ["now"],
+        ),
+        ({"type": "string"}, ["anything", ""], []),
+    ],
+)
+def test_values_of_keys(
+    lake: Lake, schema: dict[str, str], good: list[str], bad: list[str]
+) -> None:
+    commit_rows(lake, "t.s", {"k": schema}, ["k"], [])
+    snapshot = lake.find("t.s")[0].snapshot()
+    for value in good:
+        check_key(snapshot, {"k": value})
+    for value in bad:
+        with pytest.raises(UsageError, match="cannot be"):
+            check_key(snapshot, {"k": value})
+
+
+def test_a_revert_to_the_present_state_needs_no_java(shop: Lake) -> None:
+    for more in ([], ["--dry-run"]):
+        result = run(shop, "revert", "tap-shop.orders", "--to", "q3", *more)
+        assert result.exit_code == 0, result.output
+        assert result.stderr == ""
+        said = "tap-shop.orders is at the state of transaction 1 already: nothing to do\n"
+        assert result.stdout == said
+
+
+def test_what_a_revert_undoes(shop: Lake) -> None:
+    commit_rows(shop, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 2}])
+    commit_rows(shop, "tap-shop.orders", {**PROPERTIES, "x": {}}, ["id"], [])
+    head = shop.find("tap-shop.orders")[0].snapshot()
+    assert [one.number for one in undone_by(head, 1)] == [4, 3]  # 2 is the freeze
+    assert [one.number for one in undone_by(head, 3)] == [4]
+    assert undone_by(head, 4) == []
+
+
+def test_a_wrong_key_shows_no_bar(shop: Lake) -> None:
+    args = ["--lake", shop.store.uri, "rows", "tap-shop.orders", "--key", "abc"]
+    shown = on_a_terminal(80, lambda: cli.main(args, standalone_mode=False))
+    assert "'abc' cannot be" in shown
+    assert "looking through" not in shown

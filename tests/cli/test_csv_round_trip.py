@@ -1,0 +1,72 @@
+"""What ``query`` writes as CSV or TSV is read again as the same rows, of every type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from singerlake.format.types import Columns
+from singerlake.records.byte_sources import LocalFile
+from singerlake.records.csv_dialect import Dialect
+from singerlake.records.csv_file import open_csv
+from singerlake.records.csv_rows import CsvRows, layouts
+from singerlake.records.row_columns import alias, row_schema
+from singerlake_cli import results
+from tests.records.test_cells import VALUES
+
+COLUMNS: Columns = tuple((f"c {index}", type_) for index, (type_, _) in enumerate(VALUES))
+ROW = st.tuples(*(st.none() | values for _, values in VALUES))
+
+
+class Answer:
+    """Rows as a query gives them."""
+
+    def __init__(self, columns: Columns, rows: list[tuple[Any, ...]]) -> None:
+        self.columns = [name for name, _ in columns]
+        self._rows = rows
+
+    def rows(self) -> Any:
+        return iter(self._rows)
+
+
+def read(path: Path, columns: Columns, form: str) -> list[dict[str, Any]]:
+    file = open_csv(LocalFile.of(path), Dialect(delimiter="\t" if form == "tsv" else ","))
+    step = CsvRows([file], layouts([file], columns), [file.place(0)], columns)
+    batches = list(step(iter([pa.RecordBatch.from_pydict({"id": [0]})])))
+    assert all(batch["problems"].null_count == batch.num_rows for batch in batches)
+    names = [alias(index) for index in range(len(columns))]
+    return [row for batch in batches for row in batch.select(names).to_pylist()]
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_every_type(tmp_path: Path, form: str) -> None:
+    @given(st.lists(ROW, max_size=4))
+    @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    def check(rows: list[tuple[Any, ...]]) -> None:
+        answer: Any = Answer(COLUMNS, rows)
+        results.write(answer, form, tmp_path / "rows")
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(COLUMNS)
+        schema = row_schema(COLUMNS, ())
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+        expected = pa.RecordBatch.from_arrays(arrays, schema=schema).to_pylist()
+        assert read(tmp_path / "rows", COLUMNS, form) == expected
+
+    check()
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+@given(texts=st.lists(st.none() | st.text('a"\r\n,\t\ufeff ', max_size=3)))
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_one_column_of_text(tmp_path: Path, form: str, texts: list[str | None]) -> None:
+    """Where a row is one cell, null is a blank line, and an empty text is not."""
+    columns: Columns = (("\ufeff", VALUES[5][0]),)
+    answer: Any = Answer(columns, [(text,) for text in texts])
+    results.write(answer, form, tmp_path / "rows")
+    assert [row["c0"] for row in read(tmp_path / "rows", columns, form)] == texts

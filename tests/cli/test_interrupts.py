@@ -1,0 +1,188 @@
+"""Ctrl-C as a terminal sends it: to the whole process group, at several moments."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from singerlake.lake import Lake
+from singerlake_cli import interrupts
+from tests.build import commit_rows
+
+PROGRAM = [sys.executable, "-m", "singerlake_cli"]
+ROOT = Path(__file__).parents[2]
+SAID = f"error: {interrupts.MESSAGE}"
+PAIRS = "from tap.s a cross join tap.s b"
+SLOW = f"select count(*) {PAIRS} cross join tap.s c where a.id * b.id * c.id % 7 = 3"
+PATIENCE = 120.0
+
+
+@pytest.fixture
+def filled(lake: Lake) -> Lake:
+    rows = [{"id": number} for number in range(3000)]
+    commit_rows(lake, "tap.s", {"id": {"type": "integer"}}, ["id"], [*rows])
+    return lake
+
+
+def interrupted(
+    lake: Lake, folder: Path, ready: Callable[[Path], bool], *args: str
+) -> tuple[int, str]:
+    """Start a command, send its group SIGINT once it is ready, give its exit code and stderr."""
+    temporary, out, err = folder / "tmp", folder / "out", folder / "err"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary), "SINGERLAKE_LAKE": lake.store.uri}
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        process = subprocess.Popen(
+            [*PROGRAM, *args],
+            stdout=stdout,
+            stderr=stderr,
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while not ready(folder):
+            assert process.poll() is None, err.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        code = process.wait(PATIENCE)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    while javas(temporary):  # killed, and gone as soon as the system gets to it
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert list(temporary.iterdir()) == []
+    return code, err.read_text()
+
+
+def javas(temporary: Path) -> list[Path]:
+    """The processes that were told to put their files there."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(temporary).encode() in path.read_bytes():
+                found.append(path)
+        except OSError:
+            continue
+    return found
+
+
+def java_starts(folder: Path) -> bool:
+    return bool(javas(folder / "tmp"))
+
+
+def rows_stream(folder: Path) -> bool:
+    return (folder / "out").stat().st_size > 0
+
+
+def job_runs(folder: Path) -> bool:
+    """The index is made before the query itself begins, which takes minutes."""
+    if not list(folder.glob("lake/index/tap/s/1/_index.json")):
+        return False
+    time.sleep(1)
+    return True
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("ready", "args"),
+    [
+        (java_starts, ["query", SLOW]),
+        (job_runs, ["query", SLOW]),
+        (rows_stream, ["query", f"select a.id, b.id as other {PAIRS}", "--format", "csv"]),
+    ],
+)
+def test_one_line_and_130(
+    filled: Lake, tmp_path: Path, ready: Callable[[Path], bool], args: list[str]
+) -> None:
+    assert interrupted(filled, tmp_path, ready, *args) == (130, f"{SAID}\n")
+
+
+def run(code: str, *, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    """Run Python in which a command interrupts itself."""
+    text = (
+        "import os, signal, sys, time, click\n"
+        "from singerlake_cli import main\n"
+        "def kill(): os.kill(os.getpid(), signal.SIGINT)\n"
+        f"{code}\n"
+        "main.COMMANDS = {'it': 'it'}\n"
+        "main.NOT_SHARED = {'it'}\n"
+        "sys.modules['singerlake_cli.commands.it'] = type(sys)('it')\n"
+        "sys.modules['singerlake_cli.commands.it'].command = click.command('it')(it)\n"
+        "main.main(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", text]
+    return subprocess.run(
+        [*command, *(["--output", "json", "it"] if "json" in code else ["it"])],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def test_in_python_alone() -> None:
+    done = run("def it(): kill(); time.sleep(60)")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{SAID}\n")
+
+
+def test_for_scripts_it_is_json() -> None:
+    done = run("def it(): kill(); time.sleep(60)  # json")
+    error = {"kind": "interrupted", "message": interrupts.MESSAGE}
+    assert (done.returncode, json.loads(done.stderr)) == (130, {"error": error})
+
+
+def test_on_a_terminal_the_line_is_one_of_its_own() -> None:
+    ours, theirs = pty.openpty()
+    done = run("def it(): kill(); time.sleep(60)", stderr=theirs)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert done.returncode == 130
+    assert shown.startswith("\r\n")  # behind ^C
+    assert interrupts.MESSAGE in shown
+
+
+def test_an_error_that_the_interrupt_leads_to_is_not_what_is_said() -> None:
+    code = (
+        "def it():\n"
+        "    try: kill(); time.sleep(60)\n"
+        "    finally: raise ValueError('Java hung up')\n"
+    )
+    done = run(code)
+    assert (done.returncode, done.stderr) == (130, f"{SAID}\n")
+
+
+def test_one_that_comes_in_a_finalizer_is_not_lost() -> None:
+    code = (
+        "class Late:\n"
+        "    def __del__(self): kill(); time.sleep(0.1)\n"
+        "def it():\n"
+        "    late = Late(); del late\n"
+        "    time.sleep(1)\n"
+    )
+    done = run(code)
+    assert (done.returncode, done.stderr) == (130, f"{SAID}\n")
+
+
+def test_a_second_ends_a_clean_up_that_takes_long() -> None:
+    code = "def it():\n    try: kill(); time.sleep(60)\n    finally: kill(); time.sleep(60)\n"
+    done = run(code)
+    assert (done.returncode, done.stderr) == (130, f"{SAID}\n")

@@ -1,0 +1,338 @@
+"""singerlake upload: what is asked wrongly, what is in a file wrongly, and every option."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+
+from singerlake.lake import Lake
+from singerlake_cli.commands import upload
+from tests.build import commit_rows
+from tests.cli.call import run, run_json
+
+PROPERTIES = {
+    "id": {"type": "integer"},
+    "name": {"type": ["null", "string"]},
+    "total": {"type": ["null", "number"], "format": "singer.decimal", "scale": 2},
+    "day": {"type": ["null", "string"], "format": "date"},
+}
+ORDERS = "tap-shop.orders"
+
+
+@pytest.fixture
+def shop(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """Three orders, and a folder to write files into."""
+    rows: list[Any] = [
+        {"id": n, "name": f"n{n}", "total": 1.10, "day": "2026-01-01"} for n in (1, 2, 3)
+    ]
+    commit_rows(lake, ORDERS, PROPERTIES, ["id"], rows)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return lake
+
+
+def files_of(lake: Lake) -> dict[str, int]:
+    """All that is in the lake, but for indexes, which are a cache, and what holds no data."""
+    root = Path(lake.store.uri)
+    found = (path for path in root.rglob("*") if path.is_file())
+    names = ((str(path.relative_to(root)), path.stat().st_size) for path in found)
+    return {
+        name: size
+        for name, size in names
+        if not name.startswith(("index/", ".staging/replace.lock"))
+    }
+
+
+def write(name: str, content: str | bytes | pa.Table) -> None:
+    if isinstance(content, pa.Table):
+        pq.write_table(content, name)
+    else:
+        Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def rows_of(lake: Lake, table: str = "tap_shop.orders") -> list[list[Any]]:
+    found: list[list[Any]] = run_json(lake, "query", f"select * from {table} order by 1")["rows"]
+    return found
+
+
+BEFORE_JAVA: list[tuple[str, str | bytes | pa.Table, list[str], int, str]] = [
+    ("a.csv", "", [], 2, "a.csv is empty: there is nothing to upload"),
+    ("a.csv", "id,name\n", [], 2, "a.csv has a header and no row"),
+    ("a.csv", "id,nmae\n1,x\n", [], 5, "column 'nmae'|did you mean name?"),
+    ("a.csv", "id,id\n1,2\n", [], 5, "line 1, column 'id'|twice"),
+    ("a.csv", "name\nx\n", [], 5, "line 1, column 'id'|key"),
+    ("a.csv", "id;name\n1;x\n", [], 5, "is ';' the file's delimiter?"),
+    ("a.csv", "id,nam\xe9\n1,x\n".encode("latin-1"), [], 5, "a.csv, line 1|is not in utf-8"),
+    ("a.csv", "id,name\n1,x\n", ["--delimiter", "::"], 2, "is not one character"),
+    ("a.csv", "id,name\n1,x\n", ["--encoding", "klingon"], 2, "there is no encoding 'klingon'"),
+    ("a.csv", "1,x\n", ["--columns", "id,nmae"], 2, "'nmae'|did you mean name?"),
+    ("a.csv", "id\n1\n", ["--types", "id:integer"], 2, "--types is for a new table"),
+    ("a.csv", "id\n1\n", ["--key", "name"], 2, "--key is for a new table|its key: id"),
+    ("a.csv", "id\n1\n", ["--etag", "7"], 4, "7"),
+    ("a.csv", "id\n1\n", ["--label", "q3"], 2, "--new-version"),
+    ("a.csv", "id\n1\n", ["--rejects", "r.txt"], 2, "end it in .csv or .jsonl"),
+    ("a.csv", "id\n1\n", ["--rejects", "a.csv"], 2, "a.csv is there already"),
+    ("a.jsonl", '{"id": 1}', ["--null", "x"], 2, "--null is for CSV, and this is jsonl"),
+    ("a.jsonl", '{"id": 1}', ["--columns", "id"], 2, "--columns is for CSV"),
+    ("a.parquet", "id\n1\n", [], 5, "a.parquet is no whole Parquet file"),
+    ("a.parquet", pa.table({"id": [1], "name": [b"x"]}), [], 2, "type binary, which has no place"),
+    ("a.parquet", pa.table({"id": ["x"]}), [], 2, "type string in the file, and int64 in the"),
+    ("a.parquet", pa.table({"id": [1], "nmae": [1]}), [], 2, "'nmae'|did you mean name?"),
+    ("a.parquet", pa.table({"name": ["x"]}), [], 2, "lacks the column 'id'"),
+    ("a.txt", "id\n1\n", [], 2, "say --format csv|tsv|jsonl|parquet"),
+    ("a.csv.gz", gzip.compress(b"id\n1\n", mtime=0)[:-9], [], 5, "a.csv.gz is no whole gzip file"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "options", "code", "says"), BEFORE_JAVA)
+def test_what_is_wrong_with_a_file_as_a_whole_is_said_before_java_starts(
+    shop: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    content: str | bytes | pa.Table,
+    options: list[str],
+    code: int,
+    says: str,
+) -> None:
+    forbid_java(monkeypatch)
+    write(name, content)
+    before = files_of(shop)
+    check_refused(run(shop, "upload", ORDERS, name, *options), code, says)
+    assert files_of(shop) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        ([ORDERS, "none.csv"], 3, "none.csv"),
+        ([ORDERS, "-"], 2, "standard input has no name that tells its format: say --format"),
+        ([ORDERS, "a.csv", "a.csv"], 2, "a.csv is named twice"),
+        ([ORDERS, "a.csv", "--metadata", "files=3"], 2, "'files' is written by the command itself"),
+        ([ORDERS, "s3://b/a.csv"], 2, "fetch it first, or pipe it"),
+        ([f"{ORDERS}.@1", "a.csv"], 2, "is a past state: upload into the table itself"),
+        (["tap-shop.order", "a.csv", "--mode", "update"], 3, "tap-shop.orders"),
+        (["tap-shop.order", "a.csv", "--etag", "1"], 2, "this one is new"),
+        (["tap-shop.order", "a.csv", "--types", "id:intger"], 2, "did you mean integer"),
+        (["orders", "a.csv"], 2, "tap.stream"),
+        (["tap-shop.new.2", "a.csv"], 2, "cannot end in a part of digits"),
+    ],
+)
+def test_what_is_asked_wrongly_is_said_before_java_starts(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch, args: list[str], code: int, says: str
+) -> None:
+    forbid_java(monkeypatch)
+    write("a.csv", "id,name\n1,x\n")
+    before = files_of(shop)
+    check_refused(run(shop, "upload", *args), code, says)
+    assert files_of(shop) == before
+
+
+def forbid_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object) -> NoReturn:
+        raise AssertionError("Java starts")
+
+    for name in ("begin_spark", "start_spark"):
+        monkeypatch.setattr(upload, name, started)
+
+
+def check_refused(result: Result, code: int, says: str) -> None:
+    assert result.exit_code == code, result.output
+    told = " ".join(result.stderr.split())
+    for words in says.split("|") if "csv|tsv" not in says else [says]:
+        assert words in told
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes(
+    shop: Lake,
+) -> None:
+    before = files_of(shop)
+    for content, says in (
+        ("id,name\n1,x,y\n", "a.csv, line 2: has 3 cells, where the header has 2"),
+        ("id,name\n1,x\n2\n", "a.csv, line 3: has 1 cell, where the header has 2"),
+        ('id,name\n1,"x\n', "a.csv, line 2, column 'name'|is never closed"),
+        ('id,name\n1,x"y\n', "a.csv, line 2, column 'name'|has a quote in it"),
+        (b"id,name\n1,\xe9\n", "a.csv, line 2, column 'name'|is not in utf-8"),
+        ("id,name\n,x\n", "a.csv, line 2, column 'id'"),
+        ("id,name\n1,x\n2,y\n1,z\n", "a.csv, line 4|'1'|line 2"),
+        ("id,total\n1,1.005\n", "a.csv, line 2, column 'total': '1.005' is no decimal(38,2)"),
+        ('id,day\n1,2026-01-01\n4,"2026-02-30"\n', "line 3, column 'day': '2026-02-30' is no date"),
+    ):
+        write("a.csv", content)
+        check_refused(run(shop, "upload", ORDERS, "a.csv"), 5, says)
+    write("a.jsonl", '{"id": 1, "name": 5}\n{"id": 1')
+    result = run(shop, "upload", ORDERS, "a.jsonl", "--rejects", "r.jsonl")
+    check_refused(
+        result, 5, "2 problems|line 1, column 'name': '5' is no string|line 2: '{\"id\": 1'"
+    )
+    listed = [json.loads(line) for line in Path("r.jsonl").read_text().splitlines()]
+    assert [(one["line"], one["column"]) for one in listed] == [(1, "name"), (2, None)]
+    write("a.csv", "id,total\n" + "".join(f"{n},x\n" for n in range(20)))
+    result = run(shop, "upload", ORDERS, "a.csv", "--rejects", "r.csv")
+    check_refused(result, 5, "20 problems|and 10 more|r.csv lists 20 problems")
+    with Path("r.csv").open(newline="") as file:
+        told = list(csv.DictReader(file))
+    assert [(one["line"], one["value"]) for one in told] == [(str(n + 2), "x") for n in range(20)]
+    write("b.csv", "id,name\n9,x\n")
+    write("c.csv", "id,name\n8,x\n9,y\n")
+    check_refused(run(shop, "upload", ORDERS, "b.csv", "c.csv"), 5, "c.csv, line 3|b.csv")
+    assert files_of(shop) == before
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_modes(shop: Lake) -> None:
+    def counts(*args: str) -> tuple[int, ...]:
+        done = run_json(shop, "upload", ORDERS, "a.csv", *args)
+        found: tuple[int, ...] = tuple(
+            done[name] for name in ("inserted", "updated", "deleted", "unchanged", "absent")
+        )
+        return found
+
+    write("a.csv", "id,name\n1,new\n2,n2\n4,\n")
+    assert counts("--dry-run") == (1, 1, 0, 1, 0)
+    assert len(rows_of(shop)) == 3
+    assert counts("--comment", "as the shop called", "--metadata", "ticket=7") == (1, 1, 0, 1, 0)
+    assert counts() == (0, 0, 0, 3, 0)
+    assert rows_of(shop) == [
+        [1, "new", "1.10", "2026-01-01"],
+        [2, "n2", "1.10", "2026-01-01"],
+        [3, "n3", "1.10", "2026-01-01"],
+        [4, None, None, None],
+    ]
+    (entry,) = [one for one in shop.find(ORDERS)[0].entries() if one.operation == "change"]
+    assert entry.metadata["comment"] == "as the shop called"
+    assert entry.metadata["ticket"] == "7"
+    assert [file["name"] for file in entry.metadata["files"]] == ["a.csv"]
+    check_refused(run(shop, "upload", ORDERS, "a.csv", "--mode", "insert"), 5, "line 2|'1'")
+    write("a.csv", "id,name\n9,x\n")
+    check_refused(run(shop, "upload", ORDERS, "a.csv", "--mode", "update"), 5, "line 2|'9'")
+    write("a.csv", "id\n4\n9\n")
+    assert counts("--mode", "delete") == (0, 0, 1, 0, 1)
+    write("a.csv", "id,name,_delete\n1,,t\n2,x,\n7,y,no\n")
+    assert counts("--new-version", "--label", "q3") == (1, 1, 1, 0, 0)
+    assert [row[0] for row in rows_of(shop, "tap_shop.orders.q3")] == [2, 3, 7]
+    write("a.csv", "id,name,total,day\n2,x,1.10,2026-01-01\n5,z,,\n")
+    assert counts("--mode", "replace") == (1, 0, 2, 1, 0)
+    assert [row[0] for row in rows_of(shop)] == [2, 5]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_what_was_read_before_somebody_else_changed_it_is_refused(shop: Lake) -> None:
+    query = ["query", "select * from tap_shop.orders order by id", "--provenance", "--to"]
+    assert run(shop, *query, "x.csv").exit_code == 0
+    assert run_json(shop, "upload", ORDERS, "x.csv")["transaction"] is None
+    write("y.csv", "id,name\n2,theirs\n")
+    assert run(shop, "upload", ORDERS, "y.csv").exit_code == 0
+    header, one, two, three = Path("x.csv").read_text().splitlines()
+    write("x.csv", "\n".join([header, one, three.replace("n3", "mine")]))
+    done = run_json(shop, "upload", ORDERS, "x.csv")
+    assert (done["updated"], done["unchanged"]) == (1, 1)
+    write("x.csv", "\n".join([header, one, two.replace("n2", "mine")]))
+    check_refused(run(shop, "upload", ORDERS, "x.csv"), 4, "id 2|--overwrite")
+    assert run_json(shop, "upload", ORDERS, "x.csv", "--overwrite")["updated"] == 1
+    assert [row[1] for row in rows_of(shop)] == ["n1", "mine", "mine"]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_how_files_are_written(shop: Lake) -> None:
+    write("a.csv", "1;\xe4;NULL\r\n2;'NULL';5\r\n".encode("cp1252"))
+    options = ["--delimiter", ";", "--encoding", "cp1252", "--null", "NULL"]
+    done = run(shop, "upload", ORDERS, "a.csv", *options, "--columns", "id,name,total")
+    assert done.exit_code == 0, done.output
+    assert [row[1:3] for row in rows_of(shop)][:2] == [["ä", None], ["'NULL'", "5.00"]]
+    result = run(shop, "upload", ORDERS, "-", "--format", "tsv", input="id\tname\n1\tx y\n")
+    assert result.exit_code == 0, result.output
+    write("b.jsonl.zst", pa.compress(b'{"id": 2, "total": 7.5}\n', "zstd", asbytes=True))
+    assert run(shop, "upload", ORDERS, "b.jsonl.zst").exit_code == 0
+    write("c.parquet", pa.table({"id": [3.0], "day": pa.array([20_000], pa.date32())}))
+    assert run(shop, "upload", ORDERS, "c.parquet").exit_code == 0
+    assert rows_of(shop) == [
+        [1, "x y", None, "2026-01-01"],
+        [2, "'NULL'", "7.50", "2026-01-01"],
+        [3, "n3", "1.10", "2024-10-04"],
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
+    write("a.csv", 'id,zip,price,at,note\n1,007,1.5,2026-01-01T10:00:00Z,\n2,5,2,,"{}"\n')
+    result = run(shop, "upload", "views.prices", "a.csv", "--key", "id", "--dry-run")
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    for line in (["id", "int64", "key", "0"], ["zip", "string", "0"], ["price", "double", "0"]):
+        assert line in lines
+    assert ["at", "timestamp", "1"] in lines
+    assert "would be 2 rows inserted" in result.stdout
+    assert [str(table) for table in shop.tables()] == [ORDERS]
+    types = "price:decimal(12,2),note:json"
+    args = ["views.prices", "a.csv", "--key", "id", "--types", types]
+    done = run_json(shop, "upload", *args, "--new-version", "--label", "first")
+    assert (done["transaction"], done["inserted"], done["created"]) == (1, 2, True)
+    assert done["version"]["number"] == 1
+    assert {one["name"]: one["type"] for one in done["columns"]} == {
+        "id": "int64",
+        "zip": "string",
+        "price": "decimal(38,2)",
+        "at": "timestamp",
+        "note": "text",
+    }
+    wanted = [
+        [1, "007", "1.50", "2026-01-01T10:00:00.000000Z", None],
+        [2, "5", "2.00", None, "{}"],
+    ]
+    assert rows_of(shop, "views.prices") == rows_of(shop, "views.prices.first") == wanted
+    (entry,) = shop.find("views.prices")[0].entries()
+    assert entry.operation == "create"
+    assert entry.metadata["files"] == done["files"]
+    for table, content, options, says in (
+        ("views.a", "id,n\n1,x\n2,y\n1,z\n", ["--key", "id"], "line 4|'1'|line 2"),
+        ("views.a", "id,n\n1,x\n,y\n", ["--key", "id"], "line 3, column 'id': cannot be null"),
+        ("views.a", "id\nx\n", ["--types", "id:integer"], "line 2, column 'id': 'x' is no integer"),
+        ("views.a", "id,n\n1\n", [], "line 2: has 1 cell"),
+    ):
+        write("b.csv", content)
+        check_refused(run(shop, "upload", table, "b.csv", *options), 5, says)
+    for options, says in (
+        (["--key", "idd"], "--key names the column 'idd'|did you mean id?"),
+        (["--types", "idd:string"], "--types names the column 'idd'"),
+    ):
+        check_refused(run(shop, "upload", "views.a", "a.csv", *options), 2, says)
+    assert [*Path(shop.store.uri, "raw/views/a").rglob("*.gz")] == []
+    write("b.csv", "id,_row_version\n1,1\n")
+    check_refused(run(shop, "upload", "views.a", "b.csv"), 2, "check the table's name")
+    assert [one["table"] for one in run_json(shop, "ls")] == [ORDERS, "views.prices"]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_every_format_makes_the_same_table(shop: Lake) -> None:
+    text = "id,name,price\n1,a,1.5\n2,,0.25\n"
+    write("a.csv", text)
+    write("b.tsv.gz", gzip.compress(text.replace(",", "\t").encode()))
+    write("c.jsonl", '{"id": 1, "name": "a", "price": 1.5}\n{"id": 2, "price": 0.25}\n')
+    options = pv.ConvertOptions(strings_can_be_null=True)
+    write("d.parquet", pv.read_csv("a.csv", convert_options=options))
+    for name in ("a.csv", "b.tsv.gz", "c.jsonl", "d.parquet"):
+        table = f"views.{name[0]}"
+        done = run_json(shop, "upload", table, name, "--key", "id")
+        assert {one["name"]: one["type"] for one in done["columns"]} == {
+            "id": "int64",
+            "name": "string",
+            "price": "double",
+        }
+        assert rows_of(shop, table) == [[1, "a", 1.5], [2, None, 0.25]]

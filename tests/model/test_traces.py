@@ -1,0 +1,193 @@
+"""Real runs are behaviours of the model; the same with two steps exchanged are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from model.traces import Step, Verdict, steps, verdicts
+from singerlake.errors import ConflictError, SingerlakeError
+from singerlake.lake import Lake
+from singerlake.maintenance import vacuum
+from singerlake.maintenance.combine import commit_combine, write_group
+from singerlake.maintenance.drop_history import plan_drop_history
+from singerlake.maintenance.vacuum import COMBINE, DELETE, VacuumOptions, plan_vacuum
+from singerlake.storage.base import Store
+from singerlake.storage.local.store import LocalStore
+from singerlake.transactions.lease import ReaderLease
+from singerlake.transactions.log import read_snapshot
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import TableWriter
+from tests.faults.faulty_store import (
+    INTERRUPT,
+    LATE,
+    LOST_REPLY,
+    LOST_REQUEST,
+    NOT_DURABLE,
+    TAKEN,
+    WRITES,
+    FaultyStore,
+)
+from tests.maintenance.plain_table import drop, freeze
+from tests.recorder import acting, recording
+from tests.transactions.broken import TABLE, BrokenStore, staged_rows
+
+AT_ONCE = VacuumOptions(
+    retain_seconds=0,
+    guard=False,
+    lease_wait_seconds=0,
+    lock_wait_seconds=0,
+    parts=(COMBINE, DELETE),
+)
+
+
+def write(store: Store, *ids: int, as_: str = "writer") -> None:
+    with acting(as_):
+        TableWriter(store, TABLE).commit(staged_rows(store, *ids))
+
+
+def head(store: Store) -> Snapshot:
+    found = read_snapshot(store, TABLE)
+    assert found is not None
+    return found
+
+
+def run_vacuum(
+    store: Store, name: str = "vacuum", between: Callable[[], object] = lambda: None
+) -> None:
+    """As the job does it without Spark; ``between`` comes before the leases are listed."""
+    with acting(name):
+        options = AT_ONCE
+        plan = plan_vacuum(store, head(store), options)
+        after, found = vacuum.announce(store, plan, options, name)
+        if plan.combine:
+            written = [(group, write_group(store, TABLE, group)) for group in plan.combine]
+            after = commit_combine(store, after, written, writer_id=name)
+            found = vacuum.with_newly_dropped(store, after, found, options)
+        between()
+        deleted, _ = vacuum.delete_garbage(store, after, found, options, check=lambda: None)
+        vacuum.finish(store, after, deleted, found.vanished, writer_id=name, metrics={})
+
+
+def a_day_in_the_life(store: LocalStore) -> None:
+    """Syncs, a version, a leftover, readers before, during and after a vacuum."""
+    for n in range(3):
+        write(store, n)
+    freeze(Lake(store).table(TABLE), 2)
+    with acting("dead"):
+        staged_rows(store, 9).publish()
+    early = ReaderLease(store, head(store)).acquire()
+    run_vacuum(store)
+    write(store, 4)
+    late = ReaderLease(store, head(store)).acquire()
+    early.release()
+    run_vacuum(store, "second", lambda: write(store, 5, as_="another"))
+    late.release()
+    run_vacuum(store, "third")
+    write(store, 6)
+    run_vacuum(store, "last")  # what it drops goes at once
+
+
+def who_wakes_too_late(store: LocalStore) -> None:
+    """A vacuum took a writer's file for a leftover while the writer slept before its commit."""
+    write(store, 1)
+    slow = BrokenStore(store)
+    met: list[str] = []
+
+    def hook(method: str, key: str) -> None:
+        if method == "put" and "/transactions/" in key and not met:
+            met.append(key)
+            store.delete(TABLE.lock(head(store).schema_hash))
+            run_vacuum(store)
+
+    slow.before = hook
+    with pytest.raises(ConflictError):
+        write(slow, 2, as_="slow")
+    write(store, 3)
+
+
+def dropped_history(store: LocalStore) -> None:
+    for n in range(4):
+        write(store, n, n)
+    table = Lake(store).table(TABLE)
+    with acting("vacuum"):
+        plan = plan_vacuum(store, head(store), AT_ONCE)
+        vacuum.announce(store, plan, AT_ONCE, "test")
+        before = head(store)
+        history = plan_drop_history(before, float("inf"))
+        assert history is not None
+        drop(table, before, history)
+    run_vacuum(store, "second")
+
+
+def faults(store: LocalStore) -> None:
+    """Each write of a commit goes wrong once in each way whose outcome is in doubt."""
+    write(store, 0)
+    counted = FaultyStore(store)
+    write(counted, 1)
+    places = [n for n, done in enumerate(counted.trace, 1) if done.method in WRITES]
+    for kind in (LOST_REPLY, LOST_REQUEST, LATE, TAKEN, INTERRUPT, NOT_DURABLE):
+        for at in places:
+            broken = FaultyStore(store, at, kind)
+            with suppress(SingerlakeError, KeyboardInterrupt):
+                write(broken, at, as_=f"{kind.name} {at}")
+            broken.finish()
+            for item in store.list(TABLE.folder):
+                if item.key.endswith(".lock"):
+                    store.delete(item.key)  # as if it had gone stale
+    run_vacuum(store)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Step]]:
+    found = {}
+    for scenario in (a_day_in_the_life, who_wakes_too_late, dropped_history, faults):
+        folder = tmp_path_factory.mktemp(scenario.__name__)
+        with recording(folder / "journal") as journal:
+            scenario(LocalStore(folder / "lake"))
+        with journal.open() as file:
+            ((_, found[scenario.__name__]),) = steps(file).items()
+    return found
+
+
+def exchanged(trace: list[Step], first: dict[str, object], second: dict[str, object]) -> list[Step]:
+    """The last step that is like the first, and the next that is like the second, exchanged.
+
+    Of several in a row that are like the first it is the first of them.
+    """
+
+    def like(step: Step, wanted: dict[str, object]) -> bool:
+        return wanted.items() <= {n: v for n, v in step.items() if not isinstance(v, set)}.items()
+
+    pairs = [
+        (i, j)
+        for i, step in enumerate(trace)
+        if like(step, first) and not (i and like(trace[i - 1], first))
+        for j in [next((j for j in range(i + 1, len(trace)) if like(trace[j], second)), 0)]
+        if j
+    ]
+    i, j = pairs[-1]
+    out = list(trace)
+    out[i], out[j] = out[j], out[i]
+    return out
+
+
+SWAPS = {
+    "announced after it was deleted": ({"op": "append", "kind": "start"}, {"op": "delete"}),
+    "leases listed after the deletion": ({"op": "list"}, {"op": "delete"}),
+    "leases listed before the move": ({"op": "append", "kind": "move"}, {"op": "list"}),
+    "committed before it was published": ({"op": "publish"}, {"op": "append", "kind": "sync"}),
+    "two entries": ({"op": "append"}, {"op": "append"}),
+    "the log read before the lease": ({"op": "lease"}, {"op": "reread"}),
+}
+
+
+def test_runs_and_runs_with_two_steps_exchanged(recorded: dict[str, list[Step]]) -> None:
+    day = recorded["a_day_in_the_life"]
+    wrong = {name: exchanged(day, *pair) for name, pair in SWAPS.items()}
+    said = verdicts([*recorded.values(), *wrong.values()])
+    assert said[: len(recorded)] == [Verdict(True, len(trace) + 1) for trace in recorded.values()]
+    refused = [verdict.accepted for verdict in said[len(recorded) :]]
+    assert dict(zip(wrong, refused, strict=True)) == dict.fromkeys(wrong, False)

@@ -1,0 +1,139 @@
+"""Rows that people change in a lake reach a database behind its tap, run by run."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.change import ChangeOptions, Mode
+from singerlake.spark.jobs.change import change
+from singerlake.spark.jobs.revert import revert
+from singerlake.spark.state.from_blocks import state
+from tests.postgres.cluster import Cluster
+from tests.postgres.plugins import load
+from tests.spark.row_sets import row_set
+from tests.tap.run import run as replay
+from tests.target import harness
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+DATABASE = "changed"
+TEXT = {"type": ["null", "string"]}
+PROPERTIES: dict[str, Any] = {
+    "id": {"type": "integer"},
+    "name": TEXT,
+    "total": {"type": ["null", "number"], "multipleOf": 0.01},
+    "day": {**TEXT, "format": "date"},
+    "at": {**TEXT, "format": "date-time"},
+    "paid": {"type": ["null", "boolean"]},
+    "address": {"type": ["null", "object"], "properties": {"city": TEXT, "no": TEXT}},
+}
+ROWS = [
+    {
+        "id": n,
+        "name": "new",
+        "total": 1.10,
+        "day": "2026-01-01",
+        "at": "2026-01-01T10:00:00Z",
+        "paid": False,
+        "address": {"city": "Ulm", "no": None},
+    }
+    for n in range(1, 6)
+]
+
+
+class Road:
+    """A lake with a keyed and a keyless table, and a database that its tap fills."""
+
+    def __init__(self, spark: SparkSession, cluster: Cluster, folder: Path) -> None:
+        self.spark, self.cluster, self.folder = spark, cluster, folder
+        cluster.sql("postgres", f"drop database if exists {DATABASE} with (force)")
+        cluster.sql("postgres", f"create database {DATABASE}")
+        self.lake = Lake.open(str(folder / "lake"), create=True)
+        self.bookmark: Any = None
+
+    def sync(self, stream: str, keys: list[str], rows: list[dict[str, Any]]) -> None:
+        lines = [harness.record(stream, row) for row in rows]
+        head = harness.schema(stream, PROPERTIES, keys)
+        harness.run(self.folder / "lake", [head, *lines], tap_id="tap")
+
+    def table(self, stream: str) -> Table:
+        return self.lake.table(TableName("tap", stream))
+
+    def change(self, stream: str, *rows: dict[str, Any], **options: Any) -> int | None:
+        done = change(
+            self.spark,
+            self.table(stream),
+            lambda present: [row_set(self.spark, present, rows)],
+            Mode.UPSERT,
+            options=ChangeOptions(**options),
+        )
+        return done.transaction
+
+    def check(self) -> None:
+        """Let the tap read on, and hold the database against the lake."""
+        run = replay(self.lake, self.bookmark, tap_id="tap")
+        self.bookmark = run.state
+        load(self.folder, self.cluster.port, DATABASE, run.out)
+        for stream in ("main-orders", "main-events"):
+            table = self.table(stream)
+            rows = [
+                row[0]
+                for row in state(self.spark, table, table.snapshot())
+                .selectExpr("to_json(struct(*))")
+                .collect()
+            ]
+            loaded = self.cluster.sql(DATABASE, _QUERY.format(stream.partition("-")[2]))
+            assert _sorted(loaded) == _sorted(rows), stream
+
+
+_QUERY = """
+    select row_to_json(t) from (
+        select id, name, total, day, to_char(at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at, paid,
+            address
+        from main.{} where _sdc_deleted_at is null
+    ) t
+"""
+
+
+def _sorted(rows: list[str]) -> list[str]:
+    def without_nulls(members: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in sorted(members.items()) if value is not None}
+
+    def number(digits: str) -> Decimal:
+        return Decimal(digits).normalize()
+
+    found = [json.loads(row, parse_float=number, object_hook=without_nulls) for row in rows]
+    return sorted(repr(row) for row in found)
+
+
+def test_a_database_follows(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    road = Road(spark, cluster, tmp_path)
+    road.sync("main-orders", ["id"], ROWS)
+    road.sync("main-events", [], [*ROWS, ROWS[0]])
+    road.check()
+    changed = {
+        "id": 1,
+        "name": 'q"\n',
+        "total": Decimal("9.99"),
+        "day": None,
+        "paid": True,
+        "address": {"city": None, "no": "7"},
+    }
+    before = road.change("main-orders", changed, {"id": 2, "_delete": True}, {"id": 9, "name": ""})
+    road.change("main-events", {"_row_id": "1:0", "name": "x"}, {"_row_id": "1:1", "_delete": True})
+    road.check()
+    road.sync("main-orders", ["id"], [{**ROWS[0], "name": "the tap's"}, {**ROWS[1], "id": 10}])
+    road.change("main-orders", {"id": 3, "total": None}, new_version=True)
+    road.change("main-events", {"id": 7, "name": "new"})
+    road.check()
+    assert before is not None
+    revert(spark, road.table("main-orders"), before)
+    road.change("main-orders", {"id": 4, "name": "after"}, {"id": 5, "_delete": True})
+    road.check()

@@ -1,0 +1,216 @@
+"""Types of a file's columns: of all of its rows, in whatever order and however it is split."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from singerlake.format.types import type_of
+from singerlake.records import json_summary
+from singerlake.records.cell_summary import add_cells
+from singerlake.records.inference import (
+    MOST_MEMBERS,
+    Summary,
+    cell_spec,
+    json_spec,
+    merge,
+    merge_all,
+)
+
+CELLS = [
+    (["1", "-2", "0"], "int64"),
+    (["1", None], "int64"),
+    (["9223372036854775807", "-9223372036854775808"], "int64"),
+    (["9223372036854775808"], "decimal(38,0)"),
+    (["-" + "9" * 38], "decimal(38,0)"),
+    (["9" * 39], "string"),
+    (["9" * 5000], "string"),
+    (["007"], "string"),
+    (["-0"], "int64"),
+    (["1", "007"], "string"),
+    (["1e5x"], "string"),
+    (["0x1f"], "string"),
+    (["+5"], "string"),
+    ([".5"], "string"),
+    (["5."], "string"),
+    ([" 7"], "string"),
+    (["7\n"], "string"),
+    (["1_000"], "string"),
+    (["1,5"], "string"),
+    (["٣"], "string"),
+    (["nan"], "string"),
+    (["Infinity"], "string"),
+    (["1.5", "2"], "double"),
+    (["1.10"], "double"),
+    (["1e5", "-2.5E-3"], "double"),
+    (["1e400"], "string"),
+    (["1e-400"], "string"),
+    (["123456789012.345"], "double"),
+    (["1234567890123.456"], "decimal(38,3)"),
+    (["0.5", "12345678901234567"], "decimal(38,1)"),
+    (["0", "0." + "1" * 38], "decimal(38,38)"),
+    (["1", "0." + "1" * 38], "string"),
+    (["1e5", "1234567890123.456"], "string"),
+    (["true", "false"], "boolean"),
+    (["True", "FALSE"], "boolean"),
+    (["tRUE"], "string"),
+    (["yes"], "string"),
+    (["true", "1"], "string"),
+    (["2026-02-28", "0001-01-01"], "date"),
+    (["2026-02-30"], "string"),
+    (["0000-01-01"], "string"),
+    (["2026-01-01", "2026-01-01T10:00:00Z"], "timestamp"),
+    (["2026-01-01 10:00:00.123456"], "timestamp"),
+    (["2026-01-01T10:00+02:00"], "timestamp"),
+    (["2026-01-01T10:00:00.1234560Z"], "timestamp"),
+    (["2026-01-01T10:00:00.1234567Z"], "string"),
+    (["2026-01-01T24:00:00"], "string"),
+    (["2026-01-01T10"], "string"),
+    (["2026-01-01", "1"], "string"),
+    ([""], "string"),
+    (["", "1"], "int64"),
+    ([None, None], "string"),
+    ([], "string"),
+]
+
+
+def of_cells(cells: list[str | None]) -> Summary:
+    summary = Summary()
+    add_cells(summary, pa.array(cells, pa.string()))
+    return summary
+
+
+def of_json(texts: list[str]) -> Summary:
+    summary = Summary()
+    for text in texts:
+        json_summary.add_value(summary, json_summary.parse(text))
+    return summary
+
+
+@pytest.mark.parametrize(("cells", "type_"), CELLS, ids=lambda one: str(one)[:40])
+def test_the_type_of_text_cells(cells: list[str | None], type_: str) -> None:
+    assert str(type_of(cell_spec(of_cells(cells)))) == type_
+
+
+def test_types_md_says_so() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "types.md").read_text("utf-8")
+    table = page.split("<!-- cells:")[1].split("<!-- end -->")[0]
+    rows = re.findall(r"^\| (`.*`) \| `(.*)` \|$", table, re.M)
+    assert len(rows) > 10
+    for cells, type_ in rows:
+        summary = of_cells(re.findall("`([^`]+)`", cells))
+        assert str(type_of(cell_spec(summary))) == type_, cells
+
+
+@pytest.mark.parametrize(
+    ("texts", "type_"),
+    [
+        (["1", "null"], "int64"),
+        (["9223372036854775808"], "decimal(38,0)"),
+        (["9" * 39], "text"),
+        (["1.0"], "double"),
+        (["1.10", "1234567890123456789"], "decimal(38,2)"),
+        (["1e400"], "text"),
+        (['"1"'], "string"),
+        (['"2026-01-01"'], "string"),
+        (['"a"', "1"], "text"),
+        (["true", "0"], "text"),
+        (["[]", "null"], "text"),
+        (["[1, null]", "[]"], "list<int64>"),
+        (["[1]", '["a"]'], "list<text>"),
+        (["{}"], "text"),
+        (['{"a": 1}', '{"b": [1.5]}'], "struct<a: int64, b: list<double>>"),
+        (['{"b": 1, "a": 1}', '{"a": {}}'], "struct<a: text, b: int64>"),
+        (['{"a": 1}', "1"], "text"),
+    ],
+)
+def test_the_type_of_json_values(texts: list[str], type_: str) -> None:
+    assert str(type_of(json_spec(of_json(texts)))) == type_
+
+
+def test_objects_with_ever_new_names_are_kept_as_json() -> None:
+    many = {f"n{n}": n for n in range(MOST_MEMBERS + 1)}
+    halves = [{"n0": 1}, dict(list(many.items())[1:])]
+    for parts in ([many], halves, halves[::-1]):
+        summed = merge_all(of_json([json.dumps(part)]) for part in parts)
+        assert str(type_of(json_spec(summed))) == "text"
+    assert str(type_of(json_spec(of_json([json.dumps(halves[0])])))) == "struct<n0: int64>"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from([c for cells, _ in CELLS for c in cells]), max_size=8), st.data())
+def test_any_order_and_any_split_of_cells_gives_one_schema(
+    cells: list[str | None], data: st.DataObject
+) -> None:
+    whole = of_cells(cells)
+    shuffled = data.draw(st.permutations(cells))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(cells)), max_size=3)))
+    bounds = [0, *cuts, len(cells)]
+    parts = [of_cells(shuffled[a:b]) for a, b in itertools.pairwise(bounds)]
+    parts = [msgspec.msgpack.decode(msgspec.msgpack.encode(p), type=Summary) for p in parts]
+    summed = merge_all(data.draw(st.permutations(parts)))
+    assert cell_spec(summed) == cell_spec(whole)
+    assert (summed.nulls, summed.values) == (whole.nulls, whole.values)
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from(
+        ["null", "1", "1.5", "true", '"a"', "1e5", "9" * 20, "9" * 40, "0.1234567890123456"]
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: f"[{','.join(items)}]"),
+        st.dictionaries(st.sampled_from("abc"), inner, max_size=3).map(
+            lambda members: "{" + ",".join(f'"{n}":{v}' for n, v in members.items()) + "}"
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(VALUES, max_size=6), st.randoms(use_true_random=False))
+def test_any_order_and_any_split_of_json_gives_one_schema(
+    texts: list[str], chance: random.Random
+) -> None:
+    whole = json_spec(of_json(texts))
+    shuffled = chance.sample(texts, len(texts))
+    cut = chance.randint(0, len(texts))
+    one, other = of_json(shuffled[:cut]), of_json(shuffled[cut:])
+    assert json_spec(merge(one, other)) == whole
+    assert json_spec(merge(other, one)) == whole
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.decimals(allow_nan=False, allow_infinity=False).map(lambda d: format(d, "f")),
+            st.floats(allow_nan=False, allow_infinity=False).map(repr),
+            st.integers().map(str),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_no_number_loses_a_digit(cells: list[str]) -> None:
+    type_ = type_of(cell_spec(of_cells(cells)))
+    for cell in cells:
+        if type_.kind.value == "double":
+            assert Decimal(repr(float(cell))) == Decimal(cell)
+        elif type_.kind.value == "decimal":
+            exact = Decimal(cell)
+            assert -exact.normalize().as_tuple().exponent <= type_.scale  # type: ignore[operator]
+            assert abs(exact) < 10 ** (38 - type_.scale)
+        elif type_.kind.value == "int64":
+            assert str(int(cell)) == cell.replace("-0", "0") or cell == str(int(cell))

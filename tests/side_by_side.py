@@ -1,0 +1,77 @@
+"""How the tests are dealt out to the two processes of ``make test``.
+
+A file goes to one process as a whole, so that what its tests share is made once. One process takes
+the files that need Spark, for a session costs more than most tests; the other takes the rest, and
+helps with Spark once that is done. Long files go first, or the last one would run alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xdist.scheduler.loadscope import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+SECONDS = {
+    "tests/spark/test_change.py": 160,
+    "tests/spark/test_change_interleavings.py": 95,
+    "tests/meltano/test_meltano.py": 89,
+    "tests/cli/test_upload.py": 80,
+    "tests/spark/test_model.py": 76,
+    "tests/test_wheel.py": 62,
+    "tests/faults/test_faults.py": 58,
+    "tests/spark/test_alter.py": 58,
+    "tests/spark/test_cluster.py": 58,
+    "tests/spark/test_changes_at_once.py": 62,
+    "tests/spark/test_change_frames.py": 60,
+    "tests/spark/test_overlay.py": 60,
+    "tests/spark/test_layers.py": 45,
+    "tests/test_readme.py": 43,
+    "tests/spark/test_difference.py": 40,
+    "tests/cli/test_change_commands.py": 40,
+    "tests/cli/test_diff.py": 30,
+    "tests/transactions/test_non_conditional.py": 40,
+    "tests/target/test_processes.py": 39,
+    "tests/model/test_model.py": 39,
+    "tests/cli/test_spark_commands.py": 34,
+    "tests/spark/test_interleavings.py": 33,
+    "tests/site/test_browser.py": 31,
+    "tests/requests/test_requests_spark.py": 30,
+    "tests/postgres": 29,  # 86, but what it needs is still being installed at first
+    "tests/spark/test_class_data.py": 28,
+    "tests/spark/test_index.py": 25,
+    "tests/spark/test_revert_bytes.py": 24,
+    "tests/spark/test_misfits.py": 25,
+    "tests/spark/test_state.py": 22,
+    "tests/spark/test_vacuum.py": 22,
+    "tests/cli/test_interrupts.py": 21,
+    "tests/cli/test_vacuum_command.py": 20,
+    "tests/spark/test_session.py": 20,
+    "tests/spark/test_java.py": 19,
+}
+"""About what the long ones take on two cores. Only the order matters; all others count as short."""
+
+TOGETHER = ("tests/postgres",)
+"""Folders whose files share what is dear: a PostgreSQL of their own."""
+
+
+class WholeFiles(LoadScopeScheduling):
+    """Deals out whole files, those that need Spark to the first process as long as it can."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((folder for folder in TOGETHER if file.startswith(f"{folder}/")), file)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        mine = node is self.nodes[0]
+        best = max(
+            self.workqueue,
+            key=lambda scope: (self._needs_spark(scope) is mine, SECONDS.get(scope, 0)),
+        )
+        self.workqueue.move_to_end(best, last=False)
+        super()._assign_work_unit(node)
+
+    def _needs_spark(self, scope: str) -> bool:
+        path = Path(self.config.rootpath, scope)
+        files = path.glob("test_*.py") if path.is_dir() else [path]
+        return any("SparkSession" in file.read_text("utf-8") for file in files)

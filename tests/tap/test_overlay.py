@@ -1,0 +1,123 @@
+"""What a person said of a table goes out with its rows, and another target comes to the same."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from singerlake.format.overlay import Constraint
+from singerlake.lake import Lake, Table
+from singerlake.maintenance import overlay_changes as says
+from singerlake.maintenance.alter import OverlayChange, alter
+from tests.build import commit_rows
+from tests.maintenance.test_overlay_changes import rows
+from tests.tap.run import Run, run
+from tests.target.harness import TAP
+from tests.target.harness import run as load
+
+STRING: dict[str, Any] = {"type": ["null", "string"]}
+PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "code": STRING, "internal": STRING}
+ODD = '{"id":  1, "code" : "\\u0037", "more": 1.10, "internal": "x"}'
+
+
+@pytest.fixture
+def table(lake: Lake) -> Table:
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [ODD, {"id": 2, "code": "8"}])
+    return lake.find("tap.s")[0]
+
+
+def said(table: Table, *changes: OverlayChange) -> None:
+    for change in changes:
+        alter(table.store, table.snapshot(), change)
+
+
+def arrives(root: Path, out: Run) -> list[dict[str, Any]]:
+    """The rows of a lake that takes what a tap put out."""
+    lines = [line for line, kind in zip(out.lines, out.kinds, strict=True) if kind != "STATE"]
+    load(root, b"".join(lines))
+    copied = Lake.open(str(root)).find(f"{TAP}.s")[0]
+    return sorted(rows(copied, copied.snapshot()), key=lambda row: str(row["id"]))
+
+
+def test_rows_go_out_as_people_see_them(lake: Lake, table: Table, tmp_path: Path) -> None:
+    said(
+        table,
+        partial(says.with_name, name="code", new="customer"),
+        partial(says.with_type, name="customer", schema={"type": ["null", "integer"]}),
+        partial(says.with_column, name="region", schema=STRING, default="US", initial="EU"),
+        partial(says.without_column, name="internal"),
+    )
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 3, "code": "9", "internal": "y"}])
+    out = run(lake)
+    assert b'{"id":  1, "more": 1.10, "customer": 7, "region": "EU"}' in out.lines[1]
+    properties = out.of("SCHEMA")[0]["schema"]["properties"]
+    assert list(properties) == ["id", "customer", "region"]
+    assert properties["customer"] == {"type": ["null", "integer"]}
+    wanted = [
+        {"id": 1, "customer": 7, "region": "EU"},
+        {"id": 2, "customer": 8, "region": "EU"},
+        {"id": 3, "customer": 9, "region": "US"},
+    ]
+    assert rows(table, table.snapshot()) == wanted
+    assert arrives(tmp_path / "copy", out) == wanted
+
+
+def test_lines_of_which_nothing_is_said_keep_their_bytes(lake: Lake, table: Table) -> None:
+    before = run(lake).raw_records()
+    words = partial(says.with_description, name="code", text="The till's")
+    said(table, words, partial(says.with_column, name="later", schema=STRING))
+    out = run(lake)
+    assert out.raw_records() == before
+    assert out.of("SCHEMA")[0]["schema"]["properties"]["code"]["description"] == "The till's"
+
+
+def test_who_reads_on_comes_to_the_same(lake: Lake, table: Table, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    first = run(lake)
+    arrives(copy, first)
+    said(table, partial(says.with_key, names=["code"]))
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 9, "code": "8"}])
+    second = run(lake, first.state)
+    assert [record["id"] for record in second.records()] == [9], "only what is new"
+    assert second.of("SCHEMA")[-1]["key_properties"] == ["code"]
+    assert arrives(copy, second) == rows(table, table.snapshot())
+    said(table, partial(says.with_name, name="internal", new="note"))
+    third = run(lake, second.state)
+    assert len(third.records()) == 3, "all of it again, for its columns are others"
+    assert arrives(copy, third) == rows(table, table.snapshot())
+    assert run(lake, third.state).records() == []
+
+
+def test_older_rows_need_not_keep_what_was_asked_later(
+    lake: Lake, table: Table, tmp_path: Path
+) -> None:
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 3}])
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 3, "code": "c"}])
+    rule = Constraint("not-null", ["code"])
+    said(table, partial(says.with_constraint, name="coded", constraint=rule))
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 4, "code": "d"}])
+    out = run(lake)
+    schemas = [message["schema"]["properties"]["code"] for message in out.of("SCHEMA")]
+    assert schemas == [STRING, {"type": "string"}]
+    assert [row["id"] for row in arrives(tmp_path / "copy", out)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["customer", "größe"])
+def test_what_the_tap_never_declared_does_not_go_out_as_a_column_of_that_name(
+    lake: Lake, table: Table, tmp_path: Path, name: str
+) -> None:
+    spelled = json.dumps(name)  # with escapes, where it is not ASCII
+    odd = f'{{"id": 3, {spelled}: "never declared", "code": "9", "region": "nor this"}}'
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [odd, f'{{"id": 4, {spelled}: "nor here"}}'])
+    said(table, partial(says.with_column, name="region", schema=STRING))
+    assert [record.get("region") for record in run(lake).records()] == [None] * 4
+    said(table, partial(says.with_name, name="code", new=name))
+    out = run(lake)
+    assert [record.get(name) for record in out.records()] == ["7", "8", "9", None]
+    wanted = rows(table, table.snapshot())
+    assert [row[name] for row in wanted] == ["7", "8", "9", None]
+    assert arrives(tmp_path / "copy", out) == wanted

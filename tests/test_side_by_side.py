@@ -1,0 +1,57 @@
+"""The tests themselves: dealt out to processes by whole files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from tests.meltano.project import ROOT
+
+CONFTEST = """
+import pytest
+from tests.conftest import pytest_xdist_make_scheduler
+from tests import side_by_side
+
+side_by_side.SECONDS = {"test_c.py": 9}
+"""
+TESTS = """
+import os, pathlib, time
+import pytest
+
+@pytest.mark.parametrize("n", range(4))
+def test(n):
+    time.sleep(0.02)
+    with pathlib.Path("ran").open("a") as log:
+        log.write(f"{os.environ['PYTEST_XDIST_WORKER']} {pathlib.Path(__file__).name} {n}\\n")
+"""
+
+
+def test_each_file_runs_in_one_process_the_long_ones_first_and_spark_apart(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    for name in "abcd":
+        (tmp_path / f"test_{name}.py").write_text(TESTS)
+    for name in "st":
+        (tmp_path / f"test_{name}.py").write_text(f"{TESTS}\n# SparkSession")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    ran = [line.split() for line in (tmp_path / "ran").read_text().splitlines()]
+    assert len({(file, n) for _, file, n in ran}) == len(ran) == 24
+    workers = defaultdict(set)
+    for worker, file, _ in ran:
+        workers[file].add(worker)
+    assert all(len(of_file) == 1 for of_file in workers.values()), workers
+    assert workers["test_s.py"] != workers["test_c.py"]
+    firsts = {worker: file for worker, file, _ in reversed(ran)}
+    assert {"test_c.py"} < {*firsts.values()} <= {"test_c.py", "test_s.py", "test_t.py"}
