@@ -72,7 +72,7 @@ def test_errors_of_several_tables_say_which(shop: Lake, monkeypatch: pytest.Monk
 
 
 def test_what_nobody_expected(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Table, "snapshot_at", failing(ValueError("what?")))
+    monkeypatch.setattr(Table, "snapshot", failing(ValueError("what?")))
     result = run(shop, "show", "tap-shop.orders")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[0] == "unexpected: ValueError: what?"
@@ -88,7 +88,7 @@ def test_an_error_for_scripts_has_all_lines_and_no_secret(
     class SeveralLinesError(SingerlakeError):
         lines = ("these are gone:", "  one\udc80", "  aws_secret_access_key=abcdefgh0123")
 
-    monkeypatch.setattr(Table, "snapshot_at", failing(SeveralLinesError("")))
+    monkeypatch.setattr(Table, "snapshot", failing(SeveralLinesError("")))
     said = error_of(run(shop, "--output", "json", "show", "tap-shop.orders").stderr)["message"]
     assert said.splitlines()[:2] == ["these are gone:", "  one\udc80"]
     assert safe_text.HIDDEN in said
