@@ -29,10 +29,10 @@ QUERIES = {
 
 def run(folder: Path, rows: int, count: int) -> str:
     from singerlake.lake import Lake
+    from singerlake.reading import index
     from singerlake.spark.jobs.freeze import freeze
     from singerlake.spark.jobs.query import query
     from singerlake.spark.jvm.session import session
-    from singerlake.spark.state import index
 
     spark = session("local[2]")
     sync(folder, messages(folder / "messages.jsonl", rows))

@@ -19,11 +19,11 @@ from singerlake.errors import DamagedError, NotFoundError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.lake import Table
+from singerlake.reading import index
+from singerlake.reading.index import Index
 from singerlake.records import layer_keys, positions
 from singerlake.records.decoding import record_lines
 from singerlake.records.row_columns import BLOCK, DELETED, ORDINAL
-from singerlake.spark.state import index
-from singerlake.spark.state.index import Index
 from singerlake.storage.base import KeyMissingError
 from singerlake.transactions.snapshot import Snapshot
 

@@ -17,7 +17,7 @@ from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_opt
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.state.index import Index
+    from singerlake.reading.index import Index
 
 RAW, INDEX = "raw", "index"
 
@@ -102,7 +102,7 @@ def _index(
     snapshot: Snapshot,
     build: tuple[str | None, tuple[str, ...]] | None,
 ) -> Index:
-    from singerlake.spark.state import index
+    from singerlake.reading import index
 
     if (existing := index.load(table, snapshot.earliest_equal())) is not None:
         return existing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from singerlake.reading.index import Index
 from singerlake.spark.state import frames, index_rows
-from singerlake.spark.state.index import Index
 
 
 def read_index(spark: SparkSession, built: Index) -> DataFrame:

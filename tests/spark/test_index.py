@@ -17,13 +17,14 @@ from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.format import metadata
 from singerlake.format.names import INDEX_MARKER as MARKER
 from singerlake.lake import Lake, Table
+from singerlake.reading import index
+from singerlake.reading.file_checks import is_sound
+from singerlake.reading.index import Index
 from singerlake.spark.jobs.freeze import freeze
 from singerlake.spark.jobs.query import query
 from singerlake.spark.jobs.verify import verify
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import index, index_build, layers
-from singerlake.spark.state.file_checks import is_sound
-from singerlake.spark.state.index import Index
+from singerlake.spark.state import index_build, layers
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.commit import commit
 from tests.build import commit_rows, resealed
@@ -366,7 +367,7 @@ def test_a_file_is_read_for_its_hash_once(lake: Lake, tmp_path: Path) -> None:
             self.inner.update_mmap(path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("singerlake.spark.state.file_checks.blake3", Counting)
+        patch.setattr("singerlake.reading.file_checks.blake3", Counting)
         assert is_sound(path, good)
         assert read == []
         path.write_bytes(b"two")

@@ -17,11 +17,11 @@ from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import PARTS, Vacuumed, VacuumOptions
+from singerlake.reading import index
 from singerlake.spark.jobs.freeze import freeze
 from singerlake.spark.jobs.revert import revert
 from singerlake.spark.jobs.vacuum import vacuum_table
 from singerlake.spark.jobs.verify import verify
-from singerlake.spark.state import index
 from singerlake.spark.state.content import state_content
 from singerlake.storage.base import Listed, Store
 from singerlake.transactions.lease import ReaderLease

@@ -11,6 +11,8 @@ import pytest
 from singerlake.errors import DamagedError
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
+from singerlake.reading import index
+from singerlake.reading.index import Index
 from singerlake.spark import register
 from singerlake.spark.jobs.freeze import freeze
 from singerlake.spark.jobs.query import query
@@ -18,9 +20,8 @@ from singerlake.spark.jobs.revert import revert
 from singerlake.spark.jobs.vacuum import vacuum_table
 from singerlake.spark.jobs.verify import verify
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import index, index_build, index_rows, layers
+from singerlake.spark.state import index_build, index_rows, layers
 from singerlake.spark.state.content import state_content
-from singerlake.spark.state.index import Index
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.spark.index_frames import read_index

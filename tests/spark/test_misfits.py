@@ -10,6 +10,7 @@ import pytest
 from singerlake.errors import DamagedError, MisfitsError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
+from singerlake.reading import index
 from singerlake.spark import read_table, register
 from singerlake.spark.jobs.freeze import freeze
 from singerlake.spark.jobs.query import query
@@ -17,7 +18,7 @@ from singerlake.spark.jobs.vacuum import vacuum_table
 from singerlake.spark.jobs.verify import verify
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql.result import QueryResult
-from singerlake.spark.state import candidates, index, index_build, layers, requested_rows
+from singerlake.spark.state import candidates, index_build, layers, requested_rows
 from singerlake.spark.state.content import index_misfits, state_misfits
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows

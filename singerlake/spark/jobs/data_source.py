@@ -17,15 +17,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake, Table
+from singerlake.reading import index
+from singerlake.reading.index import Index
 from singerlake.records import layer_keys
 from singerlake.records.misfit_steps import MisfitCheck
 from singerlake.records.misfits import FAIL, NULL
 from singerlake.records.parquet_parts import PartReader
 from singerlake.records.row_columns import DELETED
 from singerlake.records.shape import shape_of
-from singerlake.spark.state import index
 from singerlake.spark.state.frames import spark_type
-from singerlake.spark.state.index import Index
 from singerlake.transactions.snapshot import Snapshot
 
 NAME = "singerlake"

@@ -10,12 +10,13 @@ from singerlake.errors import MisfitsError, SingerlakeError, ViolationsError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.maintenance import freeze as plans
+from singerlake.reading import index
 from singerlake.records.fingerprint import Content
 from singerlake.records.misfits import ColumnMisfits, ways_out
 from singerlake.records.parquet_parts import IndexDamagedError
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
-from singerlake.spark.state import index, index_build, index_rows
+from singerlake.spark.state import index_build, index_rows
 from singerlake.spark.state.content import index_content, index_misfits
 from singerlake.spark.state.violations import Violation, check_constraints
 from singerlake.transactions.snapshot import Snapshot

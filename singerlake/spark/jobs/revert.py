@@ -26,13 +26,13 @@ from singerlake.lake import Table
 from singerlake.maintenance import revert as plans
 from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
 from singerlake.maintenance.revert import RevertPlan
+from singerlake.reading.index import Index
 from singerlake.records import activations
 from singerlake.records.row_columns import BLOCK, DIGEST, ORDINAL, PROVENANCE, alias, aliases
 from singerlake.records.shape import Shape
 from singerlake.records.written_defaults import defaults_written
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import fold, frames, index_build, index_rows
-from singerlake.spark.state.index import Index
 from singerlake.spark.state.key_violations import key_violations
 from singerlake.spark.write import line_writer, routing
 from singerlake.transactions.commit import new_writer_id

@@ -20,6 +20,7 @@ from singerlake.maintenance import verify as checks
 from singerlake.maintenance.verify import MAX_PROBLEMS, Problem, Report
 from singerlake.maintenance.verify_block import check_block
 from singerlake.maintenance.verify_index import cache_hint, check_indexes
+from singerlake.reading import index
 from singerlake.records import block_tasks
 from singerlake.records.fingerprint import Content, Proof, claims
 from singerlake.records.misfits import ways_out
@@ -27,7 +28,6 @@ from singerlake.records.parquet_parts import Part
 from singerlake.records.steps import Batches, Step
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.state import index
 from singerlake.spark.state.content import index_content, state_content, state_misfits
 from singerlake.spark.state.frames import numbered
 from singerlake.storage.base import Store

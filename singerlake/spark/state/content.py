@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.format.types import Columns
 from singerlake.lake import Table
+from singerlake.reading.index import Index
 from singerlake.records.fingerprint import FULL, SUMMED, Content, Proof, Summer, Sums
 from singerlake.records.misfit_steps import COUNTED, MisfitCheck, MisfitCounter, merged
 from singerlake.records.misfits import FAIL, ColumnMisfits
@@ -16,7 +17,6 @@ from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.state import from_blocks, index_rows
 from singerlake.spark.state.frames import numbered
-from singerlake.spark.state.index import Index
 from singerlake.transactions.snapshot import Snapshot
 
 

@@ -16,12 +16,13 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from singerlake.format.log import Block
 from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
 from singerlake.lake import Table
+from singerlake.reading import index
+from singerlake.reading.index import Index
 from singerlake.records.parquet_parts import WRITTEN, PartWriter
 from singerlake.records.row_columns import BLOCK, file_schema
 from singerlake.records.shape import Shape, shape_of
 from singerlake.spark.jvm.progress import stages
-from singerlake.spark.state import candidates, fold, frames, from_blocks, index, index_rows, layers
-from singerlake.spark.state.index import Index
+from singerlake.spark.state import candidates, fold, frames, from_blocks, index_rows, layers
 from singerlake.transactions.snapshot import Snapshot
 
 

@@ -7,10 +7,10 @@ import re
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 
+from singerlake.reading.index import Index
 from singerlake.records.misfits import FAIL
 from singerlake.records.row_columns import file_schema
 from singerlake.spark.state import frames, layers
-from singerlake.spark.state.index import Index
 
 _GLOB = re.compile(r"[*?{}\[\]\\]")
 """Spark takes these in a path for a pattern and finds nothing; with its option ``__globPaths__``

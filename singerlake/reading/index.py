@@ -17,10 +17,10 @@ from singerlake.errors import DamagedError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import INDEX_FORMAT, IndexMarker
 from singerlake.lake import Table
+from singerlake.reading.file_checks import is_sound
 from singerlake.records.parquet_parts import Part, PartReader
 from singerlake.records.row_columns import DELETED, DIGEST, PROVENANCE
 from singerlake.records.shape import Shape, shape_of
-from singerlake.spark.state.file_checks import is_sound
 from singerlake.storage.base import KeyExistsError, KeyMissingError
 from singerlake.transactions.snapshot import Snapshot
 
