@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import click
@@ -63,6 +64,8 @@ def _constraint(kind: str, value: Any) -> Constraint:
 
 def _number(text: str) -> int | float:
     value = _json(text)
+    if isinstance(value, Decimal):
+        raise UsageError(f"{text} has more digits than a double, which the ends of a range are")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UsageError(f'{text!r} is no number; "" is for no end')
     return value
@@ -70,6 +73,12 @@ def _number(text: str) -> int | float:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_exact)
     except ValueError as error:
         raise UsageError(f"{text!r} is no JSON") from error
+
+
+def _exact(text: str) -> float | Decimal:
+    """A number with all its digits."""
+    value = float(text)
+    return value if Decimal(repr(value)) == Decimal(text) else Decimal(text)

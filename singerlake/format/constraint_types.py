@@ -23,6 +23,7 @@ from singerlake.format.values import converter, misfit
 NUMBERS = (Kind.INTEGER, Kind.NUMBER, Kind.DECIMAL)
 TEXTS = (Kind.STRING, Kind.TEXT)
 _NO_VALUES = (Kind.STRUCT, Kind.LIST)
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
 _KINDS = {"range": (NUMBERS, "numbers"), "length": (TEXTS, "texts"), "pattern": (TEXTS, "texts")}
 
 
@@ -97,16 +98,28 @@ def _not_listed(one: Constraint, column: str, type_: Type) -> str:
             return f"column {column!r} is {type_}: write each value of the enum as a string"
         if isinstance(value, float) and not math.isfinite(value):
             return f"in the enum of column {column!r}, {value} is no number of JSON's"
-        if wrong := misfit(msgspec.json.encode(value), converter(type_), column):
+        if wrong := misfit(_ENCODER.encode(value), converter(type_), column):
             return wrong
     return ""
 
 
 def _spelled(value: Any, type_: Type) -> Any:
+    if type_.kind is Kind.DECIMAL:
+        return _number_or_digits(Decimal(str(value)))
+    if type_.kind is Kind.NUMBER:
+        return float(value) if isinstance(value, Decimal) else value
     if type_.kind not in (Kind.INTEGER, Kind.DATE):
         return value
-    read = converter(type_)(msgspec.json.encode(value))
+    read = converter(type_)(_ENCODER.encode(value))
     return read if type_.kind is Kind.INTEGER else read.isoformat()
+
+
+def _number_or_digits(value: Decimal) -> int | float | str:
+    """A decimal as a number of JSON's, where doubles hold all of its digits, else these."""
+    if value == value.to_integral_value():
+        return int(value)
+    near = float(value)
+    return near if Decimal(repr(near)) == value else format(value, "f")
 
 
 def _check_ends(one: Constraint, column: str) -> None:

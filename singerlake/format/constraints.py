@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from singerlake.format.json_schema import Spec, resolved
+from singerlake.format.json_schema import Spec, may_be, resolved
 from singerlake.format.overlay import Constraint
 
 IN_WORDS = ("not-null", "enum", "range", "length", "pattern")
@@ -110,6 +110,8 @@ _NULL = ("null", ["null"])
 
 
 def _enum(spec: Spec, one: Constraint, root: Spec) -> Spec:
+    if any(isinstance(v, str) for v in one.values) and not may_be(spec, root, "string"):
+        return spec  # digits that no double holds; others read numbers of a schema as doubles
     allowed = [*one.values, *([None] if allows_null(spec, root) else [])]
     stated = spec.get("enum")
     if isinstance(stated, list):

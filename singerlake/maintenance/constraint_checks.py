@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from singerlake.errors import UsageError
 from singerlake.format.constraint_types import spelled, unfit
@@ -10,6 +13,8 @@ from singerlake.format.constraints import allows_null, with_null
 from singerlake.format.json_schema import Spec, resolved
 from singerlake.format.laid import laid
 from singerlake.format.overlay import Constraint, Overlay
+from singerlake.format.types import Kind, Type
+from singerlake.format.values import converter, misfit
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -55,6 +60,48 @@ def check_type(snapshot: Snapshot, name: str, overlay: Overlay) -> Overlay:
                 f"{title!r} is about it: {error}; drop the constraint first"
             ) from error
     return overlay
+
+
+def check_value(
+    what: str,
+    value: Any,
+    name: str,
+    properties: Mapping[str, Any],
+    type_: Type,
+    root: Mapping[str, Any] | None = None,
+) -> None:
+    """Refuse a value that a column cannot hold.
+
+    Args:
+        what: What messages call it.
+        value: The value, as JSON has it.
+        name: The column's name.
+        properties: The schemas of columns, by name.
+        type_: The column's type.
+        root: The whole schema, in which ``$ref`` is looked up; None where there is none.
+
+    Raises:
+        UsageError: It is of another type, or the schema does not allow it.
+    """
+    if value is None:
+        return
+    raw = msgspec.json.encode(value)
+    if type_.kind is not Kind.TEXT and (wrong := misfit(raw, converter(type_), what)):
+        raise UsageError(wrong)
+    root = root or {}
+    decimals = ("singer.decimal", "x-singer.decimal")
+    if resolved(properties[name], {**root, "properties": properties}).get("format") in decimals:
+        return  # its digits may be a string where the schema says number
+    # Late: every command knows what may be said, and few say it.
+    from singerlake.records.full_validation import NotASchemaError, validator_of
+
+    words = {word: root[word] for word in ("$schema", "definitions", "$defs") if word in root}
+    try:
+        validator = validator_of({**words, "properties": dict(properties)})
+    except NotASchemaError:
+        return  # the target takes its records unchecked
+    if not validator.is_valid({name: value}, extreme=False):
+        raise UsageError(f"{what}, {raw.decode()}, is none that the column's schema allows")
 
 
 def with_nulls_of(snapshot: Snapshot, name: str, schema: Spec) -> Spec:

@@ -15,11 +15,16 @@ from msgspec.structs import replace
 
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.column_list import RESERVED
+from singerlake.format.json_schema import resolved
 from singerlake.format.laid import member_of, with_texts
 from singerlake.format.overlay import AddedColumn, ColumnOverlay, Constraint, Overlay
 from singerlake.format.types import Kind, Type, columns_of, type_of
-from singerlake.format.values import converter, misfit
-from singerlake.maintenance.constraint_checks import check_type, checked, with_nulls_of
+from singerlake.maintenance.constraint_checks import (
+    check_type,
+    check_value,
+    checked,
+    with_nulls_of,
+)
 from singerlake.nearest import offer
 from singerlake.transactions.snapshot import Snapshot
 
@@ -54,7 +59,7 @@ def with_column(
     initial = default if initial is msgspec.UNSET else initial
     type_ = type_of(schema)
     for what, value in (("default", default), ("initial value", initial)):
-        _check_value(f"the {what} of column {name!r}", value, schema, type_)
+        check_value(f"the {what} of column {name!r}", value, name, {name: schema}, type_)
     if description is not None:
         schema = {**schema, "description": description}
     first = snapshot.last_block + 1
@@ -171,10 +176,11 @@ def with_type(snapshot: Snapshot, name: str, schema: dict[str, Any] | None) -> O
     column = overlay.columns.get(member, ColumnOverlay())
     if (added := overlay.added.get(member)) is not None:
         for _, value in added.defaults:
-            _check_value(f"the default of column {name!r}", value, schema, new)
+            check_value(f"the default of column {name!r}", value, name, {name: schema}, new)
         overlay = replace(overlay, added={**overlay.added, member: replace(added, schema=schema)})
     elif column.default is not msgspec.UNSET:
-        _check_value(f"the default of column {name!r}", column.default, schema, new)
+        default = column.default
+        check_value(f"the default of column {name!r}", default, name, {name: schema}, new)
     return check_type(snapshot, name, _with(overlay, member, replace(column, type=schema)))
 
 
@@ -193,8 +199,9 @@ def with_default(snapshot: Snapshot, name: str, default: Any) -> Overlay:
     type_ = _check_there(snapshot, name)
     overlay = snapshot.overlay
     member = member_of(overlay, name)
-    spec = snapshot.schema.schema["properties"][name]
-    _check_value(f"the default of column {name!r}", default, spec, type_)
+    root = resolved(snapshot.schema.schema, snapshot.schema.schema)
+    what = f"the default of column {name!r}"
+    check_value(what, default, name, root["properties"], type_, root)
     if (added := overlay.added.get(member)) is None:
         column = overlay.columns.get(member, ColumnOverlay())
         return _with(overlay, member, replace(column, default=default))
@@ -324,21 +331,6 @@ def _check_new_name(snapshot: Snapshot, name: str) -> None:
         raise UsageError(
             f"the records of {table} have {name!r} for another column: choose another name"
         )
-
-
-def _check_value(what: str, value: Any, spec: dict[str, Any], type_: Type) -> None:
-    """Refuse a default that its column cannot hold."""
-    if value is None:
-        return
-    raw = msgspec.json.encode(value)
-    if type_.kind is not Kind.TEXT and (wrong := misfit(raw, converter(type_), what)):
-        raise UsageError(wrong)
-    if spec.get("format") in ("singer.decimal", "x-singer.decimal"):
-        return  # its digits may be a string where the schema says number
-    import jsonschema_rs  # late: every command knows what may be said, and few say it
-
-    if not jsonschema_rs.is_valid(spec, value):
-        raise UsageError(f"{what}, {raw.decode()}, is none that the column's schema allows")
 
 
 def _check_no_constraint(snapshot: Snapshot, name: str) -> None:

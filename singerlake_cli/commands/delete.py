@@ -105,11 +105,17 @@ def _check_said(keys: tuple[str, ...], where: str | None, file: str | None) -> N
     Raises:
         UsageError: Nothing does, or several things do.
     """
-    said = bool(keys) + (where is not None) + (file is not None)
+    options = {"--key": bool(keys), "--where": where is not None, "--from": file is not None}
+    said = [option for option, given in options.items() if given]
     if not said:
         raise UsageError("say which rows: with --key, --where or --from")
-    if said > 1:
-        raise UsageError("say which rows with one of --key, --where and --from")
+    if len(said) > 1:
+        *others, last = said
+        raise UsageError(
+            f"{', '.join(others)} and {last} each say which rows: give one of them; a condition on "
+            'rows of certain keys goes into --where as a whole, as in --where "id in (1, 2) and '
+            "status = 'test'\""
+        )
 
 
 def _by_ids_or_sql(

@@ -36,8 +36,16 @@ def shop(lake: Lake) -> Lake:
         (["update", "tap-shop.orders", "--set", "a=1", "--metadata", "x"], 2, "not KEY=VALUE"),
         (["update", "tap-shop.orders", "--set", "a=1", "--metadata", "by=x"], 2, "rename it"),
         (["delete", "tap-shop.orders"], 2, "with --key, --where or --from"),
-        (["delete", "tap-shop.orders", "--key", "1", "--where", "true"], 2, "with one of --key"),
-        (["delete", "tap-shop.orders", "--key", "1", "--from", "x"], 2, "with one of --key"),
+        (
+            ["delete", "tap-shop.orders", "--key", "1", "--where", "true"],
+            2,
+            "--key and --where each say which rows: give one of them",
+        ),
+        (
+            ["delete", "tap-shop.orders", "--key", "1", "--from", "x", "--where", "true"],
+            2,
+            "--key, --where and --from each say",
+        ),
         (["delete", "tap-shop.orders", "--key", "1", "--null", "x"], 2, "is for --from"),
         (["delete", "tap-shop.orders", "--where", "true", "--overwrite"], 2, "is for --from"),
         (["delete", "tap-shop.orders", "--from", "nope.csv"], 3, "nope.csv"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,10 @@ from singerlake.errors import ConflictError, NewerFormatError, NotFoundError, Us
 from singerlake.format import sealed
 from singerlake.format.constraints import allows_null
 from singerlake.format.laid import laid
+from singerlake.format.log import SchemaEntry
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.format.overlay_words import differences
+from singerlake.format.written import written_under
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
@@ -26,6 +30,8 @@ from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.verify import check_log
 from singerlake.records import newest_rows
 from singerlake.records.block_reader import BlockReader
+from singerlake.records.record_texts import RecordTexts
+from singerlake.records.row_columns import alias
 from singerlake.records.shape import shape_of
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
@@ -214,6 +220,43 @@ def test_what_cannot_be_said(
     assert table.snapshot().number == number
 
 
+def under(head: Snapshot, schema: dict[str, Any]) -> Snapshot:
+    """A table whose tap sends another schema."""
+    entry = SchemaEntry(schema, ["id"])
+    return replace(head, schemas={**head.schemas, head.schema_hash: entry})
+
+
+def test_a_default_is_held_against_a_schema_in_parts(table: Table) -> None:
+    digit = {"type": ["null", "integer"], "maximum": 9, "default": 3}
+    part = {"properties": {"id": {"type": "integer"}, "n": {"$ref": "#/definitions/digit"}}}
+    definitions = {"digit": {"allOf": [{"$ref": "#/definitions/least"}, digit]},
+                   "least": {"minimum": 0}}  # fmt: skip
+    whole = {"type": "object", "definitions": definitions}
+    for schema in (
+        {**whole, "allOf": [part]},
+        {**whole, **part},
+        {"$ref": "#/definitions/row", "definitions": {**definitions, "row": part}},
+    ):
+        head = under(table.snapshot(), schema)
+        for wrong in (10, -1, "x"):
+            with pytest.raises(UsageError, match="the default of column 'n'"):
+                says.with_default(head, "n", wrong)
+        for default, later in ((5, 6), (None, 6)):
+            after = head.laid_over(says.with_default(head, "n", default))
+            assert new_row(after) == {"id": 1, "n": default}
+            again = after.laid_over(says.with_default(after, "n", later))
+            assert new_row(again) == {"id": 1, "n": later}
+        assert new_row(head) == {"id": 1, "n": 3}, "what the tap says"
+
+
+def new_row(head: Snapshot) -> dict[str, Any]:
+    """The record of a new row that has only an id."""
+    under = written_under(head.tap_schema, head.overlay, head.rules)
+    texts = RecordTexts(head.columns, under.shown, members=under.members)
+    (record,) = texts.records(pa.RecordBatch.from_pydict({alias(0): [1]}), [0]).texts
+    return dict(json.loads(record))
+
+
 def test_constraints_are_kept_as_values_are_compared(lake: Lake, table: Table) -> None:
     commit_rows(lake, "tap.s", MORE, ["id"], [])
     head = table.snapshot()
@@ -225,12 +268,31 @@ def test_constraints_are_kept_as_values_are_compared(lake: Lake, table: Table) -
     assert kept(asked("enum", "day", values=["2026-01-02T00:00:00Z"])).values == ["2026-01-02"]
     assert kept(asked("enum", "any", values=["1", "a"])).values == ["1", "a"]
     assert repr(kept(asked("length", "cust_no", maximum=2.0)).maximum) == "2"
+    digits = "0.12345678901234567890"
+    assert kept(asked("enum", "amount", values=[Decimal(digits)])).values == [float(digits)]
     head = said(table, partial(says.with_type, name="amount", schema=None))
     with pytest.raises(UsageError, match="was made text, and the tap's schema of it allows no str"):
         kept(asked("enum", "amount", values=["1.5"]))
     again = asked("enum", "id", values=[1.0])
     after = head.laid_over(again(head))
     assert again(after) == after.overlay, "it says the same"
+
+
+def test_an_enum_of_decimals_keeps_every_digit(lake: Lake, table: Table) -> None:
+    """As doubles, several of these would be one."""
+    decimal = {"type": ["null", "number"], "format": "singer.decimal", "scale": 18}
+    commit_rows(lake, "tap.s", {**PROPERTIES, "d": decimal}, ["id"], [])
+    exact = "0.123456789012345678"
+    big = 12345678901234567891
+    head = said(table, asked("enum", "d", values=[1.50, Decimal("2.50"), big]))
+    assert head.overlay.constraints["c"].values == [1.5, 2.5, big]
+    assert head.schema.schema["properties"]["d"]["enum"] == [1.5, 2.5, big, None]
+    head = said(table, partial(says.without_constraint, name="c"))
+    head = said(table, asked("enum", "d", values=[Decimal(exact), 2, "1.5"]))
+    assert head.overlay.constraints["c"].values == [exact, 2, 1.5]
+    assert "enum" not in head.schema.schema["properties"]["d"], "of doubles it would be untrue"
+    with pytest.raises(UsageError, match="is no decimal"):
+        head.laid_over(asked("enum", "d", values=["x"])(head))
 
 
 @pytest.mark.parametrize(

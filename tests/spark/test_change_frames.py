@@ -219,6 +219,10 @@ def test_the_counts_add_up_without_a_key(spark: SparkSession, tmp_path: Path) ->
     assert (8, 1) in [(row["a"], row["b"]) for row in rows(spark, table)]
     id_ = _ids(spark, table)[8]
     assert counted(("delete", [{"_row_id": id_}])) == Changed(5, deleted=1, whole=True)
+    with pytest.raises(UsageError, match=r"none of the given rows.*alter tap.t set-key COLUMN"):
+        counted(("update", [{"a": 3, "b": 7}, {"a": 4, "b": 7}]))
+    with pytest.raises(RejectedRowsError, match=r"(?s)2 problems.*only _row_id says which row"):
+        counted(("update", [{"a": 3, "b": 7}, {"_row_id": "1:1", "b": 7}]))
 
 
 def test_an_id_that_no_row_has_is_refused_in_every_step(

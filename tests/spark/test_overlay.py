@@ -282,6 +282,8 @@ def test_bounds_of_any_size_and_values_that_many_rows_share(
         ("n", {"maximum": 1e-50}),
     ):
         assert [one.rows for one in broken("range", column, **end)] == [1], (column, end)
+    assert not broken("enum", "d", values=["0.123456789012345678", 1])
+    assert [one.rows for one in broken("enum", "d", values=["0.123456789012345679"])] == [1]
     (alike,) = broken("unique", "code")
     told = [*alike.lines()]
     assert told[0].startswith("  24 rows break r")

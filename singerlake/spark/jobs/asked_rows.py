@@ -251,6 +251,29 @@ def tally(wanted: Asked, shape: Shape) -> Tally:
     return Tally(named, problems)
 
 
+def check_named(wanted: Asked, table: TableName, shape: Shape) -> None:
+    """Refuse a change of rows that are there, where nothing at all says which ones are meant.
+
+    Args:
+        wanted: What is asked; no row of it names one of the table.
+        table: For the error.
+        shape: The table's.
+
+    Raises:
+        UsageError: The table has no key, and no row has an id.
+    """
+    if shape.keys or {Mode.UPDATE, Mode.DELETE}.isdisjoint(wanted.modes):
+        return
+    reasons = wanted.frame.select(F.col(FAULT)["reason"].alias("reason")).distinct()
+    found = [row["reason"] for row in reasons.limit(3).collect() if row["reason"] is not None]
+    if found == [_KEYLESS]:
+        raise UsageError(
+            f"{table} has no key, and none of the given rows says with _row_id which row it means: "
+            f"give the table a key (singerlake alter {table} set-key COLUMN), or change rows as "
+            "query --provenance gives them; nothing was changed"
+        )
+
+
 def composed(wanted: Asked) -> DataFrame:
     """Make one row a key of what the parts ask of it in order, with ``ANEW``."""
     kept = [*dict.fromkeys((*wanted.cells, *wanted.join)), SOURCE, LINE]

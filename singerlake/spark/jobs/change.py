@@ -159,6 +159,8 @@ class _Job:
             _check(_problems_given(given))
             tally = asked_rows.tally(wanted, self._shape)
         _check(tally.repeated)
+        if not tally.named:
+            asked_rows.check_named(wanted, self._state.table, self._shape)
         present = self._present(wanted, tally)
         frame = delta.delta_frame(
             asked_rows.composed(wanted),
