@@ -41,11 +41,14 @@ class SingerlakeError(Exception):
             own.
         lines: The whole text line by line, where it has several: a name in one of them may hold
             ends of lines too, and must not begin a line with them.
+        problems: What is wrong with rows that somebody gave, as ``records.problems.Problems``;
+            None where nobody gave any, or they are not why.
     """
 
     exit_code = 1
     kind: ClassVar[str] = "failed"
     lines: tuple[str, ...] = ()
+    problems: object = None
 
 
 class UsageError(SingerlakeError):
@@ -126,14 +129,9 @@ class ViolationsError(DamagedError):
 
 
 class RejectedRowsError(DamagedError):
-    """Rows that somebody gave and that cannot be taken. Its text is of several lines.
-
-    Attributes:
-        problems: What is wrong with them, as ``records.problems.Problems``.
-    """
+    """Rows that somebody gave and that cannot be taken. Its text is of several lines."""
 
     kind = "rejected_rows"
-    problems: object = None
 
 
 class NewerFormatError(DamagedError):

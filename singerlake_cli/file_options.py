@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 import click
 
-from singerlake.errors import RejectedRowsError, UsageError
+from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.type_list import parse_names
 from singerlake.records.csv_dialect import Dialect
 from singerlake.records.given_files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
 from singerlake.records.problems import FIRST, Problems
+from singerlake_cli.new_file import NewFile
 from singerlake_cli.output import Output
 from singerlake_cli.rejects import rejects_file, write_rejects
 
@@ -61,12 +62,18 @@ class FileOptions:
             self._check(files[0].format)
             try:
                 yield files
-            except RejectedRowsError as error:
-                if listing is not None:
-                    output.note(write_rejects(listing, error))
-                elif isinstance(error.problems, Problems) and error.problems.total > FIRST:
-                    output.note("all of them are listed with --rejects FILE")
+            except SingerlakeError as error:
+                if isinstance(error.problems, Problems):
+                    self._list(listing, error.problems, output)
                 raise
+
+    def _list(self, listing: NewFile | None, problems: Problems, output: Output) -> None:
+        if listing is not None:
+            output.note(write_rejects(listing, problems))
+        elif problems.total > FIRST:
+            listed = len(problems.first)
+            some = "all" if listed == problems.total else f"the first {listed:,}"
+            output.note(f"{some} of them are listed with --rejects FILE")
 
     def dialect(self, format_: str) -> Dialect:
         """Return how CSV files are written.

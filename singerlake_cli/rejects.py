@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from singerlake.errors import RejectedRowsError, UsageError
+from singerlake.errors import UsageError
 from singerlake.quantities import count
 from singerlake.records.problems import Problem, Problems
 from singerlake_cli.new_file import NewFile
@@ -29,23 +29,26 @@ def rejects_file(path: Path | None, *, force: bool) -> NewFile | None:
     return NewFile(path, force=force)
 
 
-def write_rejects(file: NewFile, error: RejectedRowsError) -> str:
+def write_rejects(file: NewFile, problems: Problems) -> str:
     """Write what is wrong, and return what to say of it.
+
+    Where more was found than was kept, the file ends with a line that says so.
 
     Raises:
         StoreError: It cannot be written.
         UsageError: Somebody else has made a file of this name meanwhile.
     """
-    problems = error.problems
-    if not isinstance(problems, Problems):
-        return ""
+    listed = len(problems.first)
+    rows, more = [*problems.first], ""
+    if problems.total > listed:
+        more = f", the first of {problems.total:,}"
+        rest = f"and {problems.total - listed:,} more, not listed: correct these first"
+        rows.append(Problem("", None, None, None, rest))
     with file.writing() as path, path.open("w", encoding="utf-8", newline="") as out:
         if file.path.suffix.lower() == ".csv":
             writer = csv.writer(out, lineterminator="\n")
             writer.writerow(_COLUMNS)
-            writer.writerows([getattr(one, name) for name in _COLUMNS] for one in problems.first)
+            writer.writerows([getattr(one, name) for name in _COLUMNS] for one in rows)
         else:
-            out.writelines(f"{msgspec.json.encode(one).decode()}\n" for one in problems.first)
-    listed = len(problems.first)
-    more = f", the first of {problems.total:,}" if problems.total > listed else ""
+            out.writelines(f"{msgspec.json.encode(one).decode()}\n" for one in rows)
     return f"{file.path} lists {count(listed, 'problem')}{more}"

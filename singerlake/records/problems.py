@@ -5,7 +5,7 @@ Plain data, without Arrow: tasks send it to the driver, and commands print it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -113,6 +113,47 @@ class Problems(msgspec.Struct):
     def encode(self) -> bytes:
         """Encode them as a task sends them."""
         return msgspec.msgpack.encode(self)
+
+
+class Stages:
+    """What is wrong with given rows: what one stage finds keeps no later one from looking.
+
+    Of a row that could not be read whole, a later stage may only miss what was not read: what it
+    says of such a row is left out.
+
+    Args:
+        sources: What messages call the rows' sources, in order.
+        unread: What those found who read the rows.
+    """
+
+    def __init__(self, sources: Sequence[str], unread: Problems) -> None:
+        self._order = {name: number for number, name in enumerate(sources)}
+        self._unread = {(problem.source, problem.line) for problem in unread.first}
+        self._found = [unread]
+
+    @property
+    def total(self) -> int:
+        """How many problems there are by now."""
+        return sum(found.total for found in self._found)
+
+    @property
+    def blind(self) -> bool:
+        """Whether nobody knows where the rows behind some place begin."""
+        return bool(self._found[0].misquoted)
+
+    def add(self, found: Problems, *, of_read_cells: bool = False) -> None:
+        """Add what a stage has found; it may be of cells only that were read."""
+        unread = set() if of_read_cells else self._unread
+        new = [one for one in found.first if (one.source, one.line) not in unread]
+        self._found.append(Problems(found.total - len(found.first) + len(new), new))
+
+    def whole(self, most: int = MOST) -> Problems:
+        """Return all of it, by place."""
+        first = [problem for found in self._found for problem in found.first]
+        last = len(self._order)
+        first.sort(key=lambda one: (self._order.get(one.source, last), one.line or 0))
+        unread = self._found[0]
+        return Problems(self.total, first[:most], unread.misquoted, unread.unchecked)
 
 
 decode: Callable[[bytes], Problems] = msgspec.msgpack.Decoder(Problems).decode

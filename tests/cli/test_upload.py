@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,8 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
+from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake
+from singerlake.maintenance.alter import alter
+from singerlake.maintenance.overlay_changes import with_constraint
+from singerlake.records.problems import Problem, Problems
 from singerlake_cli.commands import upload
+from singerlake_cli.new_file import NewFile
+from singerlake_cli.rejects import write_rejects
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 
@@ -188,6 +195,63 @@ def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes
     write("c.csv", "id,name\n8,x\n9,y\n")
     check_refused(run(shop, "upload", ORDERS, "b.csv", "c.csv"), 5, "c.csv, line 3|b.csv")
     assert files_of(shop) == before
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_rejects_lists_what_every_stage_finds(shop: Lake) -> None:
+    """Values, keys, versions and constraints, though a file fails for the first of them."""
+    table = shop.find(ORDERS)[0]
+    small = partial(
+        with_constraint, name="small", constraint=Constraint("range", ["total"], maximum=100)
+    )
+    alter(table.store, table.snapshot(), small)
+    before = files_of(shop)
+
+    def listed(table: str, *args: str) -> list[tuple[str, str, str]]:
+        result = run(shop, "upload", table, "a.csv", "--rejects", "r.csv", "--force", *args)
+        assert result.exit_code in (4, 5), result.output
+        with Path("r.csv").open(newline="") as file:
+            found = [(one["line"], one["column"], one["value"]) for one in csv.DictReader(file)]
+        assert f"r.csv lists {len(found)} problem" in result.stderr
+        return found
+
+    write(
+        "a.csv",
+        "id,name,total,day,_row_version\n"
+        "1,read long ago,1,2026-01-01,9\n"
+        "2,too much,5000,2026-01-01,\n"
+        "2,twice,1,2026-02-30,\n"
+        ",no key,1,2026-01-01,\n"
+        "x,no number,5000,2026-01-01,9\n",
+    )
+    wanted = [
+        ("2", "_row_version", "9"),
+        ("3", "total", "5000"),
+        ("4", "day", "2026-02-30"),
+        ("4", "id", "2"),
+        ("5", "id", ""),
+        ("6", "id", "x"),
+    ]
+    assert listed(ORDERS) == wanted
+    write("a.csv", "id,name,_row_version\n1,x,9\n2,y,8\n3,z,1\n")
+    assert listed(ORDERS) == [("2", "_row_version", "9"), ("3", "_row_version", "8")]
+    write("a.csv", "id,n\n1,1\n1,x\n,2\n")
+    wanted = [("3", "n", "x"), ("3", "id", "1"), ("4", "id", "")]
+    assert listed("views.a", "--key", "id", "--types", "n:integer") == wanted
+    after = files_of(shop)
+    assert after == before, "nothing is changed by any"
+
+
+def test_rejects_say_that_they_are_not_all(tmp_path: Path) -> None:
+    found = [Problem("a.csv", 2, "id", "x", "is no integer")]
+    for name, last in (
+        ("r.csv", ',,,,"and 9 more, not listed: correct these first"'),
+        ("r.jsonl", "and 9 more, not listed: correct these first"),
+    ):
+        file = NewFile(tmp_path / name, force=False)
+        assert write_rejects(file, Problems(10, found)).endswith("1 problem, the first of 10")
+        assert last in file.path.read_text().splitlines()[-1]
 
 
 @pytest.mark.spark

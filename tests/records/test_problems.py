@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from singerlake.records.problems import Problem, Problems, RowProblem, decode, merged, rejected
+from singerlake.records.problems import (
+    Problem,
+    Problems,
+    RowProblem,
+    Stages,
+    decode,
+    merged,
+    rejected,
+)
 
 
 def _problem(line: int) -> Problem:
@@ -53,3 +61,26 @@ def test_the_error_shows_the_first_ten_and_the_count() -> None:
     assert error.lines[10] == f"  {_problem(10)}"
     assert error.lines[11] == "  and 1,225 more: --rejects FILE lists them all"
     assert str(rejected(Problems(1, [_problem(1)]))).startswith("1 problem in the given rows;")
+
+
+def test_what_every_stage_finds_is_listed_by_place() -> None:
+    def of(source: str, line: int, column: str) -> Problem:
+        return Problem(source, line, column, None, "is wrong")
+
+    stages = Stages(["b.csv", "a.csv"], Problems(2, [of("b.csv", 5, "n"), of("a.csv", 1, "n")]))
+    stages.add(Problems(1, [of("a.csv", 2, "id")]))
+    # Line 5 of b.csv could not be read whole: that its key is missing may be just that.
+    stages.add(Problems(4, [of("b.csv", 2, "id"), of("b.csv", 5, "id")]))
+    stages.add(Problems(1, [of("b.csv", 5, "id")]), of_read_cells=True)
+    whole = stages.whole()
+    assert whole.total == stages.total == 7
+    assert [(one.source, one.line) for one in whole.first] == [
+        ("b.csv", 2),
+        ("b.csv", 5),
+        ("b.csv", 5),
+        ("a.csv", 1),
+        ("a.csv", 2),
+    ]
+    assert [one.line for one in stages.whole(most=1).first] == [2]
+    assert not stages.blind
+    assert Stages(["a.csv"], Problems(1, [of("a.csv", 1, "n")], ["a.csv"])).blind

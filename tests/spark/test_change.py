@@ -20,6 +20,7 @@ from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import alter
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.deletion_schema import declaring, hash_of
+from singerlake.records.problems import Problems
 from singerlake.spark.jobs import alter as alter_job
 from singerlake.spark.jobs.asked_rows import Part
 from singerlake.spark.jobs.change import Changed, change, change_parts
@@ -418,14 +419,19 @@ def test_no_change_leaves_rows_alike_that_are_to_be_unique(
         orders.snapshot(),
         partial(says.with_constraint, name="one", constraint=unique),
     )
-    for wrong in (
-        [{"id": 1, "status": "s2"}],
-        [{"id": 6, "status": "new"}, {"id": 7, "status": "new"}],
-        [{"id": 6, "status": "s5"}],
+    for wrong, lines in (
+        ([{"id": 1, "status": "s2"}], [2]),
+        ([{"id": 6, "status": "new"}, {"id": 7, "status": "new"}], [2, 3]),
+        ([{"id": 4, "total": 1}, {"id": 6, "status": "s5"}], [3]),
     ):
         for dry_run in (True, False):
-            with pytest.raises(ViolationsError, match="2 rows break one"):
+            with pytest.raises(ViolationsError, match="2 rows break one") as caught:
                 apply(spark, orders, Mode.UPSERT, wrong, dry_run=dry_run)
+            listed = caught.value.problems
+            assert isinstance(listed, Problems)
+            assert [(one.line, one.column) for one in listed.first] == [
+                (n, "status") for n in lines
+            ]
     with pytest.raises(ViolationsError, match="2 rows break one"):
         apply(spark, orders, Mode.UPSERT, [{"id": 6, "status": "s5"}], new_version=True)
     assert orders.snapshot().number == 3

@@ -25,6 +25,7 @@ from singerlake.spark.jobs.row_set import (
     DELETED,
     LINE,
     OMITTED,
+    PROBLEMS,
     ROW_ID,
     ROW_VERSION,
     SOURCE,
@@ -155,7 +156,10 @@ def _normal(row_set: RowSet, mode: Mode, shape: Shape, columns: Iterable[int]) -
             cell = F.coalesce(cell, id_texts[index].try_cast(type_))
         cells.append(cell.alias(alias(index)))
     gone = F.lit(True) if mode is Mode.DELETE else F.coalesce(F.col(DELETED), F.lit(False))
-    frame = row_set.frame.select(
+    rows = row_set.frame
+    if PROBLEMS in rows.columns:
+        rows = rows.where(F.col(PROBLEMS).isNull())
+    frame = rows.select(
         *cells,
         *_position(shape),
         SOURCE,

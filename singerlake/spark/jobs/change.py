@@ -23,7 +23,7 @@ from singerlake.maintenance import change as plans
 from singerlake.maintenance.change import ChangeOptions, ChangePlan, Mode
 from singerlake.records import problems
 from singerlake.records.block_reader import combined
-from singerlake.records.problems import Problems
+from singerlake.records.problems import Problems, Stages
 from singerlake.records.row_columns import BLOCK, MISFITS
 from singerlake.records.shape import Shape, shape_of
 from singerlake.spark.jobs import asked_rows, delta
@@ -156,9 +156,11 @@ class _Job:
         """The difference, kept on the executors' disks for as long as it is needed."""
         wanted = asked_rows.asked(self._state.table, self._shape, given)
         with stages(self._spark, "reading the rows", "looking for rows given twice"):
-            _check(_problems_given(given))
+            wrong = Stages(wanted.sources, _problems_given(given))
+            if wrong.blind:
+                raise problems.rejected(wrong.whole())
             tally = asked_rows.tally(wanted, self._shape)
-        _check(tally.repeated)
+        wrong.add(tally.repeated, of_read_cells=True)
         if not tally.named:
             asked_rows.check_named(wanted, self._state.table, self._shape)
         present = self._present(wanted, tally)
@@ -174,13 +176,37 @@ class _Job:
             with stages(self._spark, "comparing with the table"):
                 counted = frame.groupBy(delta.STATUS).count().collect()
             found = Delta(frame, wanted, {row[0]: row[1] for row in counted})
-            _check(delta.problems_of(found, self._shape))
+            self._refuse(found, wrong)
             if error := delta.stale_error(found, self._state.table, self._shape):
                 raise error
             check_unique(found, present, self._state, self._shape)
             yield self._unless_the_same(found)
         finally:
             frame.unpersist()
+
+    def _refuse(self, found: Delta, wrong: Stages) -> None:
+        """Name all that is wrong with any row.
+
+        What has to hold of all rows together is not looked at: which rows there will be, nobody
+        knows before all of them can be taken.
+
+        Raises:
+            RejectedRowsError: Something is.
+        """
+        wrong.add(delta.problems_of(found, self._shape))
+        if wrong.total:
+            wrong.add(delta.stale_problems(found, self._shape))
+            wrong.add(self._output(found).problems())
+            raise problems.rejected(wrong.whole())
+
+    def _output(self, found: Delta | None) -> ChangeOutput:
+        whole = found is not None and self._whole(found)
+        return ChangeOutput(self._spark, self._table, self._wanted, self._shape, found, whole=whole)
+
+    def _whole(self, found: Delta) -> bool:
+        """Whether all rows are written anew."""
+        counts = found.counts
+        return not self._shape.keys and bool(counts.get(UPDATED) or counts.get(DELETED))
 
     def _present(self, wanted: Asked, tally: Tally) -> DataFrame:
         """The state's rows; none where no row of it matters."""
@@ -212,7 +238,7 @@ class _Job:
         options = self._wanted.options
         counts = found.counts if found is not None else {}
         told = {name: counts.get(name, 0) for name in (INSERTED, UPDATED, DELETED, UNCHANGED)}
-        whole = not self._shape.keys and bool(told[UPDATED] or told[DELETED])
+        whole = found is not None and self._whole(found)
         done = Changed(
             None,
             inserted=told[INSERTED],
@@ -226,9 +252,7 @@ class _Job:
         moot = not changes and self._wanted.overlay is None and not options.new_version
         if moot or (options.dry_run and found is None):
             return done
-        output = ChangeOutput(
-            self._spark, self._table, self._wanted, self._shape, found, whole=whole
-        )
+        output = self._output(found)
         if options.dry_run:
             _check(output.problems())
             return done

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.errors import ConflictError
 from singerlake.format.names import TableName
+from singerlake.records.given_rows import special_names
 from singerlake.records.problems import FIRST, MOST, Problems, RowProblem
 from singerlake.records.row_columns import BLOCK, MISFITS, ORDINAL, alias
 from singerlake.records.shape import Shape
@@ -205,15 +206,25 @@ def problems_of(delta: Delta, shape: Shape) -> Problems:
     return problems
 
 
+def stale_problems(delta: Delta, shape: Shape) -> Problems:
+    """Fetch which rows were read in another version than they have: the first, by place."""
+    problems = Problems(delta.counts.get(STALE, 0))
+    if not problems.total:
+        return problems
+    name = special_names(shape.names).row_version
+    for stale in _stale(delta, shape, MOST):
+        reason = f"is not the version of row {stale['id']} now: it {_is_now(stale['version_now'])}"
+        one = RowProblem(0, name, stale["read"], reason)
+        source = delta.wanted.sources[stale[SOURCE]]
+        problems.first.append(one.at(source, stale[LINE], stale["id"]))
+    return problems
+
+
 def stale_error(delta: Delta, table: TableName, shape: Shape) -> ConflictError | None:
     """Say which rows were read in another version than they have; None where none was."""
     count = delta.counts.get(STALE, 0)
     if not count:
         return None
-    versions = F.array_join(F.array_distinct(READ), ", ").alias("read")
-    stale = delta.frame.where(F.col(STATUS) == STALE).select(
-        asked_id(shape).alias("id"), versions, "version_now", SOURCE, LINE
-    )
     named = ", ".join(shape.key_names) or "_row_id"
     rows = "1 row" if count == 1 else f"{count:,} rows"
     lines = [
@@ -221,10 +232,9 @@ def stale_error(delta: Delta, table: TableName, shape: Shape) -> ConflictError |
         if count > 1
         else f"1 row of {table} changed since it was read; nothing was changed:"
     ]
-    for id_, read, now, source, line in stale.orderBy(SOURCE, LINE).limit(FIRST).collect():
-        is_now = "is gone now" if now is None else f"is row version {now} now"
+    for id_, read, now, source, line in _stale(delta, shape, FIRST):
         where = "" if line is None else f" ({delta.wanted.sources[source]}, line {line:,})"
-        lines.append(f"  {named} {id_}: read as row version {read}, {is_now}{where}")
+        lines.append(f"  {named} {id_}: read as row version {read}, {_is_now(now)}{where}")
     if count > FIRST:
         lines.append(f"  and {count - FIRST:,} more")
     lines.append(
@@ -233,4 +243,17 @@ def stale_error(delta: Delta, table: TableName, shape: Shape) -> ConflictError |
     )
     error = ConflictError("\n".join(lines))
     error.lines = tuple(lines)
+    error.problems = stale_problems(delta, shape)
     return error
+
+
+def _stale(delta: Delta, shape: Shape, most: int) -> list[Row]:
+    versions = F.array_join(F.array_distinct(READ), ", ").alias("read")
+    stale = delta.frame.where(F.col(STATUS) == STALE).select(
+        asked_id(shape).alias("id"), versions, "version_now", SOURCE, LINE
+    )
+    return stale.orderBy(SOURCE, LINE).limit(most).collect()
+
+
+def _is_now(version: int | None) -> str:
+    return "is gone now" if version is None else f"is row version {version} now"

@@ -10,13 +10,15 @@ from functools import reduce
 from operator import and_
 
 import msgspec
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.errors import ViolationsError
 from singerlake.format.json_schema import resolved
+from singerlake.format.overlay import Constraint
 from singerlake.format.types import Type
 from singerlake.format.values import converter
+from singerlake.records.problems import MOST, Problems, RowProblem, merged
 from singerlake.records.row_columns import BLOCK, ORDINAL, alias
 from singerlake.records.shape import Shape
 from singerlake.spark.jobs.delta import (
@@ -29,7 +31,8 @@ from singerlake.spark.jobs.delta import (
     Delta,
     found_by,
 )
-from singerlake.spark.state.frames import spark_type
+from singerlake.spark.jobs.row_set import LINE, SOURCE
+from singerlake.spark.state.frames import row_id, spark_type
 from singerlake.spark.state.violations import check_constraints
 from singerlake.transactions.snapshot import Snapshot
 
@@ -51,15 +54,42 @@ def check_unique(found: Delta, present: DataFrame, state: Snapshot, shape: Shape
         return
     after = rows_after(found, present, state, shape)
     if broken := check_constraints(after, shape, asked):
-        raise ViolationsError.of_lines(
+        error = ViolationsError.of_lines(
             f"rows of {state.table} would not keep what is asked of them; nothing was changed:",
             *(line for one in broken for line in one.lines()),
             "give these rows other values, or drop the constraint first",
         )
+        alike = (_alike(after, shape, asked[one.name], found) for one in broken)
+        error.problems = merged(alike)
+        raise error
+
+
+def _alike(after: DataFrame, shape: Shape, unique: Constraint, found: Delta) -> Problems:
+    """Name the rows of a change that would be as others are."""
+    columns = [alias(shape.names.index(name)) for name in unique.columns]
+    there = reduce(and_, (F.col(name).isNotNull() for name in columns))
+    times = F.count(F.lit(1)).over(Window.partitionBy(*columns))
+    rows = (
+        after.where(there)
+        .withColumn("n", times)
+        .where(F.col(SOURCE).isNotNull() & (F.col("n") > 1))
+    )
+    names = ", ".join(unique.columns)
+    problems = Problems(rows.count())
+    shown = F.concat_ws(", ", *(F.col(name).cast("string") for name in columns)).alias("value")
+    id_ = row_id(shape) if shape.keys else F.concat_ws(":", BLOCK, ORDINAL)
+    first = rows.select(SOURCE, LINE, id_.alias("id"), shown, "n").orderBy(SOURCE, LINE, "id")
+    for source, line, row, value, n in first.limit(MOST).collect():
+        one = RowProblem(0, names, value, f"would be in {n:,} rows, and is to be unique")
+        problems.first.append(one.at(found.wanted.sources[source], line, row))
+    return problems
 
 
 def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) -> DataFrame:
-    """Return the rows as they will be; those that are new have no position yet."""
+    """Return the rows as they will be; those that are new have no position yet.
+
+    ``SOURCE`` and ``LINE`` are where a row comes from that changes.
+    """
     named = set(found.wanted.columns)
     changed = found.frame.where(F.col(STATUS).isin(UPDATED, DELETED)).select(
         *(F.col(mine).alias(f"asked_{mine}") for mine in found.wanted.join),
@@ -67,6 +97,8 @@ def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) 
         F.col(STATUS),
         F.col(CHANGED),
         F.col(POSITION_BLOCK).isNull().alias("anew"),
+        SOURCE,
+        LINE,
     )
     pairs = zip(found.wanted.join, found_by(shape), strict=True)
     same = reduce(and_, (F.col(f"asked_{mine}") == F.col(theirs) for mine, theirs in pairs))
@@ -76,6 +108,8 @@ def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) 
         *(_cell(index, named).alias(alias(index)) for index in range(len(shape.columns))),
         BLOCK,
         ORDINAL,
+        SOURCE,
+        LINE,
     )
     new = found.frame.where(F.col(STATUS).isin(INSERTED, UPDATED) & F.col(POSITION_BLOCK).isNull())
     defaults = _defaults(state, shape)
@@ -87,6 +121,8 @@ def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) 
             ),
             F.lit(None).cast("bigint").alias(BLOCK),
             F.lit(None).cast("int").alias(ORDINAL),
+            SOURCE,
+            LINE,
         )
     )
 

@@ -7,7 +7,7 @@ file passes through Java: a task reads its part and writes blocks of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Row, SparkSession
@@ -27,7 +27,7 @@ from singerlake.maintenance.change import ChangeOptions, with_version
 from singerlake.records import problems
 from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE, given_schema
 from singerlake.records.inference import Spec, nullable
-from singerlake.records.problems import MOST, Problem, Problems
+from singerlake.records.problems import MOST, Problem, Problems, Stages
 from singerlake.records.row_columns import alias
 from singerlake.records.steps import Step
 from singerlake.spark.jobs.change_version import Freezing
@@ -164,9 +164,9 @@ class _Job:
         new = self.new
         step, tasks = new.reader.step(self.spark, new.columns)
         with plain_errors():
-            self._check_keys(step, tasks)
-            if self.options.dry_run:
-                return Made(None, self._check_rows(step, tasks))
+            repeated = self._repeated_keys(step, tasks)
+            if self.options.dry_run or repeated.total:
+                return Made(None, self._check_rows(step, tasks, repeated))
         hash_ = schema_hash(new.entry.schema, new.entry.key_properties)
         blocks = FirstBlocks(self.lake, new.table, hash_, self.options.writing)
         done = blocks.commit(
@@ -175,18 +175,23 @@ class _Job:
         version = done.frozen[-1] if done.frozen else None
         return Made(done.number, done.transactions[-1].rows, version)
 
-    def _check_rows(self, step: Step, tasks: int) -> int:
+    def _check_rows(self, step: Step, tasks: int, repeated: Problems) -> int:
+        """Count the rows, unless something is wrong with one."""
         new = self.new
         checker = GivenRowsChecker(step, new.columns, new.entry, new.reader.names)
         rows = numbered(self.spark, tasks).mapInArrow(checker, CHECKED).collect()
-        _refuse(problems.decode(bytes(row[PROBLEMS])) for row in rows)
+        found = problems.merged(problems.decode(bytes(row[PROBLEMS])) for row in rows)
+        wrong = Stages(new.reader.names, found)
+        wrong.add(repeated, of_read_cells=True)
+        if wrong.total:
+            raise problems.rejected(wrong.whole())
         return sum(row["rows"] for row in rows)
 
-    def _check_keys(self, step: Step, tasks: int) -> None:
-        """Make sure that no key is there twice; both lines of each that is are named."""
+    def _repeated_keys(self, step: Step, tasks: int) -> Problems:
+        """Find keys that are there twice; both lines of each are named."""
         new = self.new
         if not new.keys:
-            return
+            return Problems()
         keys = [alias(key) for key in new.keys]
         schema = from_arrow_schema(given_schema(new.columns, new.keys))
         wanted = StructType([schema[name] for name in (*keys, SOURCE, LINE)])
@@ -202,9 +207,8 @@ class _Job:
             .where("n > 1")
         )
         found = twice.orderBy("last").limit(MOST).collect()
-        if found:
-            total = len(found) if len(found) < MOST else twice.count()
-            raise problems.rejected(Problems(total, [self._repeated(row, keys) for row in found]))
+        total = len(found) if len(found) < MOST else twice.count()
+        return Problems(total, [self._repeated(row, keys) for row in found])
 
     def _repeated(self, row: Row, keys: Sequence[str]) -> Problem:
         names = self.new.reader.names
@@ -234,7 +238,11 @@ class _Job:
         parts = max(1, min(tasks, max(2 * cores(self.spark), -(-size // PART_BYTES))))
         frame = self.spark.range(tasks, numPartitions=parts).mapInArrow(writer, WRITTEN)
         rows = blocks.collect(frame, parts)
-        _refuse(problems.decode(bytes(row[PROBLEMS])) for row in rows if row[PROBLEMS])
+        found = problems.merged(
+            problems.decode(bytes(row[PROBLEMS])) for row in rows if row[PROBLEMS]
+        )
+        if found.total:
+            raise problems.rejected(found)
         return in_order(rows)
 
     def _draft(self, hash_: str) -> Callable[[list[Block], str], Entry]:
@@ -262,9 +270,3 @@ class _Job:
         table = self.lake.table(self.new.table)
         version, lanes = Freezing(self.spark, table, self.options)(Snapshot(table.name), first)
         return with_version(first, version, lanes)
-
-
-def _refuse(found: Iterable[Problems]) -> None:
-    whole = problems.merged(found)
-    if whole.total:
-        raise problems.rejected(whole)
