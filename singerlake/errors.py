@@ -12,7 +12,7 @@
     ├── ConflictError            4  conflict         run it again
     │   └── LockTimeoutError     4  lock_timeout     another writer held the lock too long
     ├── DamagedError             5  damaged          repair the data, or leave it out
-    │   ├── InputError           5  invalid_input    a message on standard input
+    │   ├── InputError           5  invalid_input    a message, or a file, that cannot be taken
     │   ├── MisfitsError         5  misfits          values that their columns cannot hold
     │   ├── RejectedRowsError    5  rejected_rows    rows of a file, or of a program, with problems
     │   ├── ViolationsError      5  violations       rows that a key or a type is not for
@@ -111,7 +111,7 @@ class DamagedError(SingerlakeError):
 
 
 class InputError(DamagedError):
-    """A Singer message that cannot be accepted. Names line, stream and field."""
+    """A Singer message, or a whole file of rows, that cannot be accepted. Names what is wrong."""
 
     kind = "invalid_input"
 

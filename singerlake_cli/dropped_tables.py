@@ -22,7 +22,7 @@ DROPPED_FIRST = ("transaction", "versions", "size", "why", "by")
 def held_words(held: Holdings) -> str:
     """What a table holds, in a few words."""
     versions = f", {output.count(held.versions, 'version')}" if held.versions else ""
-    return f"{output.count(held.rows, 'row')}, {output.size(held.bytes)}{versions}"
+    return f"{output.count(held.rows, 'record')}, {output.size(held.bytes)}{versions}"
 
 
 def way_back(gone: DroppedTable) -> str:
@@ -79,7 +79,7 @@ def list_dropped(shared: Shared, lake: Lake, tap: str | None) -> None:
         "dropped (UTC)",
         "transaction>",
         "by~",
-        "rows>",
+        "records>",
         "size>",
         "versions>",
         "until (UTC)",

@@ -1,4 +1,4 @@
-"""What log entries say beside what the manifest keeps: a run's id, metadata, metrics."""
+"""What log entries say beside what the manifest keeps: who, why, a run's id, metadata, metrics."""
 
 from __future__ import annotations
 
@@ -36,5 +36,21 @@ def all_entries(table: Table, numbers: Iterable[int]) -> dict[int, Entry]:
 
 def run_id(entry: Entry | None) -> str | None:
     """Return the id of the run that made a transaction, where somebody or something noted one."""
-    value = None if entry is None else entry.metadata.get(RUN_ID)
+    return _noted(entry, RUN_ID)
+
+
+def made_by(entry: Entry | None) -> str | None:
+    """Return who made a transaction, where that was noted."""
+    version = None if entry is None else entry.version
+    return _noted(entry, "by") or (version.by or None if version is not None else None)
+
+
+def comment(entry: Entry | None) -> str | None:
+    """Return why a transaction was made; of a freeze, what was said of the version."""
+    version = None if entry is None else entry.version
+    return _noted(entry, "comment") or (version.comment if version is not None else None)
+
+
+def _noted(entry: Entry | None, member: str) -> str | None:
+    value = None if entry is None else entry.metadata.get(member)
     return None if value is None else str(value)

@@ -59,7 +59,7 @@ Exit codes:
   2  usage: ask differently
   3  not found: no such lake, table, version
   4  conflict, or a lock that was not given up in time: run it again
-  5  damaged or unreadable data
+  5  damaged or unreadable data, or data that cannot be taken as it is: rows with problems
   130  interrupted, as by Ctrl-C
 """
 

@@ -10,7 +10,7 @@ from singerlake_cli import output
 
 COLUMNS = (
     "table",
-    "rows>",
+    "records>",
     "size>",
     "files>",
     "small>",
@@ -26,7 +26,7 @@ DROPPED_FIRST = (
     "small",
     "files",
     "indexes",
-    "rows",
+    "records",
     "store",
     "all by (UTC)",
     "size",

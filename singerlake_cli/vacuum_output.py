@@ -88,7 +88,7 @@ def print_plan(plan: VacuumPlan) -> None:
         size = output.size(sum(block.length for block in blocks))
         output.say(
             f"  drop history before transaction {plan.drop_history.floor}: looks through "
-            f"{output.count(rows, 'row')} in {output.count(len(blocks), 'block')} ({size})"
+            f"{output.count(rows, 'record')} in {output.count(len(blocks), 'block')} ({size})"
         )
         for number, by in sorted(plan.drop_history.protected.items()):
             output.say(f"    transaction {number} stays readable: {by}")

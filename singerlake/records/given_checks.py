@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from singerlake.errors import UsageError
+from singerlake.errors import InputError
 from singerlake.format.types import Columns
 from singerlake.records.csv_dialect import Dialect
 from singerlake.records.csv_file import CsvFile, open_csv
@@ -55,7 +55,7 @@ def _opened(files: Sequence[GivenFile], dialect: Dialect) -> list[CsvFile]:
     opened = [open_csv(file.source, dialect) for file in files]
     for file in opened:
         if not file.has_rows():
-            raise UsageError(
+            raise InputError(
                 f"{file.source.name} has a header and no row: there is nothing to upload"
             )
     return opened

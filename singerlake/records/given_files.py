@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
-from singerlake.errors import StoreError, UsageError
+from singerlake.errors import InputError, StoreError, UsageError
 from singerlake.records.byte_sources import (
     CHUNK,
     ByteSource,
@@ -88,7 +89,8 @@ def open_files(
 
     Raises:
         NotFoundError: One is not there.
-        UsageError: One is empty, named twice, no file, or of no known format.
+        UsageError: One is named twice, an address, no file, or of no known format.
+        InputError: One is empty.
         DamagedError: One is compressed, and cut off.
         StoreError: The disk for temporary files is full.
     """
@@ -96,10 +98,7 @@ def open_files(
         if paths.count(path) > 1:
             raise UsageError(f"{path} is named twice: name each file once")
         if path.startswith(("s3://", "http://", "https://", "gs://")):
-            raise UsageError(
-                f"{path} is not read from here: fetch it first, or pipe it, as in "
-                f"aws s3 cp {path} - | singerlake upload TABLE - --format csv"
-            )
+            raise UsageError(_piped(path, format_))
     formats = [format_ or format_of(path) for path in paths]
     if len(set(formats)) > 1:
         raise UsageError(
@@ -119,7 +118,7 @@ def open_files(
             digest = pool.submit(_sha256, source)
             whole = stack.enter_context(_inflated(source))
             if not whole.size:
-                raise UsageError(f"{source.name} is empty: there is nothing to upload")
+                raise InputError(f"{source.name} is empty: there is nothing to upload")
             files.append(GivenFile(whole, known, source.size, digest))
         yield files
 
@@ -134,15 +133,18 @@ def format_of(path: str) -> str:
         raise UsageError(
             f"standard input has no name that tells its format: say --format {'|'.join(FORMATS)}"
         )
-    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
-    while suffixes and suffixes[-1] in _COMPRESSED:
-        suffixes.pop()
-    known = _BY_SUFFIX.get(suffixes[-1]) if suffixes else None
-    if known is None:
+    if (known := _by_suffix(path)) is None:
         raise UsageError(
             f"the name {path} does not tell its format: say --format {'|'.join(FORMATS)}"
         )
     return known
+
+
+def _by_suffix(path: str) -> str | None:
+    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
+    while suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return _BY_SUFFIX.get(suffixes[-1]) if suffixes else None
 
 
 @contextmanager
@@ -165,6 +167,18 @@ def within_reach(files: Sequence[GivenFile], store: Store) -> Iterator[list[Give
             source = StoreFile(file.name, store, staged.share(), file.source.size)
             found.append(replace(file, source=source))
         yield found
+
+
+def _piped(url: str, format_: str | None) -> str:
+    """Say how rows come in from an address; their credentials are other programs' concern."""
+    fetch = "aws s3 cp {} -" if url.startswith("s3:") else "curl -fsS {}"
+    fetch = "gcloud storage cat {}" if url.startswith("gs:") else fetch
+    known = format_ or _by_suffix(url.partition("?")[0]) or "|".join(FORMATS)
+    return (
+        f"{url} is an address, and files are read from this machine: fetch it first, or "
+        "pipe it, as in "
+        f"{fetch.format(shlex.quote(url))} | singerlake … - --format {known}"
+    )
 
 
 def _sha256(source: ByteSource) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from singerlake.errors import UsageError
+from singerlake.errors import InputError
 from singerlake.nearest import offer
 from singerlake.records.given_rows import special_names
 
@@ -17,15 +17,15 @@ def check_distinct(source: str, names: Sequence[str]) -> None:
         names: Its columns.
 
     Raises:
-        UsageError: So it is.
+        InputError: So it is.
     """
     if not names:
-        raise UsageError(f"{source} has no columns: there is nothing to upload")
+        raise InputError(f"{source} has no columns: there is nothing to upload")
     if "" in names:
         number = list(names).index("") + 1
-        raise UsageError(f"{source}: column {number:,} has no name: name each column")
+        raise InputError(f"{source}: column {number:,} has no name: name each column")
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-        raise UsageError(f"{source} has the column {twice[0]!r} twice: rename or drop one")
+        raise InputError(f"{source} has the column {twice[0]!r} twice: rename or drop one")
 
 
 def check_named(
@@ -40,20 +40,20 @@ def check_named(
         keys: Those that are its key.
 
     Raises:
-        UsageError: It cannot; names the first column in the way, and what may have been meant.
+        InputError: It cannot; names the first column in the way, and what may have been meant.
     """
     check_distinct(source, names)
     special = special_names(columns)
     known = {*columns, *special}
     for name in names:
         if name not in known:
-            raise UsageError(
+            raise InputError(
                 f"{source} has the column {name!r}, and the table has none of that name: "
                 f"{offer(name, columns)}"
             )
     missing = [key for key in keys if key not in names]
     if missing and special.row_id not in names:
-        raise UsageError(
+        raise InputError(
             f"{source} lacks the column {missing[0]!r}, which is of the table's key: without it "
             "nobody knows which row is meant"
         )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from singerlake.errors import DamagedError, UsageError
+from singerlake.errors import DamagedError, InputError, UsageError
 from singerlake.format.types import BOOLEAN, INTEGER, STRING, TEXT, Columns, Type
 from singerlake.records import block_tasks
 from singerlake.records.arrow_cells import cells_of
@@ -101,13 +101,13 @@ class ParquetSource:
         """Return the JSON Schema of each column, null not among its values.
 
         Raises:
-            UsageError: A column has no place in a lake, or two have one name.
+            InputError: A column has no place in a lake, or two have one name.
         """
         check_distinct(self.source.name, self.names)
         try:
             return {field.name: spec_of(field.type, field.name) for field in self.schema}
         except UsageError as error:
-            raise UsageError(f"{self.source.name}: {error}") from error
+            raise InputError(f"{self.source.name}: {error}") from error
 
     def check(self, columns: Columns, keys: Sequence[str]) -> None:
         """Make sure that a table can take the file's columns at all.
@@ -117,7 +117,7 @@ class ParquetSource:
             keys: Names of those that are its key.
 
         Raises:
-            UsageError: It cannot.
+            InputError: It cannot.
         """
         types = dict(columns)
         check_named(self.source.name, self.names, list(types), keys)
@@ -126,7 +126,7 @@ class ParquetSource:
                 try:
                     check_fits(field.type, types[field.name], field.name)
                 except UsageError as error:
-                    raise UsageError(f"{self.source.name}: {error}") from error
+                    raise InputError(f"{self.source.name}: {error}") from error
 
 
 @dataclass

@@ -9,7 +9,7 @@ import click
 
 from singerlake.errors import UsageError
 from singerlake.format import names
-from singerlake.format.column_list import parse_columns, schema_of_columns
+from singerlake.format.column_list import declared_type, parse_columns, schema_of_columns
 from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
@@ -20,7 +20,7 @@ from singerlake.nearest import bare
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import WriteOptions
 from singerlake_cli import output
-from singerlake_cli.dropped_note import note_dropped
+from singerlake_cli.new_table_notes import note_dropped, note_new_lake
 from singerlake_cli.shared import Shared, begin_spark, spark_options, start_spark
 from singerlake_cli.working import working
 
@@ -65,8 +65,9 @@ def command(
     which transactions it read. A key must be unique and without nulls.
 
     From --columns, it has no row yet. Types are integer, number, decimal(12,2), string, boolean,
-    date, timestamp, json, list<string> and struct<a integer, b string>. Behind a type may stand
-    "not null", "default 0" and "comment 'what it is'". This starts no Java.
+    date, timestamp, json, list<string> and struct<a integer, b string>. decimal(12,2) is held to 12
+    digits, 2 of them behind the point (SQL reads it as decimal(38,2), like every decimal). Behind a
+    type may stand "not null", "default 0" and "comment 'what it is'". This starts no Java.
 
     \b
     singerlake create-table views.big --from-query "select * from tap_shop.orders where total > 9"
@@ -109,8 +110,7 @@ def _create_empty(
     name = before.table
     done = None
     if not dry_run:
-        if lake.file is None and not lake.taps():
-            shared.output.note(f"there is no lake at {lake.store.uri} yet: it is made")
+        note_new_lake(shared, lake)
         taps = lake.file.taps if lake.file is not None else ()
         done = plans.create_empty(lake.store, name, schema, comment=comment, known_taps=taps)
     shared.output.result(
@@ -138,7 +138,7 @@ def _print_empty(name: TableName, schema: SchemaEntry, done: Snapshot | None) ->
     rows = [
         (
             column,
-            str(type_),
+            declared_type(spec, type_),
             "key" if column in schema.key_properties else "",
             "not null" if column in schema.schema.get("required", ()) else "",
             json.dumps(spec["default"], ensure_ascii=False) if "default" in spec else None,

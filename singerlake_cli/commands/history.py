@@ -14,7 +14,7 @@ from singerlake.lake import Table
 from singerlake.maintenance.revert import last_readable
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
-from singerlake_cli.entries import all_entries, readable_entries, run_id
+from singerlake_cli.entries import all_entries, comment, made_by, readable_entries, run_id
 from singerlake_cli.shared import Shared, complete_table
 
 OPERATIONS = (
@@ -33,7 +33,7 @@ OPERATIONS = (
     "vacuum",
 )
 """What ``--operation`` may be: each by the name that it has in the log."""
-DROPPED_FIRST = ("blocks", "schema", "size", "run", "version")
+DROPPED_FIRST = ("blocks", "schema", "size", "run", "records", "by", "version")
 """Columns that a narrow terminal leaves out, those that matter least first."""
 
 
@@ -51,8 +51,11 @@ DROPPED_FIRST = ("blocks", "schema", "size", "run", "version")
 def command(shared: Shared, table: str, limit: int, operations: tuple[str, ...]) -> None:
     """List a TABLE's transactions, newest first.
 
-    "run" is the id of the run that made a transaction, where its metadata has one. A vacuum
-    makes transactions of up to four operations: vacuum-start, combine, drop-history and vacuum.
+    "records" are those that a transaction wrote, one for each row that it deleted among them.
+    "by" and "comment" say who made it and why, where that was noted; of a freeze, what was said
+    of the version. "run" is the id of the run that made a transaction, where its metadata has
+    one. A vacuum makes transactions of up to four operations: vacuum-start, combine, drop-history
+    and vacuum.
 
     \b
     singerlake history tap-shop.orders --limit 5
@@ -91,9 +94,13 @@ def _print(
     entries: Mapping[int, Entry],
     notes: Sequence[str],
 ) -> None:
-    """Transactions for people; without the column of runs where none is known."""
-    runs = {t.number: run_id(entries.get(t.number)) for t in newest}
-    any_run = any(runs.values())
+    """Transactions for people; without columns of which nothing is known."""
+    noted = {
+        "run": {t.number: run_id(entries.get(t.number)) for t in newest},
+        "by": {t.number: made_by(entries.get(t.number)) for t in newest},
+        "comment~": {t.number: _why(entries.get(t.number)) for t in newest},
+    }
+    noted = {name: said for name, said in noted.items() if any(said.values())}
     rows = []
     for t in newest:
         version = versions.get(t.number)
@@ -108,10 +115,18 @@ def _print(
             t.schema_hash,
             frozen,
         ]
-        rows.append([*cells, runs[t.number]] if any_run else cells)
-    columns = ["no.>", "time (UTC)", "operation", "rows>", "blocks>", "size>", "schema", "version"]
-    columns += ["run"] if any_run else []
+        rows.append([*cells, *(said[t.number] for said in noted.values())])
+    columns = ["no.>", "time (UTC)", "operation", "records>", "blocks>", "size>", "schema"]
+    columns += ["version", *noted]
     output.print_table(title, columns, rows, *notes, drop=DROPPED_FIRST)
+
+
+def _why(entry: Entry | None) -> str | None:
+    """The comment; of a revert without one, where it went back to."""
+    said = comment(entry)
+    if said is None and entry is not None and (to := entry.metadata.get("reverted_to")):
+        return f"back to transaction {to}"
+    return said
 
 
 def _notes(table: str, snapshot: Snapshot, readable: int) -> list[str]:
@@ -154,7 +169,7 @@ def _as_json(
 def _in_full(summary: TransactionSummary, entry: Entry | None) -> dict[str, Any]:
     """A transaction as the log has it, or as the manifest does where the entry is lost."""
     known: dict[str, Any] = structs.asdict(summary)
-    known["run_id"] = run_id(entry)
+    known |= {"run_id": run_id(entry), "by": made_by(entry), "comment": comment(entry)}
     if entry is not None:
         known |= {"metadata": entry.metadata, "metrics": entry.metrics}
         if entry.overlay is not None:

@@ -37,8 +37,9 @@ DROPPED_FIRST = ("recent", "versions", "head", "size", "last sync")
 def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> None:
     """List the lake's tables, or one TAP's.
 
-    "rows" are all that were written, "head" is a table's last transaction, and "recent" draws the
-    rows of its last ones, the newest at the right.
+    "records" are all that were written: also those of rows that were replaced or deleted since, so
+    a table may have fewer rows ("rows" of --output json counts the same). "head" is a table's last
+    transaction, and "recent" draws the records of its last ones, the newest at the right.
 
     With --sizes, "size" is what the data takes, and "store" all there is of the table, with its
     indexes, its log and what waits to be deleted. "small" files are those that `vacuum` would
@@ -160,7 +161,7 @@ def _print(
     ]
     columns: tuple[str, ...] = (
         "table",
-        "rows>",
+        "records>",
         "size>",
         "head>",
         "versions>",

@@ -89,7 +89,8 @@ def command(
 def _undoes(undone: Sequence[TransactionSummary], *, dry_run: bool) -> Iterator[str]:
     """What to say of the transactions that a revert undoes."""
     shown = [
-        f"{one.operation} {one.number} ({output.clock(one.time)}, {output.count(one.rows, 'row')})"
+        f"{one.operation} {one.number} ({output.clock(one.time)}, "
+        f"{output.count(one.rows, 'record')})"
         for one in undone[:SHOWN]
     ]
     more = len(undone) - len(shown)

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from singerlake.annotations.columns import column_texts
 from singerlake.format.annotations import TableEntry
+from singerlake.format.column_list import declared_type
 from singerlake.format.log import FrozenVersion
 from singerlake.format.types import Kind, Type, columns_of
 from singerlake.maintenance.drop import DroppedTable, describe
@@ -42,7 +43,8 @@ LABELS = 14
 def command(shared: Shared, table: str) -> None:
     """Show a TABLE: columns, sizes, versions, transactions.
 
-    "recent" draws the rows of the last transactions, the newest at the right.
+    "stored" counts all records that were written: also those of rows that were replaced or deleted
+    since. "recent" draws those of the last transactions, the newest at the right.
 
     \b
     singerlake show tap-shop.orders
@@ -150,7 +152,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("transaction", f"{facts['transaction']}, {output.ago(facts['changed'] or '')}"),
         (
             "stored",
-            f"{output.count(facts['rows'], 'row')} in {output.count(facts['blocks'], 'block')}, "
+            f"{output.count(facts['rows'], 'record')} in {output.count(facts['blocks'], 'block')}, "
             f"{output.count(facts['files'], 'file')}, {output.size(stored)} "
             f"({output.size(raw)} unpacked)",
         ),
@@ -199,7 +201,7 @@ def _recent(rows: list[int]) -> str:
     if not rows:
         return "–"
     many = output.count(len(rows), "transaction")
-    return f"{output.sparkline(rows)}  {output.count(sum(rows), 'row')} in {many}"
+    return f"{output.sparkline(rows)}  {output.count(sum(rows), 'record')} in {many}"
 
 
 def columns(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
@@ -241,4 +243,6 @@ def _type(schema: Any, column: Type | None = None) -> str:
         return " or ".join(_type(branch) for branch in schema["anyOf"])
     kinds = schema.get("type", "any")
     text = kinds if isinstance(kinds, str) else " or ".join(kinds)
+    if column is not None and column.kind is Kind.DECIMAL and "precision" in schema:
+        return f"{text} ({declared_type(schema, column)})"
     return f"{text} ({schema['format']})" if "format" in schema else text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from singerlake.errors import InvalidNameError, NotFoundError, UsageError
+from singerlake.format.column_list import declared_type
 from singerlake.format.type_list import parse_names, parse_types
 from singerlake.format.types import type_of
 from singerlake.lake import Lake, Table
@@ -16,8 +17,8 @@ from singerlake.maintenance import create as plans
 from singerlake.maintenance.change import ChangeOptions, Mode, plan
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import changes, output
-from singerlake_cli.dropped_note import note_dropped
 from singerlake_cli.file_options import FileOptions, file_options
+from singerlake_cli.new_table_notes import note_dropped, note_new_lake
 from singerlake_cli.shared import (
     Shared,
     begin_spark,
@@ -85,7 +86,7 @@ def command(
     file that somebody edited, make sure that nobody else changed the same rows meanwhile:
     otherwise nothing is changed (exit code 4); --overwrite changes them all the same.
 
-    A TABLE that is not there is made, in a lake that is there. The types of its columns are found
+    A TABLE that is not there is made, and so is the lake. The types of its columns are found
     in all rows of the files, and shown before they are used: see them with --dry-run, correct them
     with --types.
 
@@ -95,7 +96,7 @@ def command(
     zcat events.jsonl.gz | singerlake upload views.events - --format jsonl
     """
     change = replace(changes.of_files(change), overwrite=overwrite)
-    lake = shared.lake()
+    lake = Lake.open(shared.uri, create=True)
     target = _target(lake, table, Mode(mode) if mode else None)
     key_names = parse_names(keys) if keys is not None else []
     said = parse_types(types) if types is not None else {}
@@ -112,6 +113,8 @@ def command(
         else:
             _check_new(change)
             note_dropped(shared, target)
+            if not change.dry_run:
+                note_new_lake(shared, lake)
             check_files(opened, dialect)
         begin_spark(master, conf)
         from singerlake.spark.jobs.upload import UploadOptions, upload
@@ -176,20 +179,19 @@ def _check_new(change: ChangeOptions) -> None:
 def _show(shared: Shared, new: NewTable) -> None:
     if shared.json:
         return  # the document has it
-    rows = [
-        (
-            name,
-            str(type_),
-            "key" if name in new.entry.key_properties else "",
-            _nulls(new, name),
-            "as --types says" if name in new.said else "",
-        )
-        for name, type_ in new.columns
-    ]
+    properties = new.entry.schema["properties"]
+    columns: dict[str, list[str | None]] = {
+        "column": [name for name, _ in new.columns],
+        "type~": [declared_type(properties[name], type_) for name, type_ in new.columns],
+        "key": ["key" if name in new.entry.key_properties else "" for name, _ in new.columns],
+        "nulls>": [_nulls(new, name) for name, _ in new.columns],
+        "note": ["as --types says" if name in new.said else "" for name, _ in new.columns],
+    }
+    told = {heading: cells for heading, cells in columns.items() if any(cells)}
     output.print_table(
         f"{new.table}, a new table",
-        ["column", "type", "key", "nulls>", "note"],
-        rows,
+        list(told),
+        list(zip(*told.values(), strict=True)),
         drop=["note", "nulls"],
     )
 

@@ -37,8 +37,9 @@ def test_an_empty_table(lake: Lake) -> None:
     assert entry.metadata["comment"] == "by hand"
     assert entry.schemas[made["schema_hash"]].schema == made["schema"]
     shown = run(lake, "show", "shop.orders").stdout
-    assert "0 rows in 0 blocks" in shown
+    assert "0 records in 0 blocks" in shown
     assert "in euros" in shown
+    assert "null or number (decimal(12,2))" in shown
     assert [t["table"] for t in run_json(lake, "ls")] == ["shop.orders"]
     catalogue = lake.catalogue("shop")
     assert catalogue is not None
@@ -52,7 +53,7 @@ def test_what_people_see(lake: Lake) -> None:
         ["─" * len(said[3].strip())],
         ["id", "int64", "key", "not", "null", "–", "–"],
         ["name", "string", "not", "null", "–", "–"],
-        ["total", "decimal(38,2)", "0", "in", "euros"],
+        ["total", "decimal(12,2)", "0", "in", "euros"],
     ]
 
 

@@ -45,7 +45,7 @@ def test_from_a_drop_to_the_undrop(shop: Lake) -> None:
     assert "add --yes" in run(shop, "--output", "json", *args).stderr
     asked = run(shop, *args, input="n\n")
     assert asked.exit_code == 1
-    assert "Drop tap-shop.orders (2 rows, " in asked.stderr
+    assert "Drop tap-shop.orders (2 records, " in asked.stderr
     assert run_json(shop, "ls")[0]["table"] == TABLE
     said = run(shop, *args, input="y\n")
     assert said.exit_code == 0

@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.format.log import Operation
 from singerlake.lake import Lake
+from singerlake.maintenance import freeze as freezes
+from singerlake.transactions import commit as commits
 from singerlake_cli.commands.history import OPERATIONS
+from singerlake_cli.main import cli
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
+from tests.cli.terminal import COLUMNS, on_a_terminal
 from tests.maintenance.test_combine import combine
 
 TABLE = "tap-shop.orders"
@@ -72,6 +77,32 @@ def test_run_ids_are_shown_where_one_is_known(vacuumed: Lake) -> None:
     assert " run" not in text.splitlines()[2]
 
 
+def test_who_made_a_transaction_and_why(lake: Lake) -> None:
+    head = commit_rows(lake, TABLE, ID, ["id"], [{"id": 1}])
+    assert " by" not in run(lake, "history", TABLE).stdout
+    wanted = freezes.plan(head, label="q3", comment="for the board")
+    freezes.commit_version(lake.store, head, wanted, rows=1, fingerprint="x")
+    run_json(lake, "alter", TABLE, "describe", "id", "the number", "--comment", "asked for twice")
+    draft = commits.draft_entry(
+        head.table, Operation.REVERT, writer="w", metadata={"reverted_to": 1}
+    )
+    commits.commit(lake.store, lake.find(TABLE)[0].snapshot(), lambda _: draft)
+    found = run_json(lake, "history", TABLE)
+    me = commits.current_user()
+    assert [(one["by"], one["comment"]) for one in found] == [
+        (None, None),
+        (me, "asked for twice"),
+        (me, "for the board"),
+        (None, None),
+    ]
+    args = ["--lake", lake.store.uri, "history", TABLE]
+    for width in COLUMNS:
+        shown = on_a_terminal(width, lambda: cli.main(args=args, standalone_mode=False))
+        for words in ("back to", "asked for twice", "for the board"):
+            assert words in shown
+        assert (f" {me} " in shown) is (width > 60)
+
+
 def test_a_damaged_entry_hides_no_history_from_people(vacuumed: Lake) -> None:
     table, _ = vacuumed.find(TABLE)
     vacuumed.store.replace(table.name.transaction(1), b"{", None)
@@ -101,4 +132,4 @@ def test_show_of_a_schema_without_words_has_no_column_for_them(lake: Lake) -> No
     commit_rows(lake, TABLE, ID, ["id"], [{"id": 1}])
     text = run(lake, "show", TABLE).stdout
     assert "description" not in text
-    assert "1 row in 1 block, 1 file, " in text
+    assert "1 record in 1 block, 1 file, " in text

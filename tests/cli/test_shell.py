@@ -132,4 +132,4 @@ def test_ls_and_show_draw_recent_transactions(filled: Lake) -> None:
     listed = CliRunner().invoke(cli, ["--lake", filled.store.uri, "ls"]).stdout
     assert "█▁▄" in listed
     shown = CliRunner().invoke(cli, ["--lake", filled.store.uri, "show", "tap-shop.orders"]).stdout
-    assert "█▁▄  13 rows in 3 transactions" in shown
+    assert "█▁▄  13 records in 3 transactions" in shown

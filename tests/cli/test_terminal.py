@@ -136,13 +136,13 @@ class Case:
 
 JOBS = "singerlake.spark.jobs."
 CASES = {
-    "ls": Case(["ls"], [TABLE, OTHER, "1,503", "rows", "size", "last sync"]),
+    "ls": Case(["ls"], [TABLE, OTHER, "1,503", "records", "size", "last sync"]),
     "ls --sizes": Case(["ls", "--sizes"], [TABLE, OTHER, "total", "free now", "free later"]),
     "ls --dropped": Case(["ls", "--dropped"], ["no table is dropped"]),
-    "drop": Case(["drop", TABLE, "--with-versions", "--dry-run"], [TABLE, "1,503 rows"]),
+    "drop": Case(["drop", TABLE, "--with-versions", "--dry-run"], [TABLE, "1,503 records"]),
     "undrop": Case(["undrop", TABLE], ["is not dropped"]),
-    "show": Case(["show", TABLE], [*PROPERTIES, "integer", "key", LABEL, "1,503 rows"]),
-    "history": Case(["history", TABLE], ["no.", "sync", "freeze", "combine", "1,001", "501"]),
+    "show": Case(["show", TABLE], [*PROPERTIES, "integer", "key", LABEL, "1,503 records"]),
+    "history": Case(["history", TABLE], ["no.", "sync", "freeze", "combine", "refunds"]),
     "history --operation": Case(["history", TABLE, "--operation", "vacuum"], ["no transaction"]),
     "versions": Case(["versions", TABLE], ["version", LABEL, "of", "refunds"]),
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.transactions.commit import current_user
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 
@@ -102,7 +103,7 @@ def test_a_table_from_a_query(shop: Lake, spark: SparkSession) -> None:
     assert version["fingerprint"] == made["fingerprint"]
     history = run_json(shop, "history", "views.big")
     assert [entry["operation"] for entry in history] == ["freeze", "create"]
-    assert history[1]["metadata"] == {"query": sql, "sources": sources}
+    assert history[1]["metadata"] == {"by": current_user(), "query": sql, "sources": sources}
     assert run(shop, "verify", "views.big").exit_code == 0
     again = run(shop, "create-table", "views.big", "--from-query", sql)
     assert again.exit_code == 2

@@ -11,7 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
+from singerlake.errors import (
+    DamagedError,
+    InputError,
+    NotFoundError,
+    SingerlakeError,
+    UsageError,
+)
 from singerlake.records.byte_sources import StoreFile, chunks
 from singerlake.records.given_files import format_of, open_files, within_reach
 from singerlake.storage.local.store import LocalStore
@@ -79,8 +85,8 @@ def test_files_that_cannot_be_uploaded(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     for paths, error, words in (
         (["none.csv"], NotFoundError, "none.csv"),
-        (["empty.csv"], UsageError, "empty.csv is empty: there is nothing to upload"),
-        (["nothing.csv.gz"], UsageError, "nothing.csv.gz is empty"),
+        (["empty.csv"], InputError, "empty.csv is empty: there is nothing to upload"),
+        (["nothing.csv.gz"], InputError, "nothing.csv.gz is empty"),
         (["cut.csv.gz"], DamagedError, "cut.csv.gz is no whole gzip file"),
         (["folder.csv"], SingerlakeError, "folder.csv"),
         (["a.csv", "a.csv"], UsageError, "a.csv is named twice"),
@@ -92,7 +98,7 @@ def test_files_that_cannot_be_uploaded(tmp_path: Path) -> None:
         ):
             pass
         assert words in str(caught.value)
-    with pytest.raises(UsageError, match="fetch it first, or pipe it"):
+    with pytest.raises(UsageError, match="fetch it first, or pipe it, as in aws s3 cp"):
         open_files(["s3://b/a.csv"], io.BytesIO()).__enter__()
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from singerlake.errors import DamagedError, UsageError
+from singerlake.errors import DamagedError, InputError, UsageError
 from singerlake.format.types import Columns, type_of
 from singerlake.records.arrow_cells import cells_of
 from singerlake.records.arrow_schemas import check_fits, spec_of
@@ -189,7 +189,7 @@ def test_columns_are_checked_before_rows_are_read() -> None:
         (pa.table([[1], [2]], names=["id", "id"]), "has the column 'id' twice"),
         (pa.table({"": [1]}), "column 1 has no name"),
     ):
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(InputError) as caught:
             ParquetSource(written(table)).check(columns, ["id"])
         assert words in str(caught.value)
 

@@ -44,6 +44,7 @@ from singerlake.spark.state.from_blocks import state
 from singerlake.spark.write import query_schema
 from singerlake.storage.base import Staged
 from singerlake.storage.local.store import LocalStaged, LocalStore
+from singerlake.transactions.commit import current_user
 from singerlake.transactions.lease import leases
 from singerlake.transactions.writer import WriteOptions
 from tests.build import commit_rows
@@ -132,7 +133,8 @@ def test_lines_log_catalogue_and_lake_file(spark: SparkSession, shop: Lake) -> N
     (entry,) = table.entries()
     assert (entry.number, entry.operation, entry.rows) == (1, "create", 2)
     sources = [{"table": "tap-shop.orders", "version": None, "transaction": 1}]
-    assert entry.metadata == {"run": "nightly", "query": sql, "sources": sources}
+    said = {"run": "nightly", "by": current_user(), "query": sql, "sources": sources}
+    assert entry.metadata == said
     schema, *lines = map(json.loads, table.read_block(entry.blocks[0]).splitlines())
     assert schema["type"] == "SCHEMA"
     assert schema["stream"] == "v"

@@ -35,7 +35,7 @@ from singerlake.spark.state.content import state_content
 from singerlake.spark.state.frames import spark_type
 from singerlake.spark.write.query_schema import schema_of
 from singerlake.spark.write.record_writer import CHECKED, WRITTEN, RecordWriter, RowChecker
-from singerlake.transactions.commit import preview
+from singerlake.transactions.commit import current_user, preview
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import (
@@ -242,7 +242,12 @@ class _Job:
             self._schema,
             blocks,
             writer_id=writer_id,
-            metadata={**self._options.metadata, "query": self._sql, "sources": sources},
+            metadata={
+                **self._options.metadata,
+                "by": current_user(),
+                "query": self._sql,
+                "sources": sources,
+            },
             metrics={"rows": sum(block.rows for block in blocks)},
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from singerlake.errors import UsageError
+from singerlake.errors import InputError
 from singerlake.format.types import Columns
 from singerlake.records import csv_ranges, problems
 from singerlake.records.byte_sources import ByteSource
@@ -44,7 +44,7 @@ class CsvFiles:
 
     Raises:
         RejectedRowsError: One is empty, or its header cannot be read.
-        UsageError: One has a header and no rows.
+        InputError: One has a header and no rows.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CsvFiles:
         self._parts: list[Range] | None = None
         for file in self.files:
             if not file.has_rows():
-                raise UsageError(f"{file.source.name} has a header and no rows: nothing to do")
+                raise InputError(f"{file.source.name} has a header and no rows: nothing to do")
 
     def check_names(self) -> None:
         """Make sure that the files can make a table; see ``csv_rows.check_names``."""

@@ -10,7 +10,7 @@ from functools import cached_property
 import msgspec
 from pyspark.sql import SparkSession
 
-from singerlake.errors import UsageError
+from singerlake.errors import InputError, UsageError
 from singerlake.format.types import Columns
 from singerlake.nearest import offer
 from singerlake.records.csv_dialect import Dialect
@@ -228,10 +228,11 @@ def typed(
         file: What messages call the files.
 
     Raises:
+        InputError: They hold no column.
         UsageError: There is no such column, or one means something else.
     """
     if not inferred.specs:
-        raise UsageError(f"{file} names no column: there is nothing to make a table of")
+        raise InputError(f"{file} names no column: there is nothing to make a table of")
     for name in special_names(()):
         if name in inferred.specs:
             raise UsageError(

@@ -35,7 +35,7 @@ from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import fold, frames, index_build, index_rows
 from singerlake.spark.state.key_violations import key_violations
 from singerlake.spark.write import line_writer, routing
-from singerlake.transactions.commit import new_writer_id
+from singerlake.transactions.commit import current_user, new_writer_id
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
 from singerlake.transactions.writer import (
     WriteOptions,
@@ -305,7 +305,11 @@ class Job:
                     schemas,
                     writer_id=writer_id,
                     metrics={"put_back": put_back, "deleted": deleted},
-                    metadata={**self._options.metadata, "reverted_to": self._wanted.to.number},
+                    metadata={
+                        **self._options.metadata,
+                        "by": current_user(),
+                        "reverted_to": self._wanted.to.number,
+                    },
                 )
             except BaseException as error:
                 clean_up(error, locks, lambda: self._withdraw(blocks))

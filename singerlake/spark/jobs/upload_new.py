@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from singerlake.errors import UsageError
+from singerlake.errors import InputError, UsageError
 from singerlake.format.block import MAX_ROWS
 from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
 from singerlake.format.names import TableName
@@ -101,12 +101,13 @@ def plan_new(
     Raises:
         UsageError: There is no such column, or it cannot be a key.
         RejectedRowsError: Some rows cannot be read.
+        InputError: There are none.
     """
     inferred = reader.infer(spark)
     name = ", ".join(reader.names)
     specs = typed(inferred, types or {}, keys, name)
     if not inferred.rows:
-        raise UsageError(
+        raise InputError(
             f"{name} has no rows, so nothing says what its columns hold: make the table with "
             f'singerlake create-table {table} --columns "…", and upload into that'
         )

@@ -1,9 +1,21 @@
-"""What to say before a name is used again whose table was dropped."""
+"""What to say before a table is made: that the lake is new, or what its name meant before."""
 
 from __future__ import annotations
 
+from singerlake.lake import Lake
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli.shared import Shared
+
+
+def note_new_lake(shared: Shared, lake: Lake) -> None:
+    """Say that there is no lake yet: its place may be a typing error.
+
+    Args:
+        shared: Where to say it.
+        lake: Which gets its first table.
+    """
+    if lake.file is None and not lake.taps():
+        shared.output.note(f"there is no lake at {lake.store.uri} yet: it is made")
 
 
 def note_dropped(shared: Shared, before: Snapshot) -> None:
