@@ -14,11 +14,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 EXIT_CODE = 128 + signal.SIGINT
-MESSAGE = "interrupted; what was committed stays"
+NOTHING = "interrupted; nothing was changed"
+SOMETHING = "interrupted; what was done before stays"
 _AGAIN_SECONDS = 0.01
 
 
@@ -29,12 +32,14 @@ class _State:
         came: Whether the signal came.
         shown: Whether it was said.
         installed: Whether it is handled here.
+        writes: Whether the command also changes what is not committed by a log entry.
         hook: What else prints errors of finalizers.
     """
 
     came = False
     shown = False
     installed = False
+    writes = False
     hook: Callable[[sys.UnraisableHookArgs], object] = sys.__unraisablehook__
 
 
@@ -43,16 +48,44 @@ def came() -> bool:
     return _State.came
 
 
+def message() -> str:
+    """What to say: that nothing was changed, where that is certain."""
+    # Only where a command has imported it: it takes time.
+    commits = sys.modules.get("singerlake.transactions.commit")
+    begun = commits is not None and commits.Begun.any
+    return SOMETHING if begun or _State.writes else NOTHING
+
+
+def note_writes() -> None:
+    """Note that the command changes more than what it commits."""
+    _State.writes = True
+
+
 def first_told() -> bool:
     """Whether it is still to be said that it was; from now on it is not."""
     first, _State.shown = not _State.shown, True
     return first
 
 
-def install_again() -> None:
-    """Take Ctrl-C back after Spark has set a handler of its own; not in others' processes."""
-    if _State.installed:
-        install()
+@contextmanager
+def kept() -> Iterator[None]:
+    """Let nobody else handle Ctrl-C: Spark's handler, set at its start, asks Java within a call.
+
+    Does nothing in others' processes.
+    """
+    if not _State.installed:
+        yield
+        return
+    set_handler = signal.signal
+
+    def set_others(signum: int, handler: Any) -> Any:
+        return signal.getsignal(signum) if signum == signal.SIGINT else set_handler(signum, handler)
+
+    signal.signal = set_others  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        signal.signal = set_handler
 
 
 def install() -> None:
@@ -91,7 +124,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
 def _end(_signum: int, _frame: FrameType | None) -> None:
     if first_told():
-        os.write(2, f"error: {MESSAGE}\n".encode())
+        os.write(2, f"error: {message()}\n".encode())
     os._exit(EXIT_CODE)
 
 

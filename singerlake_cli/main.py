@@ -66,6 +66,8 @@ Exit codes:
 
 NOT_SHARED = {"demo", "completion"}
 """Commands that have no use for ``--lake`` and ``--output``."""
+WRITES_MORE = {"annotate", "demo", "docs", "doctor", "rebuild", "unlock", "vacuum"}
+"""Commands that change something before, or without, the log entry of a commit."""
 _GIVEN = "singerlake.arguments"
 """What a context keeps the arguments under, as they were given."""
 
@@ -134,6 +136,8 @@ class CommandGroup(click.Group):
             near = nearest(name, COMMANDS)
             hint = f"Did you mean {' or '.join(near)}?" if near else "See singerlake --help."
             raise click.UsageError(f"No such command {name!r}. {hint}", ctx)
+        if name in WRITES_MORE:
+            interrupts.note_writes()
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -174,7 +178,7 @@ def _interrupted(ctx: click.Context) -> NoReturn:
     if interrupts.first_told():
         if sys.stderr.isatty():
             say("", err=True)  # the terminal has shown ^C on this line
-        _output(ctx).failure("interrupted", interrupts.MESSAGE)
+        _output(ctx).failure("interrupted", interrupts.message())
     ctx.exit(interrupts.EXIT_CODE)
 
 

@@ -158,8 +158,8 @@ def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:
     from singerlake.spark.jvm.progress import progress
     from singerlake.spark.jvm.session import session
 
-    spark = session(master, settings)
-    interrupts.install_again()  # Spark has set a handler of its own, which asks Java within a call
+    with interrupts.kept():
+        spark = session(master, settings)
     follow(lambda: progress(spark))
     return spark
 

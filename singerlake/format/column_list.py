@@ -156,25 +156,6 @@ def schema_of_columns(columns: list[ColumnSpec], keys: list[str]) -> SchemaEntry
     return SchemaEntry(schema, list(keys))
 
 
-def declared_type(spec: Any, type_: Type) -> str:
-    """Return a column's type as it was declared: with the digits that its decimals are held to.
-
-    Args:
-        spec: Its JSON Schema.
-        type_: The type that it has when it is read, whose decimals are of 38 digits.
-    """
-    known = spec if isinstance(spec, dict) else {}
-    if type_.kind is Kind.DECIMAL and "precision" in known and "exclusiveMaximum" in known:
-        return f"decimal({known['precision']},{type_.scale})"
-    if type_.kind is Kind.LIST and type_.item is not None:
-        return f"list<{declared_type(known.get('items'), type_.item)}>"
-    if type_.kind is Kind.STRUCT:
-        inner = known.get("properties", {})
-        fields = (f"{name}: {declared_type(inner.get(name), t)}" for name, t in type_.fields)
-        return f"struct<{', '.join(fields)}>"
-    return str(type_)
-
-
 def _nullable(spec: Spec) -> Spec:
     return {**spec, "type": ["null", spec["type"]]} if spec else {}
 

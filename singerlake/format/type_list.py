@@ -1,4 +1,4 @@
-"""Types that a person says of some columns: ``zip:string, total:decimal(12,2)``."""
+"""Types that a person says of some columns: ``zip:string, total:decimal(12,2)``; and shown so."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from singerlake.errors import UsageError
 from singerlake.format.column_list import parse_columns
+from singerlake.format.types import Kind, Type
 
 JSON: dict[str, Any] = {"type": ["number", "boolean", "object", "array"]}
 """What ``json`` means here: any JSON but a bare string, so that texts of cells are JSON texts."""
@@ -51,6 +52,25 @@ def parse_names(text: str) -> list[str]:
             raise UsageError(f"column {name!r} is named twice in {text!r}")
         names.append(name)
     return names
+
+
+def declared_type(spec: Any, type_: Type) -> str:
+    """Return a column's type as it was declared: with the digits that its decimals are held to.
+
+    Args:
+        spec: Its JSON Schema.
+        type_: The type that it has when it is read, whose decimals are of 38 digits.
+    """
+    known = spec if isinstance(spec, dict) else {}
+    if type_.kind is Kind.DECIMAL and "precision" in known and "exclusiveMaximum" in known:
+        return f"decimal({known['precision']},{type_.scale})"
+    if type_.kind is Kind.LIST and type_.item is not None:
+        return f"list<{declared_type(known.get('items'), type_.item)}>"
+    if type_.kind is Kind.STRUCT:
+        inner = known.get("properties", {})
+        fields = (f"{name}: {declared_type(inner.get(name), t)}" for name, t in type_.fields)
+        return f"struct<{', '.join(fields)}>"
+    return str(type_)
 
 
 def _without_colon(part: str) -> str:

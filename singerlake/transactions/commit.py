@@ -38,6 +38,7 @@ from singerlake.version import __version__
 
 __all__ = [
     "ATTEMPTS",
+    "Begun",
     "Draft",
     "appending",
     "commit",
@@ -55,6 +56,16 @@ is called again whenever another transaction got in first, and raises ``Conflict
 the operation relied on no longer holds: by the rules of ``conflicts.py``."""
 ATTEMPTS = 1000
 """Numbers tried before giving up: each failure means that another writer got through."""
+
+
+class Begun:
+    """Whether this process has begun to create a log entry: until then no commit is its own.
+
+    Attributes:
+        any: Whether it has; what became of it is another question.
+    """
+
+    any = False
 
 
 def draft_entry(
@@ -200,6 +211,7 @@ def appending(
 
 def _create(store: Store, table: TableName, entry: Entry) -> Entry | None:
     entry, data = seal_entry(entry)
+    Begun.any = True
     try:
         store.put_if_absent(table.transaction(entry.number), data)
     except NotDurableError:

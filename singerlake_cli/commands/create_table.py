@@ -9,10 +9,11 @@ import click
 
 from singerlake.errors import UsageError
 from singerlake.format import names
-from singerlake.format.column_list import declared_type, parse_columns, schema_of_columns
+from singerlake.format.column_list import parse_columns, schema_of_columns
 from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
+from singerlake.format.type_list import declared_type
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake
 from singerlake.maintenance import create as plans

@@ -11,8 +11,8 @@ from msgspec.structs import asdict
 
 from singerlake.annotations.columns import column_texts
 from singerlake.format.annotations import TableEntry
-from singerlake.format.column_list import declared_type
 from singerlake.format.log import FrozenVersion
+from singerlake.format.type_list import declared_type
 from singerlake.format.types import Kind, Type, columns_of
 from singerlake.maintenance.drop import DroppedTable, describe
 from singerlake.transactions.snapshot import Snapshot

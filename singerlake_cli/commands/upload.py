@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from singerlake.errors import InvalidNameError, NotFoundError, UsageError
-from singerlake.format.column_list import declared_type
-from singerlake.format.type_list import parse_names, parse_types
+from singerlake.format.type_list import declared_type, parse_names, parse_types
 from singerlake.format.types import type_of
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import create as plans

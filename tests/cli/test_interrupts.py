@@ -14,16 +14,19 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.transactions import commit
 from singerlake_cli import interrupts
 from tests.build import commit_rows
 
 PROGRAM = [sys.executable, "-m", "singerlake_cli"]
 ROOT = Path(__file__).parents[2]
-SAID = f"error: {interrupts.MESSAGE}"
+SAID = f"error: {interrupts.NOTHING}"
 PAIRS = "from tap.s a cross join tap.s b"
 SLOW = f"select count(*) {PAIRS} cross join tap.s c where a.id * b.id * c.id % 7 = 3"
 PATIENCE = 120.0
+TABLE = TableName("tap", "s")
 
 
 @pytest.fixture
@@ -103,15 +106,18 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 @pytest.mark.parametrize(
     ("ready", "args"),
     [
-        (java_starts, ["query", SLOW]),
-        (job_runs, ["query", SLOW]),
+        (java_starts, ["upload", "tap.s", "rows.csv"]),
+        (job_runs, ["delete", "tap.s", "--where", f"id in ({SLOW})"]),
         (rows_stream, ["query", f"select a.id, b.id as other {PAIRS}", "--format", "csv"]),
     ],
 )
 def test_one_line_and_130(
     filled: Lake, tmp_path: Path, ready: Callable[[Path], bool], args: list[str]
 ) -> None:
+    args = [str(tmp_path / word) if word == "rows.csv" else word for word in args]
+    (tmp_path / "rows.csv").write_text("id\n7\n")
     assert interrupted(filled, tmp_path, ready, *args) == (130, f"{SAID}\n")
+    assert [entry.number for entry in filled.table(TABLE).entries()] == [1]
 
 
 def run(code: str, *, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
@@ -145,7 +151,7 @@ def test_in_python_alone() -> None:
 
 def test_for_scripts_it_is_json() -> None:
     done = run("def it(): kill(); time.sleep(60)  # json")
-    error = {"kind": "interrupted", "message": interrupts.MESSAGE}
+    error = {"kind": "interrupted", "message": interrupts.NOTHING}
     assert (done.returncode, json.loads(done.stderr)) == (130, {"error": error})
 
 
@@ -157,7 +163,40 @@ def test_on_a_terminal_the_line_is_one_of_its_own() -> None:
     os.close(ours)
     assert done.returncode == 130
     assert shown.startswith("\r\n")  # behind ^C
-    assert interrupts.MESSAGE in shown
+    assert interrupts.NOTHING in shown
+
+
+def test_spark_cannot_take_it_for_itself() -> None:
+    code = (
+        "from singerlake_cli import interrupts\n"
+        "def theirs(*_): print('Spark cancels', flush=True)\n"
+        "def it():\n"
+        "    with interrupts.kept(): signal.signal(signal.SIGINT, theirs)\n"
+        "    signal.signal(signal.SIGTERM, theirs)\n"
+        "    kill(); time.sleep(60)\n"
+    )
+    done = run(code)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{SAID}\n")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "from singerlake.transactions import commit; commit.Begun.any = True",
+        "from singerlake_cli import interrupts; interrupts.note_writes()",
+    ],
+)
+def test_what_may_have_changed_is_not_denied(before: str) -> None:
+    done = run(f"def it():\n    {before}\n    kill(); time.sleep(60)\n")
+    assert (done.returncode, done.stderr) == (130, f"error: {interrupts.SOMETHING}\n")
+
+
+def test_only_a_commit_counts_as_one(filled: Lake) -> None:
+    commit.Begun.any = False
+    filled.table(TABLE).snapshot()
+    assert interrupts.message() == interrupts.NOTHING
+    commit_rows(filled, "tap.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    assert interrupts.message() == interrupts.SOMETHING
 
 
 def test_an_error_that_the_interrupt_leads_to_is_not_what_is_said() -> None:

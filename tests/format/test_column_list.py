@@ -15,7 +15,6 @@ from singerlake.format.column_list import (
     RESERVED,
     SIMPLE_TYPES,
     ColumnSpec,
-    declared_type,
     parse_columns,
     schema_of_columns,
 )
@@ -87,24 +86,6 @@ def test_a_decimal_has_no_more_digits_than_it_says() -> None:
     assert valid(99.99)
     assert valid(-99.99)
     assert not valid(100)
-
-
-@pytest.mark.parametrize(
-    ("written", "declared"),
-    [
-        ("decimal(4,2)", "decimal(4,2)"),
-        ("numeric(9)", "decimal(9,0)"),
-        ("decimal(30,2)", "decimal(38,2)"),  # too large for a bound that everybody reads alike
-        ("list<decimal(4,2)>", "list<decimal(4,2)>"),
-        ("struct<a int, b decimal(4,2)>", "struct<a: int64, b: decimal(4,2)>"),
-        ("list<int>", "list<int64>"),
-        ("json", "text"),
-    ],
-)
-def test_a_decimal_is_shown_as_it_was_declared(written: str, declared: str) -> None:
-    (column,) = parse_columns(f"a {written}")
-    assert declared_type(column.property(), column.type) == declared
-    assert declared_type(None, column.type) == str(column.type)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from singerlake.errors import UsageError
-from singerlake.format.type_list import parse_names, parse_types
+from singerlake.format.column_list import parse_columns
+from singerlake.format.type_list import declared_type, parse_names, parse_types
 from singerlake.format.types import type_of
 
 
@@ -42,3 +43,21 @@ def test_names_of_columns() -> None:
     for text, words in (("a,,b", "empty"), ("a,b,a", "'a' is named twice"), ("", "empty")):
         with pytest.raises(UsageError, match=words):
             parse_names(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "declared"),
+    [
+        ("decimal(4,2)", "decimal(4,2)"),
+        ("numeric(9)", "decimal(9,0)"),
+        ("decimal(30,2)", "decimal(38,2)"),  # too large for a bound that everybody reads alike
+        ("list<decimal(4,2)>", "list<decimal(4,2)>"),
+        ("struct<a int, b decimal(4,2)>", "struct<a: int64, b: decimal(4,2)>"),
+        ("list<int>", "list<int64>"),
+        ("json", "text"),
+    ],
+)
+def test_a_decimal_is_shown_as_it_was_declared(written: str, declared: str) -> None:
+    (column,) = parse_columns(f"a {written}")
+    assert declared_type(column.property(), column.type) == declared
+    assert declared_type(None, column.type) == str(column.type)
