@@ -17,10 +17,10 @@ A row is a JSON object in UTF-8 without spaces:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from singerlake.format import times
 from singerlake.format.types import TEXT, Columns, Kind, Type
+from singerlake.records import text_bytes
 
 _ESCAPED = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -37,37 +38,62 @@ def value_text(value: Any, type_: Type) -> str:
     return _WRITERS[type_.kind](value, type_)
 
 
-def row_texts(batch: pa.RecordBatch, columns: Columns) -> pa.Array:
+Around: TypeAlias = tuple[str, str]
+"""What is put before and behind each text."""
+_BARE: Around = ("", "")
+
+
+def row_texts(batch: pa.RecordBatch, columns: Columns, around: Around = _BARE) -> pa.Array:
     """Write each row in canonical text.
 
     Args:
         batch: Whose columns are those of ``columns``, in the same order.
         columns: Their names and types.
+        around: What to put before and behind each.
     """
-    return _object_texts(batch.columns, columns, batch.num_rows)
+    return _object_texts(batch.columns, columns, batch.num_rows, around)
 
 
-def _object_texts(arrays: list[pa.Array], columns: Columns, count: int) -> pa.Array:
+def _object_texts(
+    arrays: list[pa.Array], columns: Columns, count: int, around: Around = _BARE
+) -> pa.Array:
     order = sorted(range(len(columns)), key=lambda i: columns[i][0])
-    members = ((columns[i][0], texts(arrays[i], columns[i][1])) for i in order)
-    return object_texts(members, count)
+    members = [(columns[i][0], texts(arrays[i], columns[i][1])) for i in order]
+    return object_texts(members, count, around)
 
 
-def object_texts(members: Iterable[tuple[str, pa.Array]], count: int) -> pa.Array:
+def object_texts(
+    members: Sequence[tuple[str, pa.Array]], count: int, around: Around = _BARE
+) -> pa.Array:
     """Write objects of members whose values are written already.
 
     Args:
         members: The names, in the order in which they are to stand, and for each the values'
             texts, null in an object that has it not.
         count: How many objects.
+        around: What to put before and behind each.
     """
+    before, after = around
+    if not members:
+        return pa.array([f"{before}{{}}{after}"] * count, pa.large_string())
+    if members[0][1].null_count:  # then no object's first member is known
+        every = joined(*(_optional(f",{string_text(name)}:", values) for name, values in members))
+        return joined(f"{before}{{", pc.utf8_slice_codeunits(every, 1), f"}}{after}")
+    pieces: list[str | pa.Array] = [f"{before}{{"]
+    for number, (name, values) in enumerate(members):
+        label = f"{',' * (number > 0)}{string_text(name)}:"
+        if values.null_count:
+            pieces.append(_optional(label, values))
+        elif isinstance(pieces[-1], str):
+            pieces[-1:] = [pieces[-1] + label, values]
+        else:
+            pieces += [label, values]
+    return joined(*pieces, f"}}{after}")
+
+
+def _optional(label: str, values: pa.Array) -> pa.Array:
     # Not null_handling="skip": that leaves out rows whose members are all null.
-    written = [
-        pc.fill_null(joined(f",{string_text(name)}:", values), "") for name, values in members
-    ]
-    if not written:
-        return pa.array(["{}"] * count, pa.large_string())
-    return joined("{", pc.utf8_slice_codeunits(joined(*written), 1), "}")
+    return pc.fill_null(joined(label, values), "")
 
 
 def string_text(text: str) -> str:
@@ -139,18 +165,15 @@ def texts(array: pa.Array, type_: Type) -> pa.Array:
     if type_.kind is Kind.DATE:
         return joined('"', pc.cast(array, pa.large_string()), '"')
     if type_.kind is Kind.TIMESTAMP:
-        local = pc.cast(pc.cast(array, pa.timestamp("us")), pa.large_string())
-        return joined('"', pc.replace_substring(local, " ", "T", max_replacements=1), 'Z"')
+        return _time_texts(array)
     if type_.kind is Kind.NUMBER:
         return _number_texts(array)
+    if type_.kind is Kind.DECIMAL:
+        return _decimal_texts(array)
     if type_.kind is Kind.STRUCT:
         objects = _object_texts(array.flatten(), type_.fields, len(array))
         return pc.if_else(array.is_valid(), objects, _NOTHING)
-    if type_.kind is Kind.LIST:
-        return list_texts(array, texts(array.flatten(), type_.item or TEXT))
-    writer = _WRITERS[type_.kind]
-    written = (None if value is None else writer(value, type_) for value in array.to_pylist())
-    return pa.array(written, pa.large_string())
+    return list_texts(array, texts(array.flatten(), type_.item or TEXT))
 
 
 def list_texts(array: pa.ListArray, items: pa.Array) -> pa.Array:
@@ -170,21 +193,55 @@ def list_texts(array: pa.ListArray, items: pa.Array) -> pa.Array:
 def _number_texts(array: pa.Array) -> pa.Array:
     """Arrow writes a double's shortest digits too, though with exponents from some size on."""
     text = pc.cast(array, pa.large_string())
-    if not pc.all(pc.match_substring_regex(text, r"^-?[0-9]+(?:\.[0-9]+)?$")).as_py():
+    if text_bytes.most(text) > ord("9"):
         numbers = (None if value is None else number_text(value) for value in array.to_pylist())
         return pa.array(numbers, pa.large_string())
-    text = pc.replace_substring_regex(text, r"\.0+$", "")
-    return pc.if_else(pc.equal(text, "-0"), _large("0"), text)
+    whole = pc.ends_with(text, ".0")
+    if pc.any(whole).as_py():
+        text = pc.if_else(whole, pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), "."), text)
+    return pc.if_else(pc.equal(text, _large("-0")), _large("0"), text)
+
+
+def _decimal_texts(array: pa.Array) -> pa.Array:
+    """Arrow writes a decimal's digits too, though some very small ones with exponents."""
+    text = pc.cast(pc.cast(array, pa.string()), pa.large_string())
+    if text_bytes.most(text) > ord("9"):
+        numbers = (None if value is None else plain(value) for value in array.to_pylist())
+        return pa.array(numbers, pa.large_string())
+    return text if array.type.scale <= 0 else pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")
+
+
+_LOCAL = len("2020-08-19 13:01:56.245769")
+
+
+def _time_texts(array: pa.Array) -> pa.Array:
+    """Write instants: all have the same length, so bytes are put in place as in a table."""
+    local = pc.cast(pc.cast(array, pa.timestamp("us")), pa.large_string())
+    filled = pc.fill_null(local, "0001-01-01 00:00:00.000000") if local.null_count else local
+    if not (np.diff(text_bytes.ends(filled)) == _LOCAL).all():
+        return joined('"', pc.replace_substring(local, " ", "T", max_replacements=1), 'Z"')
+    count = len(local)
+    whole = np.empty((count, _LOCAL + 3), np.uint8)
+    whole[:, 1 : _LOCAL + 1] = text_bytes.written(filled).reshape(count, _LOCAL)
+    for place, letter in ((0, '"'), (11, "T"), (-2, "Z"), (-1, '"')):
+        whole[:, place] = ord(letter)
+    ends = np.arange(count + 1, dtype=np.int64) * whole.shape[1]
+    written = pa.LargeStringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(whole))
+    return pc.if_else(local.is_valid(), written, _NOTHING) if local.null_count else written
+
+
+_ESCAPES = {ord(letter): _ESCAPED(letter)[1:-1] for letter in ('"', *map(chr, range(0x20)))}
 
 
 def _string_texts(array: pa.Array) -> pa.Array:
     text = pc.cast(array, pa.large_string())
-    if pc.any(pc.match_substring_regex(text, r"[\x00-\x1f]")).as_py():
-        values = (None if value is None else string_text(value) for value in text.to_pylist())
-        return pa.array(values, pa.large_string())
-    for special in ("\\", '"'):
-        if pc.any(pc.match_substring(text, special)).as_py():
-            text = pc.replace_substring(text, special, "\\" + special)
+    data = text_bytes.written(text)
+    if (data == ord("\\")).any():  # first: the others bring more of them
+        text = pc.replace_substring(text, "\\", "\\\\")
+    special = np.unique(data[data < ord(" ")]).tolist()
+    special += [ord('"')] if (data == ord('"')).any() else []
+    for letter in special:
+        text = pc.replace_substring(text, chr(letter), _ESCAPES[letter])
     return joined('"', text, '"')
 
 

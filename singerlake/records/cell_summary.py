@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.format import times
 from singerlake.format.types import INT64
+from singerlake.records import text_bytes
 from singerlake.records.inference import (
     BOOLEAN,
     DATE,
@@ -53,10 +55,8 @@ def add_cells(summary: Summary, cells: pa.Array) -> None:
     if summary.kinds & STRING:
         return  # nothing can make it anything else
     # An empty cell is of any type: in a column that holds no text it is read as null.
-    cells = pc.filter(cells, pc.not_equal(cells, ""))
-    if not len(cells):
-        return
-    if _all_canonical_integers(summary, cells):
+    cells = _without_empty(cells)
+    if not len(cells) or _all_canonical_integers(summary, cells):
         return
     first = cells[0].as_py()
     if first in BOOLEANS and _all_booleans(cells):
@@ -81,6 +81,12 @@ def add_cells(summary: Summary, cells: pa.Array) -> None:
     summary.kinds |= BOOLEAN if _all_booleans(cells) else STRING
 
 
+def _without_empty(cells: pa.Array) -> pa.Array:
+    cells = cells.drop_null() if cells.null_count else cells
+    empty = pc.equal(cells, "")
+    return pc.filter(cells, pc.invert(empty)) if pc.any(empty).as_py() else cells
+
+
 def _all_booleans(cells: pa.Array) -> bool:
     return bool(pc.all(pc.is_in(cells, value_set=pa.array(BOOLEANS, cells.type))).as_py())
 
@@ -91,12 +97,16 @@ def _has_shape(cell: str, pattern: str) -> bool:
 
 def _all_canonical_integers(summary: Summary, cells: pa.Array) -> bool:
     """Take in 64-bit integers by a road that is five times as fast as patterns."""
+    # Each cell that Arrow refuses takes it longer than fifty that it takes.
+    if text_bytes.least(cells) < ord("-") or text_bytes.most(cells) > ord("9"):
+        return False
+    if np.isin(text_bytes.written(cells), _POINTS).any():
+        return False
     try:
         numbers = pc.cast(cells, pa.int64())
     except pa.ArrowInvalid:
         return False
-    # Arrow also reads 007, and a hexadecimal 0x1f.
-    if not pc.all(pc.equal(pc.cast(numbers, cells.type), cells)).as_py():
+    if not pc.cast(numbers, cells.type).equals(cells):  # Arrow also reads 007
         return False
     least, most = pc.min_max(numbers).as_py().values()
     _add_integer_bounds(summary, least, most)
@@ -110,6 +120,10 @@ def _add_integer_bounds(summary: Summary, least: int, most: int) -> None:
         summary.inexact = True
     if least not in INT64 or most not in INT64:
         summary.wide = True
+
+
+_POINTS = (ord("."), ord("/"))
+"""What stands between a minus sign and the digits."""
 
 
 def _digits(number: int) -> int:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from singerlake.format.json_schema import Spec, may_be, resolved
 from singerlake.format.types import Kind, Type
-from singerlake.records import canonical_text
+from singerlake.records import canonical_text, text_bytes
 from singerlake.records.arrow_types import DAYS, MICROS
 
 _NOT_JSON, _NOT_FINITE, _NOT_IN_CALENDAR, _NOT_UTF8 = "\x01", "\x02", "\x03", "\x04"
@@ -32,6 +32,11 @@ REASONS = {
 JSON text has it."""
 MARKS = "[\x01-\x04]"
 """Finds one of them."""
+
+
+def may_have_marks(texts: pa.Array) -> bool:
+    """Tell in a glance whether there may be marks in some texts; there is none where it says no."""
+    return text_bytes.least(texts) <= ord(max(REASONS))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,13 @@ from singerlake.format.json_schema import resolved
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
 from singerlake.records import canonical_text
-from singerlake.records.json_spelling import MARKS, REASONS, spelling_of, texts
+from singerlake.records.json_spelling import (
+    MARKS,
+    REASONS,
+    may_have_marks,
+    spelling_of,
+    texts,
+)
 from singerlake.records.problems import RowProblem
 from singerlake.records.row_columns import alias
 
@@ -96,6 +102,24 @@ class RecordTexts:
             sets: For each row the indexes of those that it sets, as a list; null, and None for
                 all rows, where it sets all. What is of the key is always set.
         """
+        written, problems = self.lines(batch, named, sets)
+        return Records(written.cast(pa.large_binary()).to_pylist(), problems)
+
+    def lines(
+        self,
+        batch: pa.RecordBatch,
+        named: Sequence[int],
+        sets: pa.Array | None = None,
+        around: canonical_text.Around = ("", ""),
+    ) -> tuple[pa.Array, list[RowProblem]]:
+        """Do as :meth:`records`, and leave the records in one array.
+
+        Args:
+            batch: As there.
+            named: As there.
+            sets: As there.
+            around: What to put before and behind each record.
+        """
         members = []
         problems: list[RowProblem] = []
         for index, (name, _) in enumerate(self.columns):
@@ -108,8 +132,7 @@ class RecordTexts:
                 written, found = self._unset(index, written, ~is_set)
                 problems += found
             members.append((self.member(name), written))
-        objects = canonical_text.object_texts(members, batch.num_rows)
-        return Records(objects.cast(pa.large_binary()).to_pylist(), problems)
+        return canonical_text.object_texts(members, batch.num_rows, around), problems
 
     def changes(
         self, batch: pa.RecordBatch, named: Sequence[int], sets: pa.Array | None = None
@@ -155,12 +178,13 @@ class RecordTexts:
         name, spelling = self.columns[index][0], self.spellings[index]
         written = texts(array, spelling)
         problems = []
-        marked = pc.fill_null(pc.match_substring_regex(written, MARKS), False)
-        for row in _rows(marked, is_set):
-            mark = next(letter for letter in written[row].as_py() if letter in REASONS)
-            problems.append(RowProblem(row, name, _shown(array[row]), REASONS[mark]))
+        if may_have_marks(written):
+            marked = pc.fill_null(pc.match_substring_regex(written, MARKS), False)
+            for row in _rows(marked, is_set):
+                mark = next(letter for letter in written[row].as_py() if letter in REASONS)
+                problems.append(RowProblem(row, name, _shown(array[row]), REASONS[mark]))
         if spelling.nullable:
-            written = pc.fill_null(written, "null")
+            written = pc.fill_null(written, "null") if written.null_count else written
         elif spelling.required:
             nulls = _rows(written.is_null(), is_set)
             problems += [RowProblem(row, name, None, "cannot be null") for row in nulls]

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
+from singerlake.records.canonical_text import Around
 from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE
 from singerlake.records.problems import Problems, decode
 from singerlake.records.record_texts import RecordTexts
@@ -50,9 +51,9 @@ class GivenRowsWriter(RecordWriter):
                 }
             )
 
-    def records(self, batch: pa.RecordBatch) -> list[bytes]:
-        """Return the records of a batch's rows, as JSON."""
-        return self._noted.records(batch)
+    def lines(self, batch: pa.RecordBatch, around: Around) -> pa.Array:
+        """Return the lines of a batch's rows; see :class:`RecordWriter`."""
+        return self._noted.lines(batch, around)
 
 
 CHECKED = "rows long, problems binary"
@@ -77,7 +78,7 @@ class GivenRowsChecker:
     def __call__(self, numbers: Batches) -> Batches:
         """Read what the numbers of tasks name."""
         noted = _Noted(RecordTexts(self.columns, self.schema), self.names)
-        rows = sum(len(noted.records(batch)) for batch in noted.sound(self.reader(numbers)))
+        rows = sum(len(noted.lines(batch)) for batch in noted.sound(self.reader(numbers)))
         yield pa.RecordBatch.from_pydict(
             {
                 "rows": pa.array([rows], pa.int64()),
@@ -94,14 +95,14 @@ class _Noted:
     names: Sequence[str]
     problems: Problems = field(default_factory=Problems)
 
-    def records(self, batch: pa.RecordBatch) -> list[bytes]:
-        found = self.texts.records(batch, range(len(self.texts.columns)))
-        if found.problems:
+    def lines(self, batch: pa.RecordBatch, around: Around = ("", "")) -> pa.Array:
+        written, problems = self.texts.lines(batch, range(len(self.texts.columns)), None, around)
+        if problems:
             lines, sources = batch.column(LINE).to_pylist(), batch.column(SOURCE).to_pylist()
-            for problem in found.problems:
+            for problem in problems:
                 name = self.names[sources[problem.row]]
                 self.problems.add(problem.at(name, lines[problem.row]))
-        return found.texts
+        return written
 
     def sound(self, batches: Batches) -> Batches:
         """The rows without what readers say of them; those behind a problem do not matter."""

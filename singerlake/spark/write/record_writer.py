@@ -7,10 +7,11 @@ cannot hold (NaN, a year past 9999, text that is no UTF-8) are refused by name, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
@@ -21,8 +22,9 @@ from singerlake.format import messages, times
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.types import Columns, Kind, Type
-from singerlake.records import canonical_text
+from singerlake.records import canonical_text, text_bytes
 from singerlake.records.arrow_types import DAYS, MICROS
+from singerlake.records.canonical_text import Around
 from singerlake.records.exact_decoding import DELETED_AT
 from singerlake.records.fingerprint import SUMMED, Proof, Sums
 from singerlake.records.row_columns import alias
@@ -138,8 +140,8 @@ class RecordWriter:
         stamp = times.iso(times.from_micros(self.micros + part))
         staged = StagedTable(self.store, self.table, self.file_bytes)
         try:
-            for lines in self._lines(batches, stamp):
-                staged.add(self.schema_hash, *self._block(lines, stamp))
+            for data, block in self._blocks(batches, stamp):
+                staged.add(self.schema_hash, data, block)
             staged.publish()
             written = staged.numbered(0)
         finally:
@@ -152,30 +154,37 @@ class RecordWriter:
                 }
             )
 
-    def records(self, batch: pa.RecordBatch) -> list[bytes]:
-        """Return the records of a batch's rows, as JSON."""
-        texts = canonical_text.row_texts(batch, self.columns)
-        records: list[bytes] = texts.cast(pa.large_binary()).to_pylist()
-        return records
+    def lines(self, batch: pa.RecordBatch, around: Around) -> pa.Array:
+        """Return the lines of a batch's rows: the JSON of each, and what is put around it."""
+        return canonical_text.row_texts(batch, self.columns, around)
 
-    def _lines(self, batches: Batches, stamp: str) -> Iterator[list[bytes]]:
+    def _blocks(self, batches: Batches, stamp: str) -> Iterator[tuple[bytes, Block]]:
         before, after = messages.around_record(self.table.stream, stamp)
-        lines: list[bytes] = []
-        size = 0
+        around = before.decode(), after.decode()
+        head = messages.schema_line(self.table.stream, self.schema)
+        pieces: list[bytes | memoryview] = [head]
+        rows = size = 0
         for batch in batches:
-            for text in self.records(batch):
-                lines.append(before + text + after)
-                size += len(lines[-1])
-                if len(lines) >= self.block_rows or size >= format_block.BLOCK_BYTES:
-                    yield lines
-                    lines, size = [], 0
-        if lines:
-            yield lines
+            lines = self.lines(batch, around)
+            ends, written = text_bytes.ends(lines), text_bytes.written(lines)
+            at = 0
+            while at < len(lines):
+                full = np.searchsorted(ends, ends[at] + format_block.BLOCK_BYTES - size)
+                stop = min(at + self.block_rows - rows, int(full), len(lines))
+                pieces.append(written[ends[at] - ends[0] : ends[stop] - ends[0]].data)
+                rows, size, at = rows + stop - at, size + len(pieces[-1]), stop
+                if rows >= self.block_rows or size >= format_block.BLOCK_BYTES:
+                    yield self._block(pieces, rows, stamp)
+                    pieces, rows, size = [head], 0, 0
+        if rows:
+            yield self._block(pieces, rows, stamp)
 
-    def _block(self, lines: list[bytes], stamp: str) -> tuple[bytes, Block]:
-        text = b"".join((messages.schema_line(self.table.stream, self.schema), *lines))
-        data = format_block.encode(text, len(lines), times.micros(times.now()))
-        return data, Block(0, "", 0, len(data), len(lines), len(text), stamp, stamp)
+    def _block(
+        self, pieces: Iterable[bytes | memoryview], rows: int, stamp: str
+    ) -> tuple[bytes, Block]:
+        text = b"".join(pieces)
+        data = format_block.encode(text, rows, times.micros(times.now()))
+        return data, Block(0, "", 0, len(data), rows, len(text), stamp, stamp)
 
 
 def part_number() -> int:
