@@ -221,7 +221,7 @@ def commit_alter(
         conflicts.check_etag(present, options.etag)
         if by_rows:
             conflicts.check_columns_unchanged(present, wanted.head)
-            conflicts.check_rows_as_read(present, wanted.head.number)
+            conflicts.check_rows_unchanged(present, wanted.head.number)
         overlay = change(present)
         if not looks_at_rows(wanted) and looks_at_rows(AlterPlan(present, overlay)):
             raise ConflictError(

@@ -150,7 +150,7 @@ def check_empty(present: Snapshot) -> None:
 
 
 def check_rows_unchanged(present: Snapshot, planned: int) -> None:
-    """Refuse to revert a state that is no longer the one which the plan read.
+    """Refuse to revert or to alter a table whose rows are no longer those which the plan read.
 
     Args:
         present: The table now.
@@ -163,7 +163,7 @@ def check_rows_unchanged(present: Snapshot, planned: int) -> None:
         if changes_rows(later):
             raise ConflictError(
                 f"a {later.operation} (transaction {later.number}) changed {present.table} "
-                "while it was being reverted: nothing was changed; revert it again"
+                "meanwhile: nothing was done; run it again"
             )
 
 
@@ -212,24 +212,6 @@ def changes_rows(transaction: TransactionSummary) -> bool:
     if transaction.operation == Operation.ALTER:
         return transaction.blocks > 0  # for a new key it may write all rows again
     return transaction.operation not in CHANGES_NO_ROW
-
-
-def check_rows_as_read(present: Snapshot, planned: int) -> None:
-    """Refuse to alter a table by what its rows were.
-
-    Args:
-        present: The table now.
-        planned: Its last transaction when its rows were read.
-
-    Raises:
-        ConflictError: Rows were committed since.
-    """
-    for later in present.transactions[planned:]:
-        if changes_rows(later):
-            raise ConflictError(
-                f"a {later.operation} (transaction {later.number}) changed rows of {present.table} "
-                "while they were looked at: nothing was altered; run it again"
-            )
 
 
 def check_checked_by(present: Snapshot, overlay: Overlay) -> None:

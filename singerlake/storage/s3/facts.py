@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from singerlake.safe_text import redacted
 from singerlake.storage.options import StoreOptions
 from singerlake.storage.s3 import settings
+from singerlake.storage.s3.connection import connect
 
 _SOURCES = {
     "explicit": "the settings",
@@ -58,23 +58,14 @@ def look(uri: str, options: StoreOptions | None = None) -> S3Facts:
         UsageError: The URI or the options cannot be used.
     """
     options = options or StoreOptions()
-    settings.check(options)
     bucket, _ = settings.split(uri)
-    session = boto3.session.Session(
-        aws_access_key_id=options.access_key_id,
-        aws_secret_access_key=options.secret_access_key,
-        aws_session_token=options.session_token,
-        profile_name=options.profile,
-        region_name=options.region,
-    )
-    settings.hide(session, options)
     config = Config(
         retries={"total_max_attempts": 1},
         connect_timeout=5,
         read_timeout=10,
         s3={"addressing_style": "path"},
     )
-    client = session.client("s3", endpoint_url=options.endpoint_url, config=config)
+    session, client = connect(options, config)
     endpoint = redacted(client.meta.endpoint_url)
     return S3Facts(_source(session), endpoint, _clock_ahead(client, bucket))
 

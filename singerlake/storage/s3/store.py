@@ -14,14 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
-    ProfileNotFound,
 )
 
-from singerlake.errors import OutcomeUnknownError, StoreError, UsageError
+from singerlake.errors import OutcomeUnknownError, StoreError
 from singerlake.format.names import STAGING
 from singerlake.safe_text import redacted
 from singerlake.storage.base import (
@@ -46,6 +44,7 @@ from singerlake.storage.s3.boto_errors import (
     note_attempt,
     until_decided,
 )
+from singerlake.storage.s3.connection import connect
 from singerlake.storage.s3.staged import S3Staged
 
 READ_TRIES = 3
@@ -82,29 +81,7 @@ def _config(options: StoreOptions) -> Config:
 
 
 def _client(options: StoreOptions) -> Any:
-    settings.check(options)
-    try:
-        session = boto3.session.Session(
-            aws_access_key_id=options.access_key_id,
-            aws_secret_access_key=options.secret_access_key,
-            aws_session_token=options.session_token,
-            profile_name=options.profile,
-            region_name=options.region,
-        )
-        settings.hide(session, options)
-        client = session.client("s3", endpoint_url=options.endpoint_url, config=_config(options))
-    except ProfileNotFound:
-        profile = options.profile or os.environ.get("AWS_PROFILE", "")
-        raise UsageError(
-            f"the AWS configuration has no profile {profile!r}: check aws_profile (or "
-            "AWS_PROFILE), or add it with aws configure --profile"
-        ) from None
-    except (BotoCoreError, ValueError) as error:
-        raise UsageError(
-            f"the AWS settings cannot be used ({type(error).__name__}): check aws_region "
-            f"({options.region!r}), aws_endpoint_url ({options.endpoint_url!r}) and the AWS "
-            "configuration files"
-        ) from None
+    _, client = connect(options, _config(options))
     client.meta.events.register("needs-retry.s3", note_attempt, "singerlake-attempts")
     return client
 
