@@ -7,25 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from singerlake.errors import UsageError
 from singerlake.format.names import TableName
-from singerlake.maintenance.change import OWN_METADATA, ChangeOptions
 from singerlake_cli import output
 
 if TYPE_CHECKING:
     from singerlake.spark.jobs.change import Changed
-
-
-def of_files(change: ChangeOptions) -> ChangeOptions:
-    """Refuse metadata that a transaction with rows of files would have twice.
-
-    Raises:
-        UsageError: There is such.
-    """
-    for name in (*OWN_METADATA, "files"):
-        if name in change.metadata:
-            raise UsageError(f"the metadata {name!r} is written by the command itself: rename it")
-    return change
 
 
 def as_json(table: TableName, done: Changed, *, dry_run: bool) -> dict[str, Any]:

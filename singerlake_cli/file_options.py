@@ -1,11 +1,11 @@
-"""Options of commands that read files of rows: how these are written, and where problems go."""
+"""Options of commands that read files of rows: how these are read, and where problems go."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,8 @@ import click
 
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.type_list import parse_names
+from singerlake.lake import Table
+from singerlake.maintenance.change import OWN_METADATA, ChangeOptions
 from singerlake.records.csv_dialect import Dialect
 from singerlake.records.given_files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
 from singerlake.records.problems import FIRST, Problems
@@ -26,7 +28,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How files are written, as the command line says.
+    """How files are read, as the command line says.
 
     Attributes:
         format: One of ``given_files.FORMATS``; None where names tell.
@@ -36,6 +38,7 @@ class FileOptions:
         columns: The columns of CSV without a header.
         rejects: Where to list what is wrong.
         force: Whether that may replace a file.
+        overwrite: Whether rows are changed that are not as ``_row_version`` says they were read.
     """
 
     format: str | None = None
@@ -45,6 +48,23 @@ class FileOptions:
     columns: str | None = None
     rejects: Path | None = None
     force: bool = False
+    overwrite: bool = False
+
+    def of(self, change: ChangeOptions) -> ChangeOptions:
+        """Return how a change by rows of files is made.
+
+        Args:
+            change: As the command's other options say.
+
+        Raises:
+            UsageError: There is metadata that the transaction would have twice.
+        """
+        for name in (*OWN_METADATA, "files"):
+            if name in change.metadata:
+                raise UsageError(
+                    f"the metadata {name!r} is written by the command itself: rename it"
+                )
+        return replace(change, overwrite=self.overwrite)
 
     @contextmanager
     def opened(self, paths: Sequence[str], output: Output) -> Iterator[list[GivenFile]]:
@@ -93,6 +113,25 @@ class FileOptions:
             names=names,
         )
 
+    def dialect_for(self, files: Sequence[GivenFile], table: Table) -> Dialect:
+        """Return how CSV files are written whose rows a table can take.
+
+        Args:
+            files: What :meth:`opened` gave.
+            table: The table.
+
+        Raises:
+            SingerlakeError: It can take none: a column is unknown, or the key is missing.
+        """
+        # Arrow, which help can do without.
+        from singerlake.records.given_checks import check_for_table
+        from singerlake.records.shape import shape_of
+
+        dialect = self.dialect(files[0].format)
+        shape = shape_of(table.snapshot())
+        check_for_table(files, dialect, shape.columns, shape.key_names)
+        return dialect
+
     def _check(self, format_: str) -> None:
         if format_ in (CSV, TSV):
             self.dialect(format_)
@@ -109,7 +148,15 @@ def file_options(command: Command) -> Command:
     def packed(*args: Any, **given: Any) -> Any:
         named = {
             name: given.pop(name)
-            for name in ("delimiter", "encoding", "null", "columns", "rejects", "force")
+            for name in (
+                "delimiter",
+                "encoding",
+                "null",
+                "columns",
+                "rejects",
+                "force",
+                "overwrite",
+            )
         }
         return command(*args, reading=FileOptions(given.pop("format_"), **named), **given)
 
@@ -143,4 +190,9 @@ _OPTIONS = (
         help="Where to list all rows with problems, as .csv or .jsonl.",
     ),
     click.option("--force", is_flag=True, help="Replace the file of --rejects."),
+    click.option(
+        "--overwrite",
+        is_flag=True,
+        help="Change rows even where _row_version says that an older one was read.",
+    ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -44,11 +43,6 @@ if TYPE_CHECKING:
     help="A file that names the rows, by their keys or by _row_id: CSV, TSV, JSON lines or "
     "Parquet; - is standard input.",
 )
-@click.option(
-    "--overwrite",
-    is_flag=True,
-    help="With --from: delete rows whatever version of them _row_version says was read.",
-)
 @file_options
 @change_options
 @spark_options
@@ -59,7 +53,6 @@ def command(
     keys: tuple[str, ...],
     where: str | None,
     file: str | None,
-    overwrite: bool,
     reading: FileOptions,
     change: ChangeOptions,
     master: str | None,
@@ -81,7 +74,7 @@ def command(
     singerlake delete tap-shop.orders --from gone.csv
     """
     _check_said(keys, where, file)
-    if file is None and (overwrite or reading != FileOptions()):
+    if file is None and reading != FileOptions():
         raise UsageError("an option that says how a file is read is for --from: leave it out")
     lake = shared.lake()
     lake_table, ref = lake.find(table)
@@ -89,8 +82,7 @@ def command(
         raise UsageError(f"{ref} is frozen and never changes: name the table alone")
     plan(lake_table.snapshot(), change)
     if file is not None:
-        change = replace(changes.of_files(change), overwrite=overwrite)
-        done = _by_file(shared, lake_table, file, reading, change, (master, conf))
+        done = _by_file(shared, lake_table, file, reading, reading.of(change), (master, conf))
     else:
         done = _by_ids_or_sql(lake, lake_table, keys, where, change, (master, conf))
     shared.output.result(
@@ -147,14 +139,8 @@ def _by_file(
     change: ChangeOptions,
     cluster: tuple[str | None, tuple[str, ...]],
 ) -> Changed:
-    # Arrow, which help can do without.
-    from singerlake.records.given_checks import check_for_table
-    from singerlake.records.shape import shape_of
-
     with reading.opened([file], shared.output) as files:
-        dialect = reading.dialect(files[0].format)
-        shape = shape_of(table.snapshot())
-        check_for_table(files, dialect, shape.columns, shape.key_names)
+        dialect = reading.dialect_for(files, table)
         begin_spark(*cluster)
         from singerlake.spark.jobs.upload import UploadOptions, upload
 

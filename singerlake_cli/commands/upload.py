@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -48,11 +47,6 @@ if TYPE_CHECKING:
     help="Types of a new table's columns, instead of those found in the files: integer, number, "
     "decimal(12,2), string, boolean, date, timestamp or json.",
 )
-@click.option(
-    "--overwrite",
-    is_flag=True,
-    help="Change rows even where _row_version says that an older one was read.",
-)
 @file_options
 @change_options
 @spark_options
@@ -64,7 +58,6 @@ def command(
     mode: str | None,
     keys: str | None,
     types: str | None,
-    overwrite: bool,
     reading: FileOptions,
     change: ChangeOptions,
     master: str | None,
@@ -94,22 +87,19 @@ def command(
     singerlake upload views.prices prices.csv.gz --key sku --types "price:decimal(12,2)"
     zcat events.jsonl.gz | singerlake upload views.events - --format jsonl
     """
-    change = replace(changes.of_files(change), overwrite=overwrite)
+    change = reading.of(change)
     lake = Lake.open(shared.uri, create=True)
     target = _target(lake, table, Mode(mode) if mode else None)
     key_names = parse_names(keys) if keys is not None else []
     said = parse_types(types) if types is not None else {}
-    # Arrow, which help can do without.
-    from singerlake.records.given_checks import check_files, check_for_table
-    from singerlake.records.shape import shape_of
-
     with reading.opened(files, shared.output) as opened:
-        dialect = reading.dialect(opened[0].format)
         if isinstance(target, Table):
             _check_there(target, key_names, types, change)
-            shape = shape_of(target.snapshot())
-            check_for_table(opened, dialect, shape.columns, shape.key_names)
+            dialect = reading.dialect_for(opened, target)
         else:
+            from singerlake.records.given_checks import check_files
+
+            dialect = reading.dialect(opened[0].format)
             _check_new(change)
             note_dropped(shared, target)
             if not change.dry_run:
