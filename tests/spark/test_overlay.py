@@ -23,7 +23,7 @@ from singerlake.spark.jobs.vacuum import vacuum_table
 from singerlake.spark.jobs.verify import verify
 from singerlake.spark.state import index_rows
 from singerlake.spark.state.index_build import ensure
-from singerlake.spark.state.violations import Violation, check_constraints
+from singerlake.spark.sql.violations import Violation, check_constraints
 from tests.build import commit_rows
 from tests.faults.plain import dump_folder, tables
 

@@ -30,9 +30,9 @@ from singerlake.reading.index import Index
 from singerlake.records.row_columns import BLOCK, ORDINAL, alias
 from singerlake.spark.jobs import revert
 from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.sql.violations import check_constraints
 from singerlake.spark.state import content, from_blocks, index_build, index_rows
 from singerlake.spark.state.key_violations import key_violations
-from singerlake.spark.state.violations import check_constraints
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.writer import clean_up, hold_locks
 

@@ -14,8 +14,8 @@ from singerlake.records.fingerprint import Content
 from singerlake.records.shape import shape_of
 from singerlake.spark.jobs.freeze import misfits_error, violations_error
 from singerlake.spark.jvm.progress import stages
+from singerlake.spark.sql.violations import check_constraints
 from singerlake.spark.state import content, fold, frames, from_blocks, index_build, index_rows
-from singerlake.spark.state.violations import check_constraints
 from singerlake.transactions.commit import current_user, preview
 from singerlake.transactions.snapshot import Snapshot
 

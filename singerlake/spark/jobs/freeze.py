@@ -16,9 +16,9 @@ from singerlake.records.misfits import ColumnMisfits, ways_out
 from singerlake.records.parquet_parts import IndexDamagedError
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
+from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import index_build, index_rows
 from singerlake.spark.state.content import index_content, index_misfits
-from singerlake.spark.state.violations import Violation, check_constraints
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)

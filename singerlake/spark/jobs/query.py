@@ -15,13 +15,14 @@ from singerlake.errors import (
     NotFoundError,
     SingerlakeError,
 )
+from singerlake.format import sql_tokens
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.nearest import SHOWN, nearest, offer
 from singerlake.records.misfits import FAIL
 from singerlake.spark.jvm.failures import condition, first_line, plain_errors
-from singerlake.spark.sql import plan, row_weight, tokens
+from singerlake.spark.sql import plan, row_weight
 from singerlake.spark.sql.plan import Relation
 from singerlake.spark.sql.result import QueryResult, Source
 from singerlake.spark.sql.table_names import find, with_views
@@ -92,7 +93,7 @@ def _parsed(spark: SparkSession, sql: str) -> tuple[SparkSession, str, list[Rela
     # Else ${env:AWS_SECRET_ACCESS_KEY} in a query is what the environment says.
     own.conf.set("spark.sql.variable.substitute", "false")
     own.conf.set("spark.sql.caseSensitive", "true")
-    text = tokens.quote_versions(sql)
+    text = sql_tokens.quote_versions(sql)
     return own, text, plan.relations(own, text)
 
 
@@ -168,7 +169,7 @@ class _Views:
             other = TableName(head.table.tap, f"{head.table.stream}.{wanted}")
             if other not in self.known:
                 raise
-            hint = ".".join(map(tokens.quote, (other.tap, other.stream)))
+            hint = ".".join(map(sql_tokens.quote, (other.tap, other.stream)))
             raise NotFoundError(f"{error}; the stream of that name is written {hint}") from None
 
     def _head(self, name: TableName) -> Snapshot:

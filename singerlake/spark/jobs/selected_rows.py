@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.errors import InvalidQueryError, UsageError
+from singerlake.format import sql_tokens
 from singerlake.format.types import Kind, Type
 from singerlake.lake import Lake, Table
 from singerlake.nearest import offer
@@ -24,7 +25,7 @@ from singerlake.records.row_columns import alias
 from singerlake.records.shape import Shape, shape_of
 from singerlake.spark.jobs.query import query
 from singerlake.spark.jobs.row_set import TYPES, RowSet
-from singerlake.spark.sql import plan, tokens
+from singerlake.spark.sql import plan
 from singerlake.spark.sql.result import QueryResult
 from singerlake.spark.state.frames import spark_type
 from singerlake.transactions.snapshot import Snapshot
@@ -67,7 +68,7 @@ class Selection:
         named = [(self._index(shape, name), text) for name, text in self.values.items()]
         named.sort()
         special = special_names(shape.names)
-        selected = [tokens.quote(special.row_id), tokens.quote(special.row_version)]
+        selected = [sql_tokens.quote(special.row_id), sql_tokens.quote(special.row_version)]
         for number, (_, text) in enumerate(named):
             plan.check_expression(self.spark, text)
             selected.append(f"({text}\n) as value_{number}")
@@ -128,7 +129,7 @@ class Selection:
 
 
 def _at(present: Snapshot) -> str:
-    name = ".".join(map(tokens.quote, (present.table.tap, present.table.stream)))
+    name = ".".join(map(sql_tokens.quote, (present.table.tap, present.table.stream)))
     return f"{name} version as of '@{present.number}'"
 
 
@@ -202,9 +203,9 @@ def assignments(texts: Sequence[str]) -> dict[str, str]:
 
 def _assigned(text: str) -> Iterator[tuple[str, str]]:
     depth, begin = 0, 0
-    pieces: list[list[tokens.Token]] = [[]]
+    pieces: list[list[sql_tokens.Token]] = [[]]
     starts = [begin]
-    for token in tokens.tokens(text):
+    for token in sql_tokens.tokens(text):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0) * (token.kind == "sign")
         if token.text == "," and not depth:
             pieces.append([])

@@ -32,8 +32,8 @@ from singerlake.spark.jobs.delta import (
     found_by,
 )
 from singerlake.spark.jobs.row_set import LINE, SOURCE
+from singerlake.spark.sql.violations import check_constraints
 from singerlake.spark.state.frames import row_id, spark_type
-from singerlake.spark.state.violations import check_constraints
 from singerlake.transactions.snapshot import Snapshot
 
 

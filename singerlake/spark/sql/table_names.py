@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from singerlake.errors import InvalidQueryError, NotFoundError
-from singerlake.format import names
+from singerlake.format import names, sql_tokens
 from singerlake.format.names import TableName
+from singerlake.format.sql_tokens import Token
 from singerlake.nearest import offer
-from singerlake.spark.sql import tokens
 from singerlake.spark.sql.plan import Relation
-from singerlake.spark.sql.tokens import Token
 
 Change = tuple[int, int, str]
 
@@ -65,7 +64,7 @@ def with_views(
         NotFoundError: The lake has no such table.
         InvalidQueryError: A name could mean several tables, or is not spelled out.
     """
-    query = tokens.tokens(text)
+    query = sql_tokens.tokens(text)
     by_start = {token.start: index for index, token in enumerate(query)}
     changes: list[Change] = []
     prefixes: list[tuple[str, ...]] = []
@@ -73,19 +72,19 @@ def with_views(
         if len(relation.parts) == 1:
             continue  # the name of a WITH; if not, Spark will not find it
         first = by_start.get(relation.start, -1)
-        parts, used = tokens.name_at(query, first) if first >= 0 else ([], 0)
+        parts, used = sql_tokens.name_at(query, first) if first >= 0 else ([], 0)
         if tuple(parts) != relation.parts:
             raise InvalidQueryError("a table's name must be spelled out in the query")
         end = first + used
         if relation.version is not None or relation.timestamp is not None:
-            end += tokens.time_travel_end(query, end)
-        name = tokens.quote(view(relation))
+            end += sql_tokens.time_travel_end(query, end)
+        name = sql_tokens.quote(view(relation))
         if not relation.aliased and _may_have_alias(query, first, end):
             own = _without_version(relation.parts, known)
-            name += f" AS {tokens.quote(own[-1])}"
+            name += f" AS {sql_tokens.quote(own[-1])}"
             prefixes.append(own)
         changes.append((relation.start, query[end - 1].end, name))
-    return tokens.edit(text, changes + _qualifiers(query, changes, prefixes))
+    return sql_tokens.edit(text, changes + _qualifiers(query, changes, prefixes))
 
 
 def _may_have_alias(query: list[Token], first: int, end: int) -> bool:
@@ -108,7 +107,7 @@ def _qualifiers(
     following = 0
     while following < len(query):
         first = following
-        parts, used = tokens.name_at(query, first)
+        parts, used = sql_tokens.name_at(query, first)
         following += max(1, used)
         start = query[first].start
         if not parts or any(begin <= start < end for begin, end, _ in changes):
@@ -119,6 +118,6 @@ def _qualifiers(
             longer = len(parts) > size or (len(parts) == size and starred)
             if longer and [p.casefold() for p in parts[:size]] == [p.casefold() for p in prefix]:
                 last = query[first + 2 * size - 2]
-                shorter.append((start, last.end, tokens.quote(prefix[-1])))
+                shorter.append((start, last.end, sql_tokens.quote(prefix[-1])))
                 break
     return shorter
