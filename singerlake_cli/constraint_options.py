@@ -23,6 +23,7 @@ _OPTIONS = (
     click.option("--range", "bounds", nargs=3, metavar="COLUMN MIN MAX", help='"" for no end.'),
     click.option("--length", nargs=3, metavar="COLUMN MIN MAX", help="Characters."),
     click.option("--pattern", nargs=2, metavar="COLUMN REGEX", help="As JSON Schema has it."),
+    click.option("--check", metavar="SQL", help="A condition on each row, as in a query."),
 )
 
 
@@ -41,13 +42,17 @@ def constraint_of(kinds: Mapping[str, Any]) -> Constraint:
     """
     given = [(kind, value) for kind, value in kinds.items() if value]
     if len(given) != 1:
-        raise UsageError("say one of --not-null, --unique, --enum, --range, --length, --pattern")
+        raise UsageError(
+            "say one of --not-null, --unique, --enum, --range, --length, --pattern, --check"
+        )
     return _constraint(*given[0])
 
 
 def _constraint(kind: str, value: Any) -> Constraint:
     if kind == "not_null":
         return Constraint("not-null", [value])
+    if kind == "check":
+        return Constraint("check", [], sql=value)
     if kind == "unique":
         return Constraint("unique", list(value))
     if kind == "pattern":

@@ -1,6 +1,6 @@
 """Constraints in the words of JSON Schema, as far as it has any for them.
 
-``unique`` is about several rows, and stays with whoever sees them all.
+``unique`` is about several rows, and stays with whoever sees them all; a ``check`` is SQL.
 """
 
 from __future__ import annotations

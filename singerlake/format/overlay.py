@@ -67,14 +67,17 @@ class Constraint(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
         minimum: The least value of a ``range``, or of characters in a ``length``.
         maximum: The greatest.
         pattern: The regular expression of a ``pattern``, as JSON Schema has it.
+        sql: The condition of a ``check``, an expression of Spark SQL. Its columns stand in
+            backticks, and nothing else does but what follows a dot.
     """
 
-    kind: Literal["not-null", "unique", "enum", "range", "length", "pattern"]
+    kind: Literal["not-null", "unique", "enum", "range", "length", "pattern", "check"]
     columns: list[str]
     values: list[Any] = []
     minimum: int | float | None = None
     maximum: int | float | None = None
     pattern: str = ""
+    sql: str = ""
 
 
 class Overlay(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -27,6 +27,8 @@ def constraint_words(one: Constraint) -> str:
         return f"{columns} one of {', '.join(map(str, one.values))}"
     if one.kind == "pattern":
         return f"{columns} matching {one.pattern}"
+    if one.kind == "check":
+        return one.sql
     least = "" if one.minimum is None else f"at least {one.minimum:g}"
     most = "" if one.maximum is None else f"at most {one.maximum:g}"
     of = "length of " if one.kind == "length" else ""

@@ -1,12 +1,13 @@
 """The text of a query: just enough of SQL's tokens to change names and leave all else as is.
 
-What a query means is for Spark's own parser to decide (``plan.py``); this module only finds where
-in the text the parts of a name begin and end.
+What a query means is for Spark's own parser to decide (``spark/sql/plan.py``); this module only
+finds where in the text the parts of a name begin and end.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -79,6 +80,22 @@ def _comment_end(sql: str, start: int) -> int:
 def quote(name: str) -> str:
     """Put a name in backticks."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def renamed(sql: str, names: Mapping[str, str]) -> str:
+    """Call columns of a constraint's condition otherwise, of which each is in backticks.
+
+    Args:
+        sql: The condition.
+        names: What columns shall be called, by what they are called.
+    """
+    found = tokens(sql)
+    own = (
+        token
+        for before, token in zip([None, *found], found, strict=False)
+        if token.kind == "quoted" and token.name in names and (before is None or before.text != ".")
+    )
+    return edit(sql, [(one.start, one.end, quote(names[one.name or ""])) for one in own])
 
 
 def edit(sql: str, changes: list[tuple[int, int, str]]) -> str:

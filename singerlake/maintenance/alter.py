@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import structs
 
 from singerlake.errors import ConflictError, UsageError
+from singerlake.format import sql_tokens
 from singerlake.format.laid import member_of
 from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.overlay import Constraint, Overlay
@@ -92,8 +93,24 @@ class AlterPlan:
     @property
     def new_constraints(self) -> dict[str, Constraint]:
         """Those that were not asked before, by their names."""
-        known = self.head.overlay.constraints.values()
-        return {n: one for n, one in self.overlay.constraints.items() if one not in known}
+        before = self.head.overlay
+        known = [_by_members(before, one) for one in before.constraints.values()]
+        return {
+            name: one
+            for name, one in self.overlay.constraints.items()
+            if _by_members(self.overlay, one) not in known
+        }
+
+    @property
+    def checks_of_new_types(self) -> dict[str, Constraint]:
+        """The conditions on columns that have another type from then on, by their names."""
+        before = {member_of(self.head.overlay, n): type_ for n, type_ in self.head.columns}
+        new = {n for n, t in self.after.columns if t != before.get(member_of(self.overlay, n))}
+        return {
+            name: one
+            for name, one in self.overlay.constraints.items()
+            if one.kind == "check" and not new.isdisjoint(one.columns)
+        }
 
     @property
     def retyped(self) -> set[str]:
@@ -141,7 +158,15 @@ class Rewritten:
 
 def looks_at_rows(wanted: AlterPlan) -> bool:
     """Tell whether only the rows can say if a table may be altered so."""
-    return bool(wanted.retyped or wanted.new_constraints) or not wanted.same_key
+    by_rows = wanted.retyped or wanted.new_constraints or wanted.checks_of_new_types
+    return bool(by_rows) or not wanted.same_key
+
+
+def _by_members(overlay: Overlay, one: Constraint) -> Constraint:
+    """A constraint by the names of the records' members, which no rename changes."""
+    members = {name: member_of(overlay, name) for name in one.columns}
+    columns = [members[name] for name in one.columns]
+    return structs.replace(one, columns=columns, sql=sql_tokens.renamed(one.sql, members))
 
 
 def plan(head: Snapshot, change: OverlayChange, options: AlterOptions) -> AlterPlan:

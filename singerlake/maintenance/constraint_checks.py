@@ -28,6 +28,8 @@ def checked(snapshot: Snapshot, one: Constraint) -> Constraint:
     Raises:
         UsageError: It is none for columns of these types, or asks for nothing.
     """
+    if not one.columns:
+        raise UsageError(f"a constraint that names no column of {snapshot.table} asks nothing")
     _check_types(snapshot, one)
     columns = dict(snapshot.columns)
     for column in one.columns:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from singerlake.errors import NotFoundError, UsageError
+from singerlake.format import sql_tokens
 from singerlake.format.column_list import RESERVED
 from singerlake.format.json_schema import resolved
 from singerlake.format.laid import member_of, with_texts
@@ -137,7 +138,10 @@ def with_name(snapshot: Snapshot, name: str, new: str) -> Overlay:
         _with(overlay, member, column),
         key=None if key is None else renamed(key),
         constraints={
-            n: replace(one, columns=renamed(one.columns)) for n, one in overlay.constraints.items()
+            n: replace(
+                one, columns=renamed(one.columns), sql=sql_tokens.renamed(one.sql, {name: new})
+            )
+            for n, one in overlay.constraints.items()
         },
     )
 

@@ -231,16 +231,26 @@ def add_constraint(
 ) -> None:
     """Ask something of all rows by a NAME, from now on (on Spark).
 
-    Refused where rows do not keep it. It binds the target, but for --unique, and every freeze. Null
-    values break only --not-null.
+    Refused where rows do not keep it. It binds changes, freezes and, but for --unique and --check,
+    the target. Null values break only --not-null, and a --check that is null is kept.
+
+    A --check is a condition of SQL on one row, under the rules of a query.
 
     \b
     singerlake alter tap-shop.orders add-constraint paid --range amount 0 ""
     singerlake alter tap-shop.orders add-constraint states --enum status '["new", "sent"]'
+    singerlake alter tap-shop.orders add-constraint sum --check "total >= 0 or status = 'refund'"
     """
     shared, table = _table(ctx)
-    change = partial(overlay_changes.with_constraint, name=name, constraint=constraint_of(kinds))
-    if plan(table.snapshot(), change, options).same:
+    one = constraint_of(kinds)
+    change: OverlayChange = partial(overlay_changes.with_constraint, name=name, constraint=one)
+    if one.kind == "check":
+        plan(table.snapshot(), lambda present: present.overlay, options)
+        begin_spark(master, conf)
+        from singerlake.spark.sql.conditions import with_check
+
+        change = with_check(start_spark(master, conf), name, one.sql)
+    elif plan(table.snapshot(), change, options).same:
         _show(shared, table, Altered([]), options)
         return
     _show(shared, table, _on_spark(table, change, options, master, conf), options)

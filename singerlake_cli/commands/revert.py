@@ -31,6 +31,11 @@ SHOWN = 3
 @click.option("--to-transaction", type=click.IntRange(min=1), metavar="NUMBER")
 @click.option("--to-time", metavar="TIME", help="The state at a time, such as 2026-11-20T12:00Z.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option(
+    "--allow-violations",
+    is_flag=True,
+    help="Even if the old rows break a constraint of today; the transaction says so.",
+)
 @spark_options
 @click.pass_obj
 def command(
@@ -40,6 +45,7 @@ def command(
     to_transaction: int | None,
     to_time: str | None,
     dry_run: bool,
+    allow_violations: bool,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
@@ -51,7 +57,8 @@ def command(
 
     The syncs that it undoes are named before it begins. The tap's own bookmark stays where it
     is, so the tap sends what they brought again only where the source changes it. What `singerlake
-    alter` said of columns stays in effect.
+    alter` said of columns stays in effect, and so do constraints: old rows that break them do not
+    come back.
 
     If the table has no key, all its rows are written again, after ACTIVATE_VERSION. A target that
     ignores this message, such as pipelinewise-target-postgres, then holds them twice.
@@ -79,7 +86,13 @@ def command(
     from singerlake.spark.jobs.revert import revert
 
     with working(f"reverting {ref.table}"):
-        done = revert(start_spark(master, conf), lake_table, to, dry_run=dry_run)
+        done = revert(
+            start_spark(master, conf),
+            lake_table,
+            to,
+            dry_run=dry_run,
+            allow_violations=allow_violations,
+        )
     shared.output.result(
         lambda: {**asdict(done), "undoes": [_as_json(one) for one in undone]},
         lambda: _print(ref.table, to, done, dry_run),
@@ -125,6 +138,8 @@ def _print(table: TableName, to: int, done: Reverted, dry_run: bool) -> None:
         _print_same(table, to)
     else:
         output.say(f"{table} to transaction {to}, as transaction {done.transaction}: {counts}")
+    if done.violations:
+        output.say(f"its rows break {', '.join(done.violations)}")
     if done.whole and done.put_back:
         output.say(
             "all rows written again, after ACTIVATE_VERSION: a target that reads on must obey that "

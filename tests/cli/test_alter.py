@@ -136,6 +136,8 @@ def test_what_cannot_be_altered(shop: Lake, args: list[str], code: int, said: st
         (["c", "--range", "id", "", ""], "has neither end"),
         (["c", "--enum", "id", "1"], "no JSON array"),
         (["c", "--pattern", "id", "x"], "pattern is about texts"),
+        (["c", "--pattern", "id", "x", "--check", "id > 0"], "--pattern, --check"),
+        (["c", "--check", "id > 0", "--metadata", "by=me"], "rename it"),
         (["c", "--range", "amount", "", "0.12345678901234567890"], "more digits than a double"),
         (["c", "--enum", "id", "[1.00000000000000000001]"], "1.00000000000000000001"),
     ],

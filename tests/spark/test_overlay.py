@@ -21,9 +21,9 @@ from singerlake.spark.jobs.query import query
 from singerlake.spark.jobs.revert import revert
 from singerlake.spark.jobs.vacuum import vacuum_table
 from singerlake.spark.jobs.verify import verify
+from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import index_rows
 from singerlake.spark.state.index_build import ensure
-from singerlake.spark.sql.violations import Violation, check_constraints
 from tests.build import commit_rows
 from tests.faults.plain import dump_folder, tables
 

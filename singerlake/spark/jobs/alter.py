@@ -12,7 +12,7 @@ import logging
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
-from singerlake.errors import DamagedError, ViolationsError
+from singerlake.errors import DamagedError, InvalidQueryError, ViolationsError
 from singerlake.format.laid import member_of
 from singerlake.format.log import Block
 from singerlake.lake import Table
@@ -27,10 +27,12 @@ from singerlake.maintenance.alter import (
 )
 from singerlake.maintenance.revert import RevertPlan
 from singerlake.reading.index import Index
+from singerlake.records.misfits import NULL
 from singerlake.records.row_columns import BLOCK, ORDINAL, alias
+from singerlake.records.shape import shape_of
 from singerlake.spark.jobs import revert
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.sql.violations import check_constraints
+from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import content, from_blocks, index_build, index_rows
 from singerlake.spark.state.key_violations import key_violations
 from singerlake.transactions.commit import new_writer_id
@@ -92,8 +94,7 @@ class _Job:
         wanted = self._wanted
         if not allow_misfits:
             self._check_values()
-        if wanted.new_constraints:
-            self._check_constraints()
+        self._check_constraints()
         if wanted.same_key:
             return self._commit(None)
         now = index_build.ensure(self._spark, self._table, wanted.head)
@@ -119,10 +120,19 @@ class _Job:
             )
 
     def _check_constraints(self) -> None:
+        """Refuse what rows do not keep, as they will be read."""
         wanted = self._wanted
-        now = index_build.ensure(self._spark, self._table, wanted.head)
-        rows = index_rows.rows(self._spark, now)
-        if found := check_constraints(rows, now.shape, wanted.new_constraints):
+        found: list[Violation] = []
+        if wanted.new_constraints:
+            now = index_build.ensure(self._spark, self._table, wanted.head)
+            rows = index_rows.rows(self._spark, now)
+            found += check_constraints(rows, now.shape, wanted.new_constraints)
+        if wanted.checks_of_new_types:
+            after = from_blocks.state_rows(self._spark, self._table, wanted.after, NULL)
+            found += check_constraints(after, shape_of(wanted.after), wanted.checks_of_new_types)
+        if broken := next((one for one in found if one.why), None):
+            raise InvalidQueryError(broken.why)
+        if found:
             raise ViolationsError.of_lines(
                 f"rows of {wanted.head.table} do not keep what is asked, and nothing was altered:",
                 *(line for one in found for line in one.lines()),

@@ -32,7 +32,7 @@ from singerlake.spark.jobs.change_output import ChangeOutput
 from singerlake.spark.jobs.change_version import Freezing
 from singerlake.spark.jobs.delta import DELETED, INSERTED, UNCHANGED, UPDATED, Delta
 from singerlake.spark.jobs.row_set import PROBLEMS, RowSet
-from singerlake.spark.jobs.state_after import check_unique
+from singerlake.spark.jobs.state_after import check_constraints
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.state import frames, from_blocks, index_build, index_rows
@@ -179,7 +179,7 @@ class _Job:
             self._refuse(found, wrong)
             if error := delta.stale_error(found, self._state.table, self._shape):
                 raise error
-            check_unique(found, present, self._state, self._shape)
+            check_constraints(found, present, self._state, self._shape)
             yield self._unless_the_same(found)
         finally:
             frame.unpersist()
@@ -210,7 +210,7 @@ class _Job:
 
     def _present(self, wanted: Asked, tally: Tally) -> DataFrame:
         """The state's rows; none where no row of it matters."""
-        together = bool(self._state.overlay.constraints)
+        together = _together(self._state)
         if not (wanted.replaces or tally.named or together):
             return self._spark.createDataFrame([], frames.frame_schema(self._shape.columns))
         return present_rows(self._spark, self._table, self._wanted)
@@ -276,6 +276,11 @@ def present_rows(spark: SparkSession, table: Table, wanted: ChangePlan) -> DataF
     return index_rows.rows(spark, index_build.ensure(spark, table, state))
 
 
+def _together(state: Snapshot) -> bool:
+    """Whether something is asked of all rows of a table together."""
+    return any(one.kind == "unique" for one in state.overlay.constraints.values())
+
+
 @contextmanager
 def _kept(part: Part) -> Iterator[Part]:
     """A part whose rows are read once, and then kept on the executors' disks."""
@@ -328,8 +333,7 @@ class _Guard:
         self._checked = wanted.head
         # A column that is added has another value in rows that come after it, and what all rows
         # have to be together any row may break.
-        together = any(one.kind == "unique" for one in wanted.state.overlay.constraints.values())
-        self._any_row = whole or together or wanted.overlay is not None
+        self._any_row = whole or _together(wanted.state) or wanted.overlay is not None
         self._any_row |= found is not None and found.wanted.replaces
 
     def check(self, present: Snapshot) -> None:

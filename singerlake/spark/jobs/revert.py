@@ -10,13 +10,13 @@ written since cannot be read under the old schema: from then on nobody has to.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
-from singerlake.errors import ViolationsError
 from singerlake.format import messages, times
 from singerlake.format.block import MAX_ROWS
 from singerlake.format.laid import block_columns, reading_of
@@ -31,9 +31,13 @@ from singerlake.records import activations
 from singerlake.records.row_columns import BLOCK, DIGEST, ORDINAL, PROVENANCE, alias, aliases
 from singerlake.records.shape import Shape
 from singerlake.records.written_defaults import defaults_written
+from singerlake.spark.jobs.revert_checks import (
+    broken_constraints,
+    check_key,
+    violations_error,
+)
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import fold, frames, index_build, index_rows
-from singerlake.spark.state.key_violations import key_violations
 from singerlake.spark.write import line_writer, routing
 from singerlake.transactions.commit import current_user, new_writer_id
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
@@ -62,6 +66,7 @@ class Reverted:
             has none.
         schema_hash: The schema in effect.
         whole: Whether all rows of the old state were written anew, behind ACTIVATE_VERSION.
+        violations: The names of the constraints that its rows do not keep.
     """
 
     to: int
@@ -71,6 +76,7 @@ class Reverted:
     unchanged: int
     schema_hash: str
     whole: bool = False
+    violations: Sequence[str] = ()
 
 
 def revert(
@@ -80,6 +86,7 @@ def revert(
     *,
     dry_run: bool = False,
     options: WriteOptions | None = None,
+    allow_violations: bool = False,
 ) -> Reverted:
     """Turn a table's present state into that of an earlier transaction.
 
@@ -89,11 +96,13 @@ def revert(
         to: The transaction to go back to.
         dry_run: Only say what would be done.
         options: Locks, and what to keep with the transaction.
+        allow_violations: Revert even if the old rows do not keep the constraints that the table
+            has now; the transaction says so.
 
     Raises:
         NotFoundError: There is no such transaction.
         UsageError: The old state lacks a column of the key that the table has now.
-        ViolationsError: Its rows cannot have that key.
+        ViolationsError: Its rows cannot have that key, or do not keep the constraints.
         DamagedError: The old state cannot be read any more; what is missing is named.
         ConflictError: Somebody changed the table meanwhile; nothing was changed.
         LockTimeoutError: A writer did not give its lock up in time.
@@ -103,29 +112,13 @@ def revert(
         old = index_build.ensure(spark, table, wanted.to)
         if wanted.same_state:
             return Reverted(to, None, 0, 0, index_rows.count(spark, old), wanted.to.schema_hash)
-        _check_key(spark, table, wanted, old)
-        return Job(spark, table, wanted, old, options or WriteOptions()).run(dry_run=dry_run)
-
-
-def _check_key(spark: SparkSession, table: Table, wanted: RevertPlan, old: Index) -> None:
-    """Refuse rows that cannot have the key by which they will be told apart from now on."""
-    after = wanted.after
-    if not after.key or after.key_reading == wanted.to.key_reading:
-        return
-    columns = tuple(after.columns[index] for index in after.key)
-    # The index has them as they were read then. Without a key each row is read, whatever it has.
-    shape = Shape(columns, (), old.shape.survival)
-    every = frames.read_blocks(spark, table, after, wanted.to.blocks, shape)
-    positions = index_rows.rows(spark, old).select(BLOCK, ORDINAL)
-    rows = every.join(positions, [BLOCK, ORDINAL], "left_semi")
-    names = [name for name, _ in columns]
-    if found := key_violations(rows, aliases(len(columns)), names):
-        raise ViolationsError.of_lines(
-            f"{table.name} has the key {', '.join(names)}, which its rows at transaction "
-            f"{wanted.to.number} cannot have; nothing was changed:",
-            *found.lines(),
-            f"give the table a key first that they can have: singerlake alter {table.name} set-key",
-        )
+        check_key(spark, table, wanted, old)
+        broken = broken_constraints(spark, table, wanted, old)
+        if broken and not allow_violations:
+            raise violations_error(wanted, broken)
+        names = [one.name for one in broken]
+        job = Job(spark, table, wanted, old, options or WriteOptions(), violations=names)
+        return job.run(dry_run=dry_run)
 
 
 class Job:
@@ -138,6 +131,7 @@ class Job:
         old: The index of the old state.
         options: Locks, and what to keep with the transaction.
         whole: Whether to write all rows of it, whatever there is now.
+        violations: The names of the constraints that its rows do not keep.
     """
 
     def __init__(
@@ -149,12 +143,14 @@ class Job:
         options: WriteOptions,
         *,
         whole: bool = False,
+        violations: Sequence[str] = (),
     ) -> None:
         self._spark = spark
         self._table = table
         self._wanted = wanted
         self._old = old
         self._options = options
+        self._violations = violations
         self._whole = whole or not old.shape.keys or not self._keys_readable()
         since = {block.schema_hash for block in wanted.head.blocks_after(wanted.to.number)}
         self._deletions = {} if self._whole else deletion_schemas(wanted.head, since)
@@ -279,7 +275,14 @@ class Job:
         schema_hash = self._wanted.to.schema_hash
         to = self._wanted.to.number
         return Reverted(
-            to, transaction, put_back, deleted, unchanged, schema_hash, whole=self._whole
+            to,
+            transaction,
+            put_back,
+            deleted,
+            unchanged,
+            schema_hash,
+            whole=self._whole,
+            violations=self._violations,
         )
 
     def _write(self, actions: DataFrame) -> Reverted:
@@ -305,11 +308,7 @@ class Job:
                     schemas,
                     writer_id=writer_id,
                     metrics={"put_back": put_back, "deleted": deleted},
-                    metadata={
-                        **self._options.metadata,
-                        "by": current_user(),
-                        "reverted_to": self._wanted.to.number,
-                    },
+                    metadata={**self._options.metadata, **self._said()},
                 )
             except BaseException as error:
                 clean_up(error, locks, lambda: self._withdraw(blocks))
@@ -317,6 +316,10 @@ class Job:
         update_checkpoint(store, done)
         update_catalogues(store, [done])
         return self._result(done.number, put_back, deleted)
+
+    def _said(self) -> dict[str, Any]:
+        broken = {"violations": [*self._violations]} if self._violations else {}
+        return {"by": current_user(), "reverted_to": self._wanted.to.number, **broken}
 
     def _new_schemas(self) -> dict[str, SchemaEntry]:
         declared = {one.hash: one.entry for one in self._defaults.values()}

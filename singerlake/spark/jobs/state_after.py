@@ -1,7 +1,7 @@
 """The rows that a table will have after a change, as a frame, before anything is written.
 
-For what is asked of all rows together, such as that a column is unique. What is asked of each row
-by itself is in the schema that new records are held against.
+For what the schema that new records are held against cannot say: that a column is unique, for one,
+or a condition in SQL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from singerlake.errors import ViolationsError
 from singerlake.format.json_schema import resolved
 from singerlake.format.overlay import Constraint
-from singerlake.format.types import Type
+from singerlake.format.types import Kind, Type
 from singerlake.format.values import converter
 from singerlake.records.problems import MOST, Problems, RowProblem, merged
 from singerlake.records.row_columns import BLOCK, ORDINAL, alias
@@ -32,13 +32,17 @@ from singerlake.spark.jobs.delta import (
     found_by,
 )
 from singerlake.spark.jobs.row_set import LINE, SOURCE
-from singerlake.spark.sql.violations import check_constraints
+from singerlake.spark.sql import violations
+from singerlake.spark.sql.violations import Violation
 from singerlake.spark.state.frames import row_id, spark_type
 from singerlake.transactions.snapshot import Snapshot
 
 
-def check_unique(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) -> None:
-    """Make sure that a change leaves no two rows alike that people want to tell apart.
+def check_constraints(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) -> None:
+    """Make sure that a change leaves rows that keep what no schema asks of a record.
+
+    What several rows keep together is asked of all of them; a condition, of those that the change
+    touches: it is not to blame for others.
 
     Args:
         found: What changes.
@@ -47,42 +51,64 @@ def check_unique(found: Delta, present: DataFrame, state: Snapshot, shape: Shape
         shape: The table's.
 
     Raises:
-        ViolationsError: Rows would be alike; nothing was changed.
+        ViolationsError: Rows would not keep them; nothing was changed.
     """
-    asked = {n: one for n, one in state.overlay.constraints.items() if one.kind == "unique"}
-    if not asked or not found.changes:
+    constraints = state.overlay.constraints
+    together = {n: one for n, one in constraints.items() if one.kind == "unique"}
+    each = {n: one for n, one in constraints.items() if _beyond_schemas(one, shape)}
+    if not (together or each) or not found.changes:
         return
     after = rows_after(found, present, state, shape)
-    if broken := check_constraints(after, shape, asked):
+    changed = after.where(F.col(SOURCE).isNotNull())
+    broken = violations.check_constraints(after, shape, together)
+    broken += violations.check_constraints(changed, shape, each)
+    if broken:
         error = ViolationsError.of_lines(
             f"rows of {state.table} would not keep what is asked of them; nothing was changed:",
             *(line for one in broken for line in one.lines()),
             "give these rows other values, or drop the constraint first",
         )
-        alike = (_alike(after, shape, asked[one.name], found) for one in broken)
-        error.problems = merged(alike)
+        error.problems = merged(
+            _named(one, constraints[one.name], after, found, shape) for one in broken
+        )
         raise error
 
 
-def _alike(after: DataFrame, shape: Shape, unique: Constraint, found: Delta) -> Problems:
-    """Name the rows of a change that would be as others are."""
-    columns = [alias(shape.names.index(name)) for name in unique.columns]
-    there = reduce(and_, (F.col(name).isNotNull() for name in columns))
-    times = F.count(F.lit(1)).over(Window.partitionBy(*columns))
-    rows = (
-        after.where(there)
-        .withColumn("n", times)
-        .where(F.col(SOURCE).isNotNull() & (F.col("n") > 1))
-    )
-    names = ", ".join(unique.columns)
+def _named(
+    broken: Violation, one: Constraint, after: DataFrame, found: Delta, shape: Shape
+) -> Problems:
+    """Name the rows of a change that break a constraint."""
+    columns = [alias(shape.names.index(name)) for name in one.columns]
+    if one.kind == "unique":
+        there = reduce(and_, (F.col(name).isNotNull() for name in columns))
+        times = F.count(F.lit(1)).over(Window.partitionBy(*columns))
+        rows = after.where(there).withColumn("n", times).where("n > 1")
+        rows = rows.where(F.col(SOURCE).isNotNull())
+        words = F.format_string("would be in %,d rows, and is to be unique", "n")
+    elif broken.breaking is None:
+        return Problems()
+    else:
+        rows, words = broken.breaking, F.lit(f"breaks {broken.name} ({broken.words})")
     problems = Problems(rows.count())
     shown = F.concat_ws(", ", *(F.col(name).cast("string") for name in columns)).alias("value")
     id_ = row_id(shape) if shape.keys else F.concat_ws(":", BLOCK, ORDINAL)
-    first = rows.select(SOURCE, LINE, id_.alias("id"), shown, "n").orderBy(SOURCE, LINE, "id")
-    for source, line, row, value, n in first.limit(MOST).collect():
-        one = RowProblem(0, names, value, f"would be in {n:,} rows, and is to be unique")
-        problems.first.append(one.at(found.wanted.sources[source], line, row))
+    selected = rows.select(SOURCE, LINE, id_.alias("id"), shown, words.alias("words"))
+    names = ", ".join(one.columns)
+    for source, line, row, value, reason in (
+        selected.orderBy(SOURCE, LINE, "id").limit(MOST).collect()
+    ):
+        problem = RowProblem(0, names, value, reason)
+        problems.first.append(problem.at(found.wanted.sources[source], line, row))
     return problems
+
+
+def _beyond_schemas(one: Constraint, shape: Shape) -> bool:
+    """Whether a constraint is about single rows, and no schema says it."""
+    if one.kind == "enum":
+        types = dict(shape.columns)
+        decimal = any(c in types and types[c].kind is Kind.DECIMAL for c in one.columns)
+        return decimal and any(isinstance(value, str) for value in one.values)
+    return one.kind == "check"
 
 
 def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) -> DataFrame:

@@ -215,6 +215,14 @@ REFUSED_EXPRESSIONS = {
 """What Spark makes of refused functions; looked for again once every name is resolved, for
 some may be called by other means than their name (``select user``)."""
 
+OF_THE_MOMENT = frozenset(
+    """
+    CurrentCatalog CurrentDatabase CurrentDate CurrentPath CurrentTime CurrentTimeZone
+    CurrentTimestamp LocalTimestamp Now SparkVersion
+    """.split()  # noqa: SIM905
+)
+"""What is another value at another time; of functions that Spark itself calls deterministic."""
+
 SCHEMA_INDEXES = {
     "from_csv": 1,
     "from_json": 1,

@@ -88,9 +88,28 @@ def check_expression(spark: SparkSession, text: str) -> None:
     Raises:
         InvalidQueryError: It is none.
     """
+    _expression(spark, text)
+
+
+def check_row_expression(spark: SparkSession, text: str) -> Any:
+    """Make sure that a text is one expression of SQL that asks no table, and parse it.
+
+    Raises:
+        InvalidQueryError: It is none, or does what a query may not.
+    """
+    expression = _expression(spark, text)
+    for one in tree(expression):
+        if _holds_plan(one) or kind_of(one) in ("UnresolvedStar", "WindowExpression"):
+            raise InvalidQueryError(f"{text!r} asks more than one row: here it may not")
+    for _ in _walk_expression(expression):
+        pass
+    return expression
+
+
+def _expression(spark: SparkSession, text: str) -> Any:
     session: Any = spark._jsparkSession
     try:
-        session.sessionState().sqlParser().parseExpression(text)
+        return session.sessionState().sqlParser().parseExpression(text)
     except (ParseException, AnalysisException) as error:
         raise InvalidQueryError(f"{text!r} is no expression of SQL: {first_line(error)}") from None
 
@@ -101,18 +120,27 @@ def check_analyzed(plan: Any) -> None:
     Not into views: in the session of a query there are none but the lake's tables, and to look
     at each of their columns from here took as long as to plan the query.
     """
-    if _kind(plan) == "View":
+    if kind_of(plan) == "View":
         return
-    for expression in _seq(plan.expressions()):
-        for one in _tree(expression):
-            if (reason := functions.REFUSED_EXPRESSIONS.get(_kind(one))) is not None:
-                raise InvalidQueryError(f"a query may not call {one.prettyName()}(): {reason}")
-    for child in [*_seq(plan.children()), *_seq(plan.innerChildren())]:
+    for expression in items(plan.expressions()):
+        check_resolved(expression)
+    for child in [*items(plan.children()), *items(plan.innerChildren())]:
         check_analyzed(child)
 
 
+def check_resolved(expression: Any) -> None:
+    """Look again at an expression in which no name is left to resolve.
+
+    Raises:
+        InvalidQueryError: It calls what a query may not.
+    """
+    for one in tree(expression):
+        if (reason := functions.REFUSED_EXPRESSIONS.get(kind_of(one))) is not None:
+            raise InvalidQueryError(f"a query may not call {one.prettyName()}(): {reason}")
+
+
 def _walk_plan(plan: Any, aliased: bool) -> Iterator[Relation]:
-    kind = _kind(plan)
+    kind = kind_of(plan)
     if kind not in ALLOWED_PLANS:
         raise InvalidQueryError(
             f"a lake takes no SQL but SELECT, and this has {_words(kind)} in it"
@@ -124,28 +152,28 @@ def _walk_plan(plan: Any, aliased: bool) -> Iterator[Relation]:
         yield _travel(plan, aliased)
         return
     if kind == "UnresolvedTableValuedFunction":
-        _check_function(_seq(plan.name()), functions.TABLE_FUNCTIONS)
-    for child in _seq(plan.children()):
+        _check_function(items(plan.name()), functions.TABLE_FUNCTIONS)
+    for child in items(plan.children()):
         yield from _walk_plan(child, kind == "SubqueryAlias")
     if kind == "UnresolvedWith":
-        for child in _seq(plan.innerChildren()):
+        for child in items(plan.innerChildren()):
             yield from _walk_plan(child, True)
-    expressions = list(_seq(plan.expressions()))
+    expressions = list(items(plan.expressions()))
     if kind == "WithWindowDefinition":
-        expressions += _seq(plan.windowDefinitions().values().toSeq())
+        expressions += items(plan.windowDefinitions().values().toSeq())
     for expression in expressions:
         yield from _walk_expression(expression)
 
 
 def _walk_expression(root: Any) -> Iterator[Relation]:
-    for expression in _tree(root):
-        kind = _kind(expression)
+    for expression in tree(root):
+        kind = kind_of(expression)
         if kind == _UNRESOLVED_NAMES:
             raise InvalidQueryError("a query must spell its names out: IDENTIFIER() is not known")
         if _is_call(expression):
-            _check_call(_seq(expression.nameParts()), _seq(expression.arguments()))
+            _check_call(items(expression.nameParts()), items(expression.arguments()))
         elif kind == "UnresolvedGenerator":
-            _check_call([expression.name().funcName()], _seq(expression.children()))
+            _check_call([expression.name().funcName()], items(expression.children()))
         elif _holds_plan(expression):
             yield from _walk_plan(expression.plan(), False)
 
@@ -191,7 +219,7 @@ def _check_call(parts: list[str], arguments: list[Any]) -> None:
     if schema is None and options is None:
         return
     for index, argument in enumerate(arguments):
-        if _kind(argument) == "NamedArgumentExpression":
+        if kind_of(argument) == "NamedArgumentExpression":
             raise InvalidQueryError(f"give {name}() its arguments in order, without their names")
         if index == schema:
             _check_schema(name, argument)
@@ -219,10 +247,10 @@ def _check_length(function: str, arguments: list[Any]) -> None:
 
 def _whole_number(expression: Any) -> int | None:
     """A whole number that is written out in the query; None for all else."""
-    if _kind(expression) == "UnaryMinus":
+    if kind_of(expression) == "UnaryMinus":
         number = _whole_number(expression.child())
         return None if number is None else -number
-    if _kind(expression) != "Literal" or expression.dataType().typeName() not in _WHOLE:
+    if kind_of(expression) != "Literal" or expression.dataType().typeName() not in _WHOLE:
         return None
     value = expression.value()
     return None if value is None else int(value)
@@ -243,7 +271,7 @@ def _check_options(function: str, argument: Any) -> None:
     """Options are written out, each of them one that is known."""
     texts: list[str | None] = [None]
     if _is_call(argument) and _called(argument) == "map":
-        texts = [_text(one) for one in _seq(argument.arguments())]
+        texts = [_text(one) for one in items(argument.arguments())]
     if None in texts:
         raise InvalidQueryError(
             f"write the options of {function}() out as texts: map('mode', 'FAILFAST')"
@@ -256,17 +284,17 @@ def _check_options(function: str, argument: Any) -> None:
 
 
 def _is_call(expression: Any) -> bool:
-    return _kind(expression) == "UnresolvedFunction"
+    return kind_of(expression) == "UnresolvedFunction"
 
 
 def _called(call: Any) -> str:
     """The function that is called; its name is checked where the call itself is."""
-    return ".".join(_seq(call.nameParts())).lower()
+    return ".".join(items(call.nameParts())).lower()
 
 
 def _text(expression: Any) -> str | None:
     """A text that is written out in the query; None for all else."""
-    if _kind(expression) != "Literal" or expression.dataType().typeName() != "string":
+    if kind_of(expression) != "Literal" or expression.dataType().typeName() != "string":
         return None
     value = expression.value()
     return None if value is None else str(value.toString())
@@ -277,11 +305,11 @@ def _relation(node: Any, aliased: bool) -> Relation:
     start, stop = origin.startIndex(), origin.stopIndex()
     if start.isEmpty() or stop.isEmpty():
         raise InvalidQueryError("a table's name must be spelled out in the query")
-    return Relation(tuple(_seq(node.multipartIdentifier())), start.get(), stop.get() + 1, aliased)
+    return Relation(tuple(items(node.multipartIdentifier())), start.get(), stop.get() + 1, aliased)
 
 
 def _travel(node: Any, aliased: bool) -> Relation:
-    if _kind(node.relation()) != "UnresolvedRelation":
+    if kind_of(node.relation()) != "UnresolvedRelation":
         raise InvalidQueryError("AS OF can only follow the name of a table")
     plain = _relation(node.relation(), aliased)
     version, timestamp = node.version(), node.timestamp()
@@ -302,18 +330,20 @@ def _travel(node: Any, aliased: bool) -> Relation:
     )
 
 
-def _tree(root: Any) -> Iterator[Any]:
+def tree(root: Any) -> Iterator[Any]:
+    """Yield an expression of Spark's, and all in it."""
     yield root
-    for child in _seq(root.children()):
-        yield from _tree(child)
+    for child in items(root.children()):
+        yield from tree(child)
 
 
-def _seq(seq: Any) -> list[Any]:
-    """A Scala sequence as a list."""
+def items(seq: Any) -> list[Any]:
+    """Return a Scala sequence as a list."""
     return [seq.apply(index) for index in range(seq.size())]
 
 
-def _kind(node: Any) -> str:
+def kind_of(node: Any) -> str:
+    """Return what Spark calls a node of a plan or an expression."""
     return str(node.getClass().getSimpleName()).rstrip("$")
 
 

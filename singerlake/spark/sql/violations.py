@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
+from singerlake.errors import InvalidQueryError
 from singerlake.format.constraint_types import NUMBERS, TEXTS
-from singerlake.format.constraints import IN_WORDS
 from singerlake.format.overlay import Constraint
 from singerlake.format.overlay_words import constraint_words
 from singerlake.format.types import DIGITS, INTEGER, NUMBER, Kind, Type
@@ -24,6 +24,8 @@ from singerlake.records.pattern_step import PatternStep
 from singerlake.records.row_columns import BLOCK, ORDINAL, alias
 from singerlake.records.shape import Shape
 from singerlake.safe_text import visible
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.sql import conditions
 from singerlake.spark.state.frames import spark_type
 
 FIRST = 10
@@ -45,6 +47,8 @@ class Violation:
         first: The first of them: what each has in the constraint's columns, and where it is; of
             ``unique`` the values that several rows have.
         found: How many there are of what ``first`` has the first of.
+        why: Why nobody can tell which rows break it; empty where that is known.
+        breaking: The rows, but for ``unique``.
     """
 
     name: str
@@ -52,9 +56,14 @@ class Violation:
     rows: int
     first: Sequence[str]
     found: int
+    why: str = ""
+    breaking: DataFrame | None = None
 
     def lines(self) -> Iterator[str]:
         """Say what is wrong, line by line."""
+        if self.why:
+            yield f"  {self.name} ({visible(self.words)}) cannot be computed: {self.why}"
+            return
         breaks = "breaks" if self.rows == 1 else "break"
         yield f"  {count(self.rows, 'row')} {breaks} {self.name} ({visible(self.words)}):"
         for text in self.first:
@@ -80,11 +89,11 @@ def check_constraints(
         for name, one in constraints.items()
         if one.columns and all(column in indexes for column in one.columns)
     }
-    found = _of_rows(frame, shape, {n: c for n, c in asked.items() if c.kind in IN_WORDS})
+    found = _of_rows(frame, shape, {n: c for n, c in asked.items() if c.kind != "unique"})
     found += [
         _not_unique(frame, shape, name, one) for name, one in asked.items() if one.kind == "unique"
     ]
-    return [one for one in found if one.rows]
+    return [one for one in found if one.rows or one.why]
 
 
 def _of_rows(
@@ -104,9 +113,19 @@ def _of_rows(
         added = [T.StructField(f"broken{n}", T.BooleanType()) for n in range(len(patterns))]
         schema = T.StructType([*frame.schema.fields, *added])
         frame = frame.mapInArrow(PatternStep(patterns), schema)
+    frame = conditions.with_values(
+        frame, shape, [one for one in constraints.values() if one.kind == "check"]
+    )
     numbers = iter(range(len(patterns)))
     broken: dict[str, Column] = {}
+    why: dict[str, str] = {}
     for name, one in constraints.items():
+        if one.kind == "check":
+            try:
+                broken[name] = ~conditions.computed(frame, shape, one)
+            except InvalidQueryError as error:
+                why[name] = str(error)
+            continue
         if one.kind == "pattern":
             parts = [F.col(f"broken{next(numbers)}") for _ in one.columns]
         else:
@@ -114,18 +133,38 @@ def _of_rows(
                 _broken(F.col(alias(indexes[c])), dict(shape.columns)[c], one) for c in one.columns
             ]
         broken[name] = F.coalesce(reduce(or_, parts), F.lit(False))
-    counted = frame.agg(*(F.count_if(c).alias(f"n{i}") for i, c in enumerate(broken.values())))
-    (totals,) = counted.collect()
+    totals = _totals(frame, broken, why)
     return [
         Violation(
             name,
-            constraint_words(constraints[name]),
-            totals[f"n{i}"],
-            _first(frame.where(column), shape, constraints[name]) if totals[f"n{i}"] else [],
-            totals[f"n{i}"],
+            constraint_words(one),
+            totals.get(name, 0),
+            _first(frame.where(broken[name]), shape, one) if totals.get(name) else [],
+            totals.get(name, 0),
+            why.get(name, ""),
+            frame.where(broken[name]) if totals.get(name) else None,
         )
-        for i, (name, column) in enumerate(broken.items())
+        for name, one in constraints.items()
     ]
+
+
+def _totals(frame: DataFrame, broken: dict[str, Column], why: dict[str, str]) -> dict[str, int]:
+    """Count the rows that break each; what cannot be computed is noted in ``why``."""
+    if not broken:
+        return {}
+    counts = [F.count_if(column).alias(f"n{i}") for i, column in enumerate(broken.values())]
+    try:
+        with plain_errors():
+            (row,) = frame.agg(*counts).collect()
+        return dict(zip(broken, row, strict=True))
+    except InvalidQueryError as error:  # such as a division by zero, in one of them
+        if len(broken) == 1:
+            why[next(iter(broken))] = str(error)
+            return {}
+    totals: dict[str, int] = {}
+    for name, column in broken.items():
+        totals |= _totals(frame, {name: column}, why)
+    return totals
 
 
 def _broken(column: Column, type_: Type, one: Constraint) -> Column:

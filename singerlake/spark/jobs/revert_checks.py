@@ -1,0 +1,73 @@
+"""Whether the rows of an old state may be those of the table again, by what is said of it now."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.errors import SingerlakeError, ViolationsError
+from singerlake.format.types import Columns
+from singerlake.lake import Table
+from singerlake.maintenance.revert import RevertPlan
+from singerlake.reading.index import Index
+from singerlake.records.row_columns import BLOCK, ORDINAL, aliases
+from singerlake.records.shape import Shape, shape_of
+from singerlake.spark.sql.violations import Violation, check_constraints
+from singerlake.spark.state import frames, index_rows
+from singerlake.spark.state.key_violations import key_violations
+
+
+def check_key(spark: SparkSession, table: Table, wanted: RevertPlan, old: Index) -> None:
+    """Refuse rows that cannot have the key by which they will be told apart from now on."""
+    after = wanted.after
+    if not after.key or after.key_reading == wanted.to.key_reading:
+        return
+    columns = tuple(after.columns[index] for index in after.key)
+    rows = _read_as_now(spark, table, wanted, old, columns)
+    names = [name for name, _ in columns]
+    if found := key_violations(rows, aliases(len(columns)), names):
+        raise ViolationsError.of_lines(
+            f"{table.name} has the key {', '.join(names)}, which its rows at transaction "
+            f"{wanted.to.number} cannot have; nothing was changed:",
+            *found.lines(),
+            f"give the table a key first that they can have: singerlake alter {table.name} set-key",
+        )
+
+
+def broken_constraints(
+    spark: SparkSession, table: Table, wanted: RevertPlan, old: Index
+) -> list[Violation]:
+    """Find the constraints of today that the rows of the old state do not keep."""
+    after = wanted.after
+    asked = after.overlay.constraints
+    if not asked:
+        return []
+    shape = shape_of(after)
+    if after.reads_like(wanted.to):
+        rows = index_rows.rows(spark, old)
+    else:
+        rows = _read_as_now(spark, table, wanted, old, shape.columns)
+    return check_constraints(rows, shape, asked)
+
+
+def violations_error(wanted: RevertPlan, found: list[Violation]) -> SingerlakeError:
+    """Say why a table is not turned back: the old rows do not keep the constraints of today."""
+    table = wanted.head.table
+    return ViolationsError.of_lines(
+        f"rows of {table} at transaction {wanted.to.number} do not keep the constraints that the "
+        "table has now, and nothing was changed:",
+        *(line for one in found for line in one.lines()),
+        f"drop these constraints first (singerlake alter {table} drop-constraint), or revert all "
+        "the same with --allow-violations (allow_violations=True in Python), which the "
+        "transaction then says",
+    )
+
+
+def _read_as_now(
+    spark: SparkSession, table: Table, wanted: RevertPlan, old: Index, columns: Columns
+) -> DataFrame:
+    """The rows of the old state with columns as they will be read; the index has those of then."""
+    # Without a key each row is read, whatever it has.
+    shape = Shape(columns, (), old.shape.survival)
+    every = frames.read_blocks(spark, table, wanted.after, wanted.to.blocks, shape)
+    positions = index_rows.rows(spark, old).select(BLOCK, ORDINAL)
+    return every.join(positions, [BLOCK, ORDINAL], "left_semi")
