@@ -6,8 +6,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 
 import pytest
+from pyspark.errors.utils import is_debugging_enabled
 from pyspark.sql import SparkSession
 
 from singerlake.spark.jvm import java, launch
@@ -56,6 +58,17 @@ def test_nothing_but_the_answer_reaches_the_terminal(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["[(1,)]", "true", *["InvalidQueryError"] * 3]
     assert [path.name for path in work.iterdir()] == ["lake"]
     assert list(temporary.glob("singerlake-spark-*")) == []
+
+
+@pytest.mark.spark
+def test_a_long_session_does_not_slow_down(spark: SparkSession) -> None:
+    """Compiled code has room for more than some hundred jobs, and columns are made without Java."""
+    java: Any = spark.sparkContext._jvm
+    pools = java.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    code = [pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code")]
+    assert sum(code) >= 200 << 20
+    assert not is_debugging_enabled()
+    assert spark.conf.get("spark.sql.dataFrameQueryContext.enabled") == "false"
 
 
 @pytest.fixture

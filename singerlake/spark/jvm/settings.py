@@ -23,6 +23,10 @@ _ALWAYS = {
     "spark.speculation": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
+    # Where in Python a column was made: errors here do not show it, and asking Java at each step
+    # takes longer than the step.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
 }
 
 
@@ -42,6 +46,9 @@ def settings_for(master: str, folder: Path) -> dict[str, str]:
         # The first-tier compiler and the serial collector start 1.8 s sooner, and jobs on
         # one machine are over before the others would have paid.
         options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
+        # With that compiler Java takes 48 MiB for what it compiled. Spark fills them in some
+        # hundred jobs, and from then on Java throws code away that it compiles again.
+        options.append("-XX:ReservedCodeCacheSize=256m")
         # Libraries unpacked there go with the folder, however Java ends.
         options.append(f"-Djava.io.tmpdir={folder}")
         settings |= {
