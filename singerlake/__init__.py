@@ -5,10 +5,12 @@ These names are the public interface; they keep their meaning from release to re
     import singerlake
 
     lake = singerlake.open("s3://bucket/lake")
-    for version in lake.table("tap-shop.orders").versions():
+    orders = lake["tap-shop.orders"]
+    for version in orders.versions():
         print(version.number, version.label, version.rows)
+    orders.at("monday").to_arrow()
 
-Rows are read with Spark: see :mod:`singerlake.spark`. Nothing here imports or starts it.
+Importing it is cheap, and imports or starts no Spark: what needs it does so when it is called.
 """
 
 import sys
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     import os
 
     from singerlake.api import Lake, Table
+    from singerlake.state import State
     from singerlake.storage.options import StoreOptions
 
 __all__ = [
@@ -66,6 +69,7 @@ __all__ = [
     "RejectedRowsError",
     "RuntimeMissingError",
     "SingerlakeError",
+    "State",
     "StoreError",
     "StoreOptions",
     "Table",
@@ -77,6 +81,7 @@ __all__ = [
 
 _LATE = {
     "Lake": "singerlake.api",
+    "State": "singerlake.state",
     "Table": "singerlake.api",
     "StoreOptions": "singerlake.storage.options",
 }

@@ -13,7 +13,7 @@ import singerlake
 from singerlake import errors
 from tests.build import commit_rows
 
-NAMES = {"FORMAT", "Lake", "StoreOptions", "Table", "__version__", "open"}
+NAMES = {"FORMAT", "Lake", "State", "StoreOptions", "Table", "__version__", "open"}
 ERRORS = {
     "ConflictError",
     "DamagedError",
@@ -34,16 +34,33 @@ ERRORS = {
     "UsageError",
     "ViolationsError",
 }
-LAKE = {"catalogue", "find", "open", "table", "tables", "taps"}
+LAKE = {"catalogue", "find", "open", "query", "table", "tables", "taps"}
 TABLE = {
+    "at",
     "change",
     "entries",
+    "freeze",
+    "history",
     "lease",
     "read_block",
+    "revert",
     "snapshot",
     "snapshot_at",
+    "vacuum",
+    "verify",
     "versions",
     "writer",
+}
+STATE = {
+    "indexed",
+    "scanner",
+    "schema",
+    "to_arrow",
+    "to_duckdb",
+    "to_pandas",
+    "to_polars",
+    "to_spark",
+    "transaction",
 }
 OLD = Path(__file__).parent / "lakes" / "format-1"
 
@@ -70,7 +87,11 @@ def test_every_error_is_public() -> None:
 
 
 def test_what_a_lake_and_a_table_offer() -> None:
-    for kind, expected in ((singerlake.Lake, LAKE), (singerlake.Table, TABLE)):
+    for kind, expected in (
+        (singerlake.Lake, LAKE),
+        (singerlake.Table, TABLE),
+        (singerlake.State, STATE),
+    ):
         methods = {name for name in dir(kind) if not name.startswith("_")}
         assert expected <= methods
         assert all(inspect.getdoc(getattr(kind, name)) for name in methods)

@@ -113,8 +113,8 @@ def _run(step: readme_steps.Step, monkeypatch: pytest.MonkeyPatch) -> str:
     if step.language == "python":
         names: dict[str, Any] = {}
         exec(command, names)
-        assert [version.number for version in names["versions"]] == [1]
-        assert names["orders"].columns[0] == "id"
+        assert [version.number for version in names["orders"].versions()] == [1]
+        assert names["batch"].schema.names == ["id", "total"]
         return ""
     if setting := re.fullmatch(r"export (\w+)=(\S+)", command):
         monkeypatch.setenv(*setting.groups())

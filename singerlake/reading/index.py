@@ -5,17 +5,22 @@ put-if-absent, and names the files. It is left aside and made again where it bel
 another log (its commit id differs), is damaged, or names files that are missing, of
 another size or of other bytes. Deleting the folder at any time loses nothing but time.
 
-How one is made is in ``index_build.py``, how it is read in ``index_rows.py``.
+How one is made is in ``spark/state/index_build.py``, and of a small table in ``small_state.py``;
+how it is read in ``spark/state/index_rows.py``, and without Spark in ``state_reader.py``.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from singerlake.errors import DamagedError
 from singerlake.format import metadata, names
-from singerlake.format.metadata import INDEX_FORMAT, IndexMarker
+from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
 from singerlake.lake import Table
 from singerlake.reading.file_checks import is_sound
 from singerlake.records.parquet_parts import Part, PartReader
@@ -150,6 +155,52 @@ def drop(table: Table, snapshot: Snapshot) -> None:
     table.store.delete(folder + names.INDEX_MARKER)
     for item in list(table.store.list(folder)):
         table.store.delete(item.key)
+
+
+def finish(
+    table: Table,
+    snapshot: Snapshot,
+    shape: Shape,
+    written: Iterable[Mapping[str, Any]],
+    below: Index | None = None,
+) -> Index:
+    """Make an index of files that are written, by its marker; one that is there already stays.
+
+    Args:
+        table: The table.
+        snapshot: The table at the transaction.
+        shape: Its shape then.
+        written: What a ``PartWriter`` gave for each file.
+        below: The index that this one is a layer on.
+    """
+    rows = list(written)
+    files = [IndexFile(w["path"], w["rows"], w["bytes"], w["hash"]) for w in rows]
+    files.sort(key=lambda file: file.path)
+    marker = IndexMarker(
+        format=INDEX_FORMAT,
+        transaction=snapshot.number,
+        commit=snapshot.commit,
+        schema_hash=snapshot.schema_hash,
+        rows=sum(file.rows for file in files) if below is None else None,
+        files=files,
+        base=0 if below is None else below.marker.transaction,
+        misfits=_summed((json.loads(w["misfits"]) for w in rows), shape),
+        types=snapshot.rules,
+    )
+    kept = publish(Index(table, snapshot, shape, marker, below))
+    for file in files:
+        # By its files, not by who wrote the marker: where a reply was lost, the one there is ours.
+        if file not in kept.marker.files:
+            table.store.delete(table.name.index(snapshot.number) + file.path)
+    return kept
+
+
+def _summed(counts: Iterable[dict[str, int]], shape: Shape) -> dict[str, int]:
+    """Misfits by column name, from those of each file by column index."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update({shape.names[int(column)]: count for column, count in one.items()})
+    return dict(sorted(total.items()))
 
 
 def publish(made: Index) -> Index:

@@ -31,11 +31,13 @@ class MisfitCheck:
         table: Whose rows.
         names: The columns' own names.
         keyed: Whether the table has a key.
+        columns: Indexes of the columns that are read; None for all.
     """
 
     table: TableName
     names: list[str]
     keyed: bool
+    columns: frozenset[int] | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         """Check each batch before it goes on.
@@ -44,12 +46,17 @@ class MisfitCheck:
             DamagedError: A value does not fit its column.
         """
         for batch in batches:
-            misfits = batch.column(MISFITS)
-            if misfits.null_count < len(misfits):
-                (index, error), *_ = misfits.drop_null()[0].as_py()
+            for index, error in self._in(batch.column(MISFITS)):
                 ways_out = reader_ways_out(self.table, self.names[index], keyed=self.keyed)
                 raise DamagedError(f"{error}; {ways_out}")
             yield batch
+
+    def _in(self, misfits: pa.Array) -> Iterator[tuple[int, str]]:
+        if misfits.null_count < len(misfits):
+            for row in misfits.drop_null():
+                yield from (
+                    one for one in row.as_py() if self.columns is None or one[0] in self.columns
+                )
 
 
 @dataclass

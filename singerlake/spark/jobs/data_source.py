@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -19,11 +18,10 @@ from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.reading import index
 from singerlake.reading.index import Index
-from singerlake.records import layer_keys
+from singerlake.reading.state_reader import StateReader
 from singerlake.records.misfit_steps import MisfitCheck
 from singerlake.records.misfits import FAIL, NULL
-from singerlake.records.parquet_parts import PartReader
-from singerlake.records.row_columns import DELETED
+from singerlake.records.row_columns import MISFITS
 from singerlake.records.shape import shape_of
 from singerlake.spark.state.frames import spark_type
 from singerlake.transactions.snapshot import Snapshot
@@ -88,37 +86,16 @@ class IndexReader(DataSourceReader):
         # All columns are read here, so every value must fit.
         self._check = MisfitCheck(built.table.name, names, keyed=bool(built.shape.keys))
         self._misfits = misfits
-        self._own = built.reader()
-        self._below = built.below.reader() if built.below is not None else None
+        self._reader = StateReader.of(built)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Make one task a file."""
-        below = len(self._below.parts) if self._below is not None else 0
-        return [InputPartition(number) for number in range(len(self._own.parts) + below)]
+        return [InputPartition(number) for number in range(self._reader.parts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one file."""
         if partition is None or partition.value is None:
             return  # an index without rows has no files; Spark asks for one part all the same
-        rows = self._rows(partition.value)
+        rows = self._reader.part(partition.value, [*self._shape.aliases, MISFITS])
         for batch in self._check(rows) if self._misfits == FAIL else rows:
             yield batch.select(self._shape.aliases).rename_columns(self._names)
-
-    def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        if number < len(self._own.parts):
-            for batch in _file(self._own, number):
-                yield batch if self._below is None else batch.filter(pc.invert(batch[DELETED]))
-            return
-        assert self._below is not None, "it has no such file"  # noqa: S101
-        below = list(_file(self._below, number - len(self._own.parts)))
-        layer = [batch for n in range(len(self._own.parts)) for batch in _file(self._own, n)]
-        if not self._shape.keys or not layer or not below:
-            yield from below
-            return
-        changed = layer_keys.changed_keys(layer, self._shape)
-        whole = pa.Table.from_batches(below)  # the keys of a file are compared once
-        yield from whole.filter(layer_keys.unchanged(whole, changed, self._shape)).to_batches()
-
-
-def _file(reader: PartReader, number: int) -> Iterator[pa.RecordBatch]:
-    return reader(iter([pa.record_batch({"id": [number]})]))

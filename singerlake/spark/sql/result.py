@@ -124,6 +124,14 @@ class QueryResult:
                 for batch in pa.ipc.open_stream(row["batch"]):
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
+    def to_arrow(self) -> pa.Table:
+        """Fetch the rows as an Arrow table.
+
+        Raises:
+            SingerlakeError: As the executors raise it.
+        """
+        return pa.Table.from_batches(self.batches())
+
 
 def _one(pair: dict[str, Any]) -> Any:
     return pair["value"] if pair["text"] is None else pair["text"]

@@ -6,15 +6,12 @@ state again. Transactions that changed no row share the index of the one before.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.format.log import Block
-from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
 from singerlake.lake import Table
 from singerlake.reading import index
 from singerlake.reading.index import Index
@@ -53,26 +50,9 @@ def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -
         parts, below = _from_index(spark, snapshot, shape, base)
         words = ("reading what is new", "writing the index")
     with stages(spark, *words):
-        written = parts.collect()  # a few words a file come to the driver, never rows
-    files = [IndexFile(w["path"], w["rows"], w["bytes"], w["hash"]) for w in written]
-    files.sort(key=lambda file: file.path)
-    marker = IndexMarker(
-        format=INDEX_FORMAT,
-        transaction=snapshot.number,
-        commit=snapshot.commit,
-        schema_hash=snapshot.schema_hash,
-        rows=sum(file.rows for file in files) if below is None else None,
-        files=files,
-        base=0 if below is None else below.marker.transaction,
-        misfits=_summed((json.loads(w["misfits"]) for w in written), shape),
-        types=snapshot.rules,
-    )
-    kept = index.publish(Index(table, snapshot, shape, marker, below))
-    for file in files:
-        # By its files, not by who wrote the marker: where a reply was lost, the one there is ours.
-        if file not in kept.marker.files:
-            table.store.delete(table.name.index(snapshot.number) + file.path)
-    return kept
+        # A few words a file come to the driver, never rows.
+        written = [row.asDict() for row in parts.collect()]
+    return index.finish(table, snapshot, shape, written, below)
 
 
 def _from_blocks(
@@ -119,14 +99,6 @@ def _worth_a_layer(base: Index, since: Sequence[Block]) -> Index | None:
 def _writer(table: Table, snapshot: Snapshot, shape: Shape, *, layer: bool = False) -> PartWriter:
     schema = file_schema(shape.columns, layer=layer)
     return PartWriter(table.store, table.name.index(snapshot.number), schema)
-
-
-def _summed(counts: Iterable[dict[str, int]], shape: Shape) -> dict[str, int]:
-    """Misfits by column name, from those of each file by column index."""
-    total: Counter[str] = Counter()
-    for one in counts:
-        total.update({shape.names[int(column)]: count for column, count in one.items()})
-    return dict(sorted(total.items()))
 
 
 def _file_rows(built: Index) -> int:

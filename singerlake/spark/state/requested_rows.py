@@ -19,6 +19,7 @@ from singerlake.lake import Table
 from singerlake.reading.index import Index
 from singerlake.records.misfits import AS_TEXT, FAIL, NULL
 from singerlake.records.shape import Shape, shape_of
+from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import content, index_build, index_rows
 from singerlake.spark.state.from_blocks import state_rows
 from singerlake.transactions.snapshot import Snapshot
@@ -93,7 +94,8 @@ def index_if_kept(spark: SparkSession, table: Table, snapshot: Snapshot) -> Inde
     if not snapshot.from_log:
         return None
     try:
-        return index_build.ensure(spark, table, snapshot)
+        with plain_errors():  # an executor's StoreError is to be known as one
+            return index_build.ensure(spark, table, snapshot)
     except StoreError as error:
         logger.warning("reading without an index, because none can be kept: %s", error)
         return None

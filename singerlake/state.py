@@ -1,0 +1,282 @@
+"""The state of a table at one transaction, for programs: its schema, and its rows in many forms.
+
+A state with an index is read by it, in Python. Of another, an index is made first: by Spark, or
+in this process where the caller says so and the state is small.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from singerlake import extras
+from singerlake.errors import StoreError, UsageError
+from singerlake.format.log import FrozenVersion
+from singerlake.lake import Table
+from singerlake.transactions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from duckdb import DuckDBPyConnection
+    from pyspark.sql import DataFrame, SparkSession
+
+    from singerlake.reading.index import Index
+    from singerlake.reading.selection import Read
+
+logger = logging.getLogger(__name__)
+Engine = Literal["spark", "arrow"]
+Misfits = Literal["fail", "null"]
+_ENGINES, _MISFITS = ("spark", "arrow"), ("fail", "null")
+
+
+class State:
+    """A table's rows at one transaction. Get one with :meth:`singerlake.Table.at`.
+
+    It never changes. It is a name, and holds nothing: each call that reads rows protects them from
+    vacuums for as long as it takes. A state that must stay readable for ever is to be frozen.
+
+    Args:
+        table: The table.
+        snapshot: The table at the transaction.
+        version: The frozen version that was asked for, if one was.
+        engine: What makes the index of the state, where it has none.
+        misfits: What becomes of values that do not fit their columns.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        snapshot: Snapshot,
+        version: FrozenVersion | None = None,
+        *,
+        engine: Engine = "spark",
+        misfits: Misfits = "fail",
+    ) -> None:
+        for name, value, known in (("engine", engine, _ENGINES), ("misfits", misfits, _MISFITS)):
+            if value not in known:
+                raise UsageError(f"{name}={value!r} is neither {' nor '.join(map(repr, known))}")
+        self.table = table
+        """The table."""
+        self.version = version
+        """The frozen version, where it was asked for by its number or label."""
+        self._snapshot = snapshot
+        self._engine = engine
+        self._misfits = misfits
+
+    def __repr__(self) -> str:
+        return f"State({self.table.name} at transaction {self.transaction})"
+
+    @property
+    def transaction(self) -> int:
+        """The number of the transaction."""
+        return self._snapshot.number
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types, named exactly as the schema's properties.
+
+        Raises:
+            DamagedError: The log lacks the schema.
+        """
+        from singerlake.reading.selection import arrow_schema
+        from singerlake.records.shape import shape_of
+
+        return arrow_schema(shape_of(self._snapshot))
+
+    @property
+    def indexed(self) -> bool:
+        """Whether there is an index, so that reading needs neither Spark nor a rebuild."""
+        return self._index(self._snapshot) is not None
+
+    def scanner(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002  # as pyarrow calls it
+    ) -> pa.RecordBatchReader:
+        """Read rows batch by batch; the state need not fit into memory.
+
+        ::
+
+            for batch in state.scanner(["id", "total"], filter=pc.field("status") == "paid"):
+                ...
+
+        Args:
+            columns: Those wanted, in this order; all by default.
+            filter: Which rows, as ``pyarrow.compute.field("total") > 100``; all by default.
+
+        Returns:
+            Arrow's reader. It can be read once, and no vacuum deletes what it reads until it is
+            read to its end or is garbage. Reading raises what :meth:`to_arrow` raises.
+
+        Raises:
+            InvalidQueryError: There is no such column, or the filter makes no sense of the table.
+            NotFoundError: The state was given up.
+            UsageError: The state is too large for ``engine="arrow"``.
+            RuntimeMissingError: Spark must make an index, and is not installed.
+        """
+        import pyarrow as pa
+
+        from singerlake.reading.selection import selection
+        from singerlake.records.shape import shape_of
+
+        lease = self.table.lease().acquire()
+        try:
+            head = lease.snapshot
+            snapshot = head if head.number == self.transaction else head.at(self.transaction)
+            selected = selection(
+                snapshot.table,
+                shape_of(snapshot),
+                columns,
+                filter,
+                strict=self._misfits == "fail",
+            )
+            read, misfits = self._reader(snapshot)
+        except BaseException:
+            lease.release()
+            raise
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from selected.rows(read, misfits)
+            finally:
+                lease.release()
+
+        batches = rows()
+        weakref.finalize(batches, lease.release)  # it may never be begun
+        return pa.RecordBatchReader.from_batches(selected.schema, batches)
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002  # as pyarrow calls it
+    ) -> pa.Table:
+        """Read the rows as an Arrow table. Arguments are those of :meth:`scanner`.
+
+        Raises:
+            DamagedError: A block or a file of the index is damaged, or a value that is read does
+                not fit its column.
+            SingerlakeError: As :meth:`scanner`.
+        """
+        return self.scanner(columns, filter).read_all()
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002  # as pyarrow calls it
+    ) -> pd.DataFrame:
+        """Read the rows as a frame of pandas; else as :meth:`to_arrow`.
+
+        Its columns are of Arrow's types, so that large integers, decimals and nulls stay as they
+        are.
+        """
+        extras.require("pandas", "to_pandas()")
+        import pandas as pd
+
+        return self.to_arrow(columns, filter).to_pandas(types_mapper=pd.ArrowDtype)
+
+    def to_polars(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002  # as pyarrow calls it
+    ) -> pl.DataFrame:
+        """Read the rows as a frame of Polars; else as :meth:`to_arrow`."""
+        extras.require("polars", "to_polars()")
+        import polars as pl
+
+        return pl.DataFrame(self.to_arrow(columns, filter))
+
+    def to_duckdb(
+        self,
+        name: str,
+        connection: DuckDBPyConnection | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002  # as pyarrow calls it
+    ) -> DuckDBPyConnection:
+        """Copy the rows into a new table of DuckDB, batch by batch.
+
+        ::
+
+            state.to_duckdb("orders").sql("select status, count(*) from orders group by all")
+
+        Args:
+            name: What to call the table there.
+            connection: The database; a new one in memory by default.
+            columns: As for :meth:`scanner`.
+            filter: As for :meth:`scanner`.
+
+        Returns:
+            The connection.
+
+        Raises:
+            SingerlakeError: As :meth:`to_arrow`.
+        """
+        extras.require("duckdb", "to_duckdb()")
+        import duckdb
+
+        connection = connection or duckdb.connect()
+        connection.from_arrow(self.scanner(columns, filter)).create(name)
+        return connection
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """Give the rows as a Spark frame; see :func:`singerlake.spark.read_table`.
+
+        Args:
+            spark: The session; the running one by default, or a new one.
+
+        Raises:
+            RuntimeMissingError: Spark or Java is not installed.
+        """
+        extras.require("pyspark", "to_spark()")
+        from singerlake.spark.jobs.reading import read_state
+
+        wanted = f"@{self.transaction}" if self._snapshot.from_log else None
+        return read_state(self.table, wanted, spark=spark, misfits=self._misfits)
+
+    def _index(self, snapshot: Snapshot) -> Index | None:
+        from singerlake.reading import index
+
+        # Files read without a log have no commit id that an index could be held to.
+        return index.sound(self.table, snapshot.earliest_equal()) if snapshot.from_log else None
+
+    def _reader(self, snapshot: Snapshot) -> tuple[Read, set[int]]:
+        """What reads columns of the state, and which of them may have misfits."""
+        from singerlake.reading.index import Index
+        from singerlake.reading.state_reader import StateReader
+
+        make = self._by_spark if self._engine == "spark" else self._in_this_process
+        found = self._index(snapshot) or make(snapshot)
+        if isinstance(found, Index):
+            return StateReader.of(found).rows, found.misfits
+        return found
+
+    def _by_spark(self, snapshot: Snapshot) -> Index | tuple[Read, set[int]]:
+        """The index of a state, made by Spark; where none can be kept, as :meth:`_reader`."""
+        extras.require(
+            "pyspark",
+            f"making the index of {self.table.name} at transaction {self.transaction}",
+            "; or, of a small state, say engine='arrow'",
+        )
+        from singerlake.reading.index import Index
+        from singerlake.spark.jobs.reading import arrow_rows
+
+        found = arrow_rows(self.table, snapshot, misfits=self._misfits)
+        return found if isinstance(found, Index) else (found, set())
+
+    def _in_this_process(self, snapshot: Snapshot) -> Index | tuple[Read, set[int]]:
+        """The same, made here."""
+        from singerlake.reading import small_state
+
+        if snapshot.from_log:
+            try:
+                return small_state.build(self.table, snapshot.earliest_equal())
+            except StoreError as error:
+                logger.warning("reading without an index, because none can be kept: %s", error)
+        rows = small_state.rows(self.table, snapshot)
+        every = set(range(len(snapshot.columns)))
+        return lambda columns: (batch.select(list(columns)) for batch in rows), every
