@@ -85,10 +85,13 @@ def list_dropped(shared: Shared, lake: Lake, tap: str | None) -> None:
         "until (UTC)",
         "why~",
     )
-    notes = [] if rows else ["no table is dropped"]
     shared.output.result(
         lambda: [dropped_as_json(one) for one in found],
-        lambda: output.print_table(None, columns, rows, *notes, drop=DROPPED_FIRST),
+        lambda: (
+            output.print_table(None, columns, rows, drop=DROPPED_FIRST)
+            if rows
+            else output.say("no table is dropped")
+        ),
     )
     exit_with(shared, failed)
 

@@ -43,11 +43,13 @@ def print_sizes(tables: Sequence[Mapping[str, Any]], shown: Mapping[str, str], e
         shown: Tables as they are written, by name.
         empty: What to say where there is none.
     """
+    if not tables:
+        output.say(empty)
+        return
     rows = [(shown[table["table"]], *_cells(table)) for table in tables]
     if len(tables) > 1:
         rows.append(("total", *_cells(_total(tables))))
-    notes = _notes(_total(tables)) if tables else [empty]
-    output.print_table(None, COLUMNS, rows, *notes, drop=DROPPED_FIRST)
+    output.print_table(None, COLUMNS, rows, *_notes(_total(tables)), drop=DROPPED_FIRST)
 
 
 def _cells(table: Mapping[str, Any]) -> list[object]:

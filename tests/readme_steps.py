@@ -68,7 +68,7 @@ def _laid_out(printed: str) -> list[str]:
     """An output's lines as the README has them: sentences wrapped, as on a terminal."""
     lines = []
     for line in (one.rstrip() for one in printed.splitlines() if one.strip()):
-        sentence = len(line) > WIDTH and "  " not in line
+        sentence = len(line) > WIDTH and "  " not in line and "──" not in line
         lines += textwrap.wrap(line, WIDTH, break_on_hyphens=False) if sentence else [line]
     return lines
 

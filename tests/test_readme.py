@@ -73,6 +73,15 @@ def test_what_differs_from_run_to_run_is_left_out_of_the_comparison() -> None:
     assert readme_steps.shape(shown) != readme_steps.shape(shown.replace("3 ·", "4 ·"))
 
 
+def test_only_sentences_are_wrapped() -> None:
+    row, rule, sentence = "a  b" + "c" * 200, "─" * 200, "word " * 40
+    assert readme_steps._laid_out(f"{row}\n\n {rule}\n{sentence}") == [
+        row,
+        f" {rule}",
+        *[("word " * 20).rstrip()] * 2,
+    ]
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_it_works_from_top_to_bottom_in_an_empty_folder(

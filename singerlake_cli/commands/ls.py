@@ -147,6 +147,9 @@ def _print(
     empty: str,
     also: str,
 ) -> None:
+    if not tables:
+        output.say(also or empty)
+        return
     rows: list[tuple[object, ...]] = [
         (
             shown[t["table"]],
@@ -178,6 +181,6 @@ def _print(
         f"{repetition}; if each brings the whole table, see the README on streams without a key"
         for repetition in repeating
     ]
-    if also or not rows:
-        notes.append(also or empty)
+    if also:
+        notes.append(also)
     output.print_table(None, columns, rows, *notes, drop=DROPPED_FIRST)

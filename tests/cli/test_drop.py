@@ -84,6 +84,14 @@ def test_who_does_not_see_a_dropped_table(shop: Lake) -> None:
         assert f"singerlake undrop {TABLE}" in error["message"]
 
 
+def test_a_list_of_nothing_has_no_headings(shop: Lake) -> None:
+    assert run(shop, "ls", "--dropped").stdout == "no table is dropped\n"
+    for table in (TABLE, "tap-shop.other"):
+        run_json(shop, "drop", table, "--with-versions", "--yes")
+    for args in (["ls"], ["ls", "--sizes"]):
+        assert run(shop, *args).stdout == "2 tables dropped: singerlake ls --dropped\n"
+
+
 def test_who_says_what_is_so(shop: Lake) -> None:
     run_json(shop, "drop", TABLE, "--with-versions", "--yes", "--comment", "moved")
     (gone,) = run_json(shop, "ls", "--dropped")
