@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from singerlake.format import block as format_block
@@ -42,6 +42,7 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
 
 
 @pytest.mark.parametrize("type_", VALUES, ids=str)
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_column_is_written_as_its_values_are(type_: Type, data: st.DataObject) -> None:
     values = data.draw(st.lists(VALUES[type_] | st.none(), max_size=8))
@@ -58,6 +59,7 @@ def test_times_outside_the_calendar_are_written_too() -> None:
     assert beyond.startswith('"11103-')
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(*[st.none() | st.integers(0, 9)] * 3), max_size=4),
     st.sampled_from([("", ""), ("<", ">\n")]),

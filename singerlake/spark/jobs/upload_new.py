@@ -1,13 +1,14 @@
 """Uploading files into a table that is not there: types found in all rows, one transaction.
 
-The files are read once for what their columns hold and, where there is a key, once for that. What
-is found may be shown, and corrected, before the rows are read as such and written. Nothing of a
-file passes through Java: a task reads its part and writes blocks of it.
+The files are read once for what their columns hold. What is found may be shown, and corrected,
+before the rows are read as such and written. Nothing of a file passes through Java: a task reads
+its part and writes blocks of it. Only where the values of a key do not rise from row to row are
+they read once more, and compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Row, SparkSession
@@ -27,6 +28,7 @@ from singerlake.maintenance.change import ChangeOptions, with_version
 from singerlake.records import problems
 from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE, given_schema
 from singerlake.records.inference import Spec, nullable
+from singerlake.records.key_runs import all_differ
 from singerlake.records.problems import MOST, Problem, Problems, Stages
 from singerlake.records.row_columns import alias
 from singerlake.records.steps import Step
@@ -38,6 +40,7 @@ from singerlake.spark.jvm.session import cores
 from singerlake.spark.state.frames import numbered
 from singerlake.spark.write.given_rows_writer import (
     CHECKED,
+    RUNS,
     WRITTEN,
     GivenRowsChecker,
     GivenRowsWriter,
@@ -164,10 +167,8 @@ class _Job:
     def run(self) -> Made:
         new = self.new
         step, tasks = new.reader.step(self.spark, new.columns)
-        with plain_errors():
-            repeated = self._repeated_keys(step, tasks)
-            if self.options.dry_run or repeated.total:
-                return Made(None, self._check_rows(step, tasks, repeated))
+        if self.options.dry_run:
+            return Made(None, self._check_rows(step, tasks))
         hash_ = schema_hash(new.entry.schema, new.entry.key_properties)
         blocks = FirstBlocks(self.lake, new.table, hash_, self.options.writing)
         done = blocks.commit(
@@ -176,23 +177,33 @@ class _Job:
         version = done.frozen[-1] if done.frozen else None
         return Made(done.number, done.transactions[-1].rows, version)
 
-    def _check_rows(self, step: Step, tasks: int, repeated: Problems) -> int:
+    def _check_rows(self, step: Step, tasks: int) -> int:
         """Count the rows, unless something is wrong with one."""
         new = self.new
         checker = GivenRowsChecker(step, new.columns, new.entry, new.reader.names)
-        rows = numbered(self.spark, tasks).mapInArrow(checker, CHECKED).collect()
-        found = problems.merged(problems.decode(bytes(row[PROBLEMS])) for row in rows)
+        with plain_errors():
+            rows = numbered(self.spark, tasks).mapInArrow(checker, CHECKED).collect()
+        self._refuse_any(step, tasks, rows)
+        return sum(row["rows"] for row in rows)
+
+    def _refuse_any(self, step: Step, tasks: int, rows: Iterable[Row]) -> None:
+        """Refuse the files if tasks have found something wrong, or a key is there twice."""
+        new = self.new
+        told = sorted(
+            (row["part"], bytes(row[PROBLEMS]), bytes(row[RUNS])) for row in rows if row[RUNS]
+        )
+        found = problems.merged(problems.decode(encoded) for _, encoded, _ in told)
         wrong = Stages(new.reader.names, found)
-        wrong.add(repeated, of_read_cells=True)
+        # Of rows with problems nobody followed all keys.
+        if new.keys and (found.total or not all_differ(runs for _, _, runs in told)):
+            with plain_errors():
+                wrong.add(self._repeated_keys(step, tasks), of_read_cells=True)
         if wrong.total:
             raise problems.rejected(wrong.whole())
-        return sum(row["rows"] for row in rows)
 
     def _repeated_keys(self, step: Step, tasks: int) -> Problems:
         """Find keys that are there twice; both lines of each are named."""
         new = self.new
-        if not new.keys:
-            return Problems()
         keys = [alias(key) for key in new.keys]
         schema = from_arrow_schema(given_schema(new.columns, new.keys))
         wanted = StructType([schema[name] for name in (*keys, SOURCE, LINE)])
@@ -239,11 +250,7 @@ class _Job:
         parts = max(1, min(tasks, max(2 * cores(self.spark), -(-size // PART_BYTES))))
         frame = self.spark.range(tasks, numPartitions=parts).mapInArrow(writer, WRITTEN)
         rows = blocks.collect(frame, parts)
-        found = problems.merged(
-            problems.decode(bytes(row[PROBLEMS])) for row in rows if row[PROBLEMS]
-        )
-        if found.total:
-            raise problems.rejected(found)
+        self._refuse_any(step, tasks, rows)
         return in_order(rows)
 
     def _draft(self, hash_: str) -> Callable[[list[Block], str], Entry]:

@@ -15,14 +15,17 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
 from singerlake.records.canonical_text import Around
 from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE
+from singerlake.records.key_runs import KeyRuns
 from singerlake.records.problems import Problems, decode
 from singerlake.records.record_texts import RecordTexts
 from singerlake.records.row_columns import alias
 from singerlake.records.steps import Batches, Step
 from singerlake.spark.write.record_writer import RecordWriter, part_number
 
-WRITTEN = "part int, block binary, problems binary"
-"""What comes back for each block, and of a task that found problems one row with them."""
+RUNS = "runs"
+WRITTEN = f"part int, block binary, {PROBLEMS} binary, {RUNS} binary"
+"""What comes back for each block, and one row of each task: with the problems it found, and with
+what ``key_runs.py`` saw of its keys."""
 
 
 @dataclass
@@ -39,24 +42,28 @@ class GivenRowsWriter(RecordWriter):
 
     def __call__(self, batches: Batches) -> Batches:
         """Read what the numbers of tasks name, and write it; files are durable when it ends."""
-        self._noted = _Noted(RecordTexts(self.columns, self.schema), self.names)
+        self._noted = _Noted.of(self.columns, self.schema, self.names)
         for written in super().__call__(self._noted.sound(self.reader(batches))):
-            yield written.append_column(PROBLEMS, pa.nulls(written.num_rows, pa.binary()))
-        if self._noted.problems.total:
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "part": pa.array([part_number()], pa.int32()),
-                    "block": pa.array([None], pa.binary()),
-                    PROBLEMS: pa.array([self._noted.problems.encode()], pa.binary()),
-                }
-            )
+            for name in (PROBLEMS, RUNS):
+                written = written.append_column(  # noqa: PLW2901
+                    name, pa.nulls(written.num_rows, pa.binary())
+                )
+            yield written
+        yield pa.RecordBatch.from_pydict(
+            {
+                "part": pa.array([part_number()], pa.int32()),
+                "block": pa.array([None], pa.binary()),
+                PROBLEMS: pa.array([self._noted.problems.encode()], pa.binary()),
+                RUNS: pa.array([self._noted.runs.encode()], pa.binary()),
+            }
+        )
 
     def lines(self, batch: pa.RecordBatch, around: Around) -> pa.Array:
         """Return the lines of a batch's rows; see :class:`RecordWriter`."""
         return self._noted.lines(batch, around)
 
 
-CHECKED = "rows long, problems binary"
+CHECKED = f"part int, rows long, {PROBLEMS} binary, {RUNS} binary"
 
 
 @dataclass
@@ -77,25 +84,34 @@ class GivenRowsChecker:
 
     def __call__(self, numbers: Batches) -> Batches:
         """Read what the numbers of tasks name."""
-        noted = _Noted(RecordTexts(self.columns, self.schema), self.names)
+        noted = _Noted.of(self.columns, self.schema, self.names)
         rows = sum(len(noted.lines(batch)) for batch in noted.sound(self.reader(numbers)))
         yield pa.RecordBatch.from_pydict(
             {
+                "part": pa.array([part_number()], pa.int32()),
                 "rows": pa.array([rows], pa.int64()),
                 PROBLEMS: pa.array([noted.problems.encode()], pa.binary()),
+                RUNS: pa.array([noted.runs.encode()], pa.binary()),
             }
         )
 
 
 @dataclass
 class _Noted:
-    """Records of rows; what is wrong with rows is noted."""
+    """Records of rows; what is wrong with rows is noted, and how their keys follow each other."""
 
     texts: RecordTexts
     names: Sequence[str]
+    runs: KeyRuns
     problems: Problems = field(default_factory=Problems)
 
+    @classmethod
+    def of(cls, columns: Columns, schema: SchemaEntry, names: Sequence[str]) -> _Noted:
+        runs = KeyRuns(columns, schema.key_properties)
+        return cls(RecordTexts(columns, schema), names, runs)
+
     def lines(self, batch: pa.RecordBatch, around: Around = ("", "")) -> pa.Array:
+        self.runs.take(batch)
         written, problems = self.texts.lines(batch, range(len(self.texts.columns)), None, around)
         if problems:
             lines, sources = batch.column(LINE).to_pylist(), batch.column(SOURCE).to_pylist()
