@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +20,12 @@ from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake
 from singerlake.maintenance.alter import alter
 from singerlake.maintenance.overlay_changes import with_constraint
+from singerlake.records import csv_guess
+from singerlake.records.csv_file import CsvFile
+from singerlake.records.csv_guess import Summed
+from singerlake.records.csv_ranges import Range
+from singerlake.records.csv_reader import CsvReader
+from singerlake.records.inference import Summary
 from singerlake.records.problems import Problem, Problems
 from singerlake_cli.commands import upload
 from singerlake_cli.new_file import NewFile
@@ -383,6 +390,41 @@ def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
     write("b.csv", "id,_row_version\n1,1\n")
     check_refused(run(shop, "upload", "views.a", "b.csv"), 2, "check the table's name")
     assert [one["table"] for one in run_json(shop, "ls")] == [ORDERS, "views.prices"]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_a_file_that_is_not_what_its_first_rows_seem(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first: list[int] = []
+
+    def guess(files: list[CsvFile], parts: list[Range]) -> list[Summary] | None:
+        first.append(len(parts))
+        (row,) = CsvReader(files[0], replace(parts[0], stop=parts[0].start + 1))
+        summed = Summed([Summary() for _ in files[0].names])
+        summed.take(row, files[0], files[0].names)
+        return summed.summaries
+
+    monkeypatch.setattr(csv_guess, "guess", guess)
+    write("a.csv", "id,n,note\n1,1,\n2,2.5,x\n3,3,\n")
+    write("b.csv", "note,n,id\n,,4\ny,,5\n")
+    done = run_json(shop, "upload", "views.a", "a.csv", "b.csv", "--key", "id")
+    assert [column["type"] for column in done["columns"]] == ["int64", "double", "string"]
+    assert (done["inserted"], len(first)) == (5, 1)
+    wanted = [[1, 1.0, None], [2, 2.5, "x"], [3, 3.0, None], [4, None, None], [5, None, "y"]]
+    assert rows_of(shop, "views.a") == wanted
+    (entry,) = shop.find("views.a")[0].entries()
+    files = {f"raw/views/a/{block.file}" for block in entry.blocks}
+    assert {name for name in files_of(shop) if "views" in name and "gz" in name} == files
+    for content, says in (
+        ("id,n\n2,1\n1,1\n2,2\n", "line 4|'2'|line 2"),
+        ("id,n\n1,1\n,1\n", "line 3, column 'id': cannot be null"),
+        ("id,n\n1,1\n2\n", "line 3: has 1 cell"),
+    ):
+        write("c.csv", content)
+        check_refused(run(shop, "upload", "views.b", "c.csv", "--key", "id"), 5, says)
+    assert not [name for name in files_of(shop) if "views/b" in name]
 
 
 @pytest.mark.spark

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hypothesis import strategies as st
 
@@ -90,3 +91,14 @@ def read_in(
             rows += [(int(n), list(c)) for n, c in zip(some.lines, columns, strict=True)]
         problems += reader.problems.first
     return rows, problems
+
+
+def cut(file: CsvFile, step: int) -> list[Range]:
+    """Cut a file into ranges of some bytes, placed; into one for 0."""
+    whole = file.place(0)
+    if not step:
+        return [whole]
+    ends = [*range(whole.start + step, file.source.size, step), file.source.size]
+    ranges = [Range(0, a, b, line=whole.line) for a, b in pairwise([whole.start, *ends])]
+    data = b"".join(file.text(0))
+    return placed(ranges, [count([data[one.start : one.stop]]) for one in ranges])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +11,9 @@ from singerlake.errors import RejectedRowsError, UsageError
 from singerlake.format.types import DATE, INTEGER, STRING, Columns, Kind, Type
 from singerlake.records.csv_dialect import Dialect
 from singerlake.records.csv_file import open_csv
-from singerlake.records.csv_ranges import Range, count, placed
 from singerlake.records.csv_rows import CsvRows, layouts
 from singerlake.records.problems import Problems, decode
-from tests.records.csv_cases import InMemory, opened
+from tests.records.csv_cases import InMemory, cut, opened
 
 MONEY = Type(Kind.DECIMAL, scale=2)
 ORDERS: Columns = (("id", INTEGER), ("name", STRING), ("total", MONEY), ("day", DATE))
@@ -26,13 +24,7 @@ def read(
 ) -> tuple[list[dict[str, Any]], Problems]:
     """Read a file, in ranges of some bytes."""
     file = opened(text.encode() if isinstance(text, str) else text, dialect)
-    whole = file.place(0)
-    parts = [whole]
-    if step:
-        ends = [*range(whole.start + step, file.source.size, step), file.source.size]
-        cut = [Range(0, a, b, line=whole.line) for a, b in pairwise([whole.start, *ends])]
-        data = b"".join(file.text(0))
-        parts = placed(cut, [count([data[one.start : one.stop]]) for one in cut])
+    parts = cut(file, step)
     rows_of = CsvRows([file], layouts([file], columns), parts, columns)
     numbers = pa.RecordBatch.from_pydict({"id": list(range(len(parts)))})
     rows, problems = [], Problems()

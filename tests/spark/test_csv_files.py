@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from singerlake.errors import RejectedRowsError, UsageError
+from singerlake.errors import InputError, RejectedRowsError
 from singerlake.format.types import DATE, INTEGER, STRING, Columns
 from singerlake.records.byte_sources import LocalFile
 from singerlake.records.csv_dialect import Dialect
@@ -77,5 +77,5 @@ def test_problems_come_as_rows_and_rows_behind_a_stray_quote_are_not_guessed_at(
 
 
 def test_a_header_alone_is_said_before_java_is_asked(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"0\.csv has a header and no rows"):
+    with pytest.raises(InputError, match=r"0\.csv has a header and no rows"):
         _files(tmp_path, "id,note,day\n")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import SparkSession
 
 from singerlake.errors import InputError
 from singerlake.format.types import Columns
-from singerlake.records import csv_ranges, problems
+from singerlake.records import csv_guess, csv_ranges, problems
 from singerlake.records.byte_sources import ByteSource
 from singerlake.records.csv_dialect import Dialect
 from singerlake.records.csv_file import CsvFile, open_csv
+from singerlake.records.csv_guess import GuessedRows
 from singerlake.records.csv_ranges import Counts, Range
 from singerlake.records.csv_rows import (
     COUNTS,
@@ -90,6 +91,24 @@ class CsvFiles:
         parts = self.parts(spark)
         return CsvRows(self.files, found, parts, columns, self._most_of(parts)), len(parts)
 
+    def guess(self, spark: SparkSession) -> list[Summary] | None:
+        """Sum up what some rows hold, column by column; None where they cannot be read."""
+        return csv_guess.guess(self.files, self.parts(spark))
+
+    def guessed_step(
+        self, spark: SparkSession, columns: Columns, guess: Sequence[Summary]
+    ) -> tuple[GuessedRows, int]:
+        """Return what reads the rows into guessed columns, and into how many tasks that is split.
+
+        Args:
+            spark: The session.
+            columns: Those of the table that the guess makes.
+            guess: From :meth:`guess`.
+        """
+        found, parts = layouts(self.files, columns), self.parts(spark)
+        most = self._most_of(parts)
+        return GuessedRows(self.files, found, parts, columns, most, guess), len(parts)
+
     def summaries(self, spark: SparkSession) -> tuple[dict[str, Summary], int]:
         """Sum up what each column holds, by name, and count the rows.
 
@@ -104,10 +123,14 @@ class CsvFiles:
         whole = problems.merged((problems.decode(bytes(row["problems"])) for row in found), MOST)
         if whole.total:
             raise problems.rejected(whole)
-        columns = zip(*(decode_summaries(bytes(row["summaries"])) for row in found), strict=True)
+        columns = (decode_summaries(bytes(row["summaries"])) for row in found)
+        return self.merged(columns), sum(row["rows"] for row in found)
+
+    def merged(self, parts: Iterable[Sequence[Summary]]) -> dict[str, Summary]:
+        """Sum up what parts of the files hold, column by column, by name."""
+        columns = zip(*parts, strict=True)
         names = self.files[0].names
-        merged = {name: merge_all(parts) for name, parts in zip(names, columns, strict=True)}
-        return merged, sum(row["rows"] for row in found)
+        return {name: merge_all(column) for name, column in zip(names, columns, strict=True)}
 
     def parts(self, spark: SparkSession) -> list[Range]:
         """Return the range of each task, placed; counted once, and only where there are several."""

@@ -14,6 +14,7 @@ from singerlake.errors import InputError, UsageError
 from singerlake.format.types import Columns
 from singerlake.nearest import offer
 from singerlake.records.csv_dialect import Dialect
+from singerlake.records.csv_guess import GuessedRows, Summed
 from singerlake.records.given_files import JSONL, PARQUET, GivenFile
 from singerlake.records.given_rows import special_names
 from singerlake.records.inference import (
@@ -185,12 +186,32 @@ class CsvReader(GivenReader):
     def infer(self, spark: SparkSession) -> Inferred:
         """Read them once; see :class:`GivenReader`."""
         self._opened.check_names()
-        summaries, rows = self._opened.summaries(spark)
+        return self.inferred(*self._opened.summaries(spark))
+
+    def inferred(self, summaries: Mapping[str, Summary], rows: int) -> Inferred:
+        """Say what columns hold of which there are such summaries, and how many rows."""
         return Inferred(
             {name: cell_spec(summary) for name, summary in summaries.items()},
             {name: summary.nulls for name, summary in summaries.items()},
             rows,
         )
+
+    def guess(self, spark: SparkSession) -> dict[str, Summary] | None:
+        """Sum up what some rows hold; None where they cannot be read."""
+        self._opened.check_names()
+        found = self._opened.guess(spark)
+        return None if found is None else self._opened.merged([found])
+
+    def guessed_step(
+        self, spark: SparkSession, columns: Columns, guess: Mapping[str, Summary]
+    ) -> tuple[GuessedRows, int]:
+        """Return what reads the rows, and sums them up, if they are what was guessed."""
+        return self._opened.guessed_step(spark, columns, list(guess.values()))
+
+    def merged(self, parts: Sequence[Summed]) -> Inferred:
+        """Say what the files hold of which the parts were summed up."""
+        summaries = self._opened.merged([part.summaries for part in parts])
+        return self.inferred(summaries, sum(part.rows for part in parts))
 
     def indexes(self, columns: Columns) -> Sequence[int]:
         """Return indexes; see :class:`GivenReader`."""

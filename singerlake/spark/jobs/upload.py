@@ -18,9 +18,9 @@ from singerlake.records.given_rows import given_schema
 from singerlake.records.inference import Spec
 from singerlake.records.shape import shape_of
 from singerlake.spark.jobs.change import Changed, change
-from singerlake.spark.jobs.given_readers import GivenReader, reader_of
+from singerlake.spark.jobs.given_readers import CsvReader, GivenReader, reader_of
 from singerlake.spark.jobs.row_set import RowSet
-from singerlake.spark.jobs.upload_new import NewTable, make, plan_new
+from singerlake.spark.jobs.upload_new import NewTable, make, make_at_once, plan_new
 from singerlake.spark.jvm.session import runs_here
 from singerlake.spark.state.frames import numbered
 from singerlake.transactions.capabilities import open_for_writing
@@ -105,9 +105,14 @@ def _into_new(
     options: UploadOptions,
     show: Callable[[NewTable], None],
 ) -> Uploaded:
-    new = plan_new(spark, name, reader, keys=options.keys, types=options.types)
-    show(new)
-    made = make(spark, lake, new, options.change)
+    made = None
+    if isinstance(reader, CsvReader) and not options.types and not options.change.dry_run:
+        new, made = make_at_once(spark, lake, name, reader, options.keys, options.change, show)
+    else:
+        new = plan_new(spark, name, reader, keys=options.keys, types=options.types)
+    if made is None:
+        show(new)
+        made = make(spark, lake, new, options.change)
     changed = Changed(made.transaction, inserted=made.rows, version=made.version)
     return Uploaded(name, options.mode or Mode.default(options.keys), new, changed)
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from singerlake.errors import InputError, UsageError
+from singerlake.errors import InputError, SingerlakeError, UsageError
 from singerlake.format.block import MAX_ROWS
 from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
 from singerlake.format.names import TableName
@@ -25,22 +25,23 @@ from singerlake.format.types import Columns, Kind, columns_of
 from singerlake.lake import Lake
 from singerlake.maintenance import create as plans
 from singerlake.maintenance.change import ChangeOptions, with_version
-from singerlake.records import problems
+from singerlake.records import csv_guess, problems
 from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE, given_schema
-from singerlake.records.inference import Spec, nullable
+from singerlake.records.inference import Spec, Summary, nullable
 from singerlake.records.key_runs import all_differ
 from singerlake.records.problems import MOST, Problem, Problems, Stages
 from singerlake.records.row_columns import alias
 from singerlake.records.steps import Step
 from singerlake.spark.jobs.change_version import Freezing
 from singerlake.spark.jobs.first_blocks import FirstBlocks, in_order
-from singerlake.spark.jobs.given_readers import GivenReader, Inferred, typed
+from singerlake.spark.jobs.given_readers import CsvReader, GivenReader, Inferred, typed
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import cores
 from singerlake.spark.state.frames import numbered
 from singerlake.spark.write.given_rows_writer import (
     CHECKED,
     RUNS,
+    SUMMED,
     WRITTEN,
     GivenRowsChecker,
     GivenRowsWriter,
@@ -106,9 +107,18 @@ def plan_new(
         RejectedRowsError: Some rows cannot be read.
         InputError: There are none.
     """
-    inferred = reader.infer(spark)
+    return _new_table(table, reader, reader.infer(spark), keys, types or {})
+
+
+def _new_table(
+    table: TableName,
+    reader: GivenReader,
+    inferred: Inferred,
+    keys: Sequence[str],
+    types: Mapping[str, Spec],
+) -> NewTable:
     name = ", ".join(reader.names)
-    specs = typed(inferred, types or {}, keys, name)
+    specs = typed(inferred, types, keys, name)
     if not inferred.rows:
         raise InputError(
             f"{name} has no rows, so nothing says what its columns hold: make the table with "
@@ -121,7 +131,7 @@ def plan_new(
     for column, type_ in columns_of(entry):
         if column in keys and type_.kind in (Kind.STRUCT, Kind.LIST, Kind.TEXT):
             raise UsageError(f"{column!r} cannot be a key: it is {type_}")
-    return NewTable(table, entry, reader, inferred, frozenset(types or ()))
+    return NewTable(table, entry, reader, inferred, frozenset(types))
 
 
 @dataclass(frozen=True)
@@ -157,6 +167,45 @@ def make(
     return _Job(spark, lake, new, options or ChangeOptions()).run()
 
 
+def make_at_once(
+    spark: SparkSession,
+    lake: Lake,
+    table: TableName,
+    reader: CsvReader,
+    keys: Sequence[str],
+    options: ChangeOptions,
+    show: Callable[[NewTable], None],
+) -> tuple[NewTable, Made | None]:
+    """Make a table of CSV that is read once, if all of it is what some of it seems to be.
+
+    Args:
+        spark: The session.
+        lake: The lake that gets the table.
+        table: Its name.
+        reader: Reads the files.
+        keys: Columns that are the table's key.
+        options: How; not a dry run.
+        show: Is shown the table before it is made.
+
+    Returns:
+        What the files hold; and what was made of them, None where they hold something else than
+        they seemed to: then nothing is left, and :func:`make` has to read them once more.
+
+    Raises:
+        SingerlakeError: As :func:`plan_new` and :func:`make`.
+    """
+    guess = reader.guess(spark)
+    if guess is None:
+        return plan_new(spark, table, reader, keys=keys), None
+    seen = _new_table(table, reader, reader.inferred(guess, 1), keys, {})
+    job = _AtOnce(spark, lake, seen, options, reader, guess, show)
+    try:
+        made = job.run()
+    except _SeemedOtherwiseError:
+        made = None
+    return job.new, made
+
+
 @dataclass
 class _Job:
     spark: SparkSession
@@ -166,7 +215,7 @@ class _Job:
 
     def run(self) -> Made:
         new = self.new
-        step, tasks = new.reader.step(self.spark, new.columns)
+        step, tasks = self._step()
         if self.options.dry_run:
             return Made(None, self._check_rows(step, tasks))
         hash_ = schema_hash(new.entry.schema, new.entry.key_properties)
@@ -177,16 +226,19 @@ class _Job:
         version = done.frozen[-1] if done.frozen else None
         return Made(done.number, done.transactions[-1].rows, version)
 
+    def _step(self) -> tuple[Step, int]:
+        return self.new.reader.step(self.spark, self.new.columns)
+
     def _check_rows(self, step: Step, tasks: int) -> int:
         """Count the rows, unless something is wrong with one."""
         new = self.new
         checker = GivenRowsChecker(step, new.columns, new.entry, new.reader.names)
         with plain_errors():
             rows = numbered(self.spark, tasks).mapInArrow(checker, CHECKED).collect()
-        self._refuse_any(step, tasks, rows)
+        self._refuse_any(rows)
         return sum(row["rows"] for row in rows)
 
-    def _refuse_any(self, step: Step, tasks: int, rows: Iterable[Row]) -> None:
+    def _refuse_any(self, rows: Iterable[Row]) -> None:
         """Refuse the files if tasks have found something wrong, or a key is there twice."""
         new = self.new
         told = sorted(
@@ -197,13 +249,14 @@ class _Job:
         # Of rows with problems nobody followed all keys.
         if new.keys and (found.total or not all_differ(runs for _, _, runs in told)):
             with plain_errors():
-                wrong.add(self._repeated_keys(step, tasks), of_read_cells=True)
+                wrong.add(self._repeated_keys(), of_read_cells=True)
         if wrong.total:
             raise problems.rejected(wrong.whole())
 
-    def _repeated_keys(self, step: Step, tasks: int) -> Problems:
+    def _repeated_keys(self) -> Problems:
         """Find keys that are there twice; both lines of each are named."""
         new = self.new
+        step, tasks = new.reader.step(self.spark, new.columns)
         keys = [alias(key) for key in new.keys]
         schema = from_arrow_schema(given_schema(new.columns, new.keys))
         wanted = StructType([schema[name] for name in (*keys, SOURCE, LINE)])
@@ -250,7 +303,7 @@ class _Job:
         parts = max(1, min(tasks, max(2 * cores(self.spark), -(-size // PART_BYTES))))
         frame = self.spark.range(tasks, numPartitions=parts).mapInArrow(writer, WRITTEN)
         rows = blocks.collect(frame, parts)
-        self._refuse_any(step, tasks, rows)
+        self._refuse_any(rows)
         return in_order(rows)
 
     def _draft(self, hash_: str) -> Callable[[list[Block], str], Entry]:
@@ -278,3 +331,33 @@ class _Job:
         table = self.lake.table(self.new.table)
         version, lanes = Freezing(self.spark, table, self.options)(Snapshot(table.name), first)
         return with_version(first, version, lanes)
+
+
+class _SeemedOtherwiseError(SingerlakeError):
+    """Files hold something else than some of their rows do."""
+
+
+@dataclass
+class _AtOnce(_Job):
+    """Writes rows as the table that some of them make, and looks whether all of them make it."""
+
+    csv: CsvReader
+    guess: Mapping[str, Summary]
+    show: Callable[[NewTable], None]
+
+    def _step(self) -> tuple[Step, int]:
+        return self.csv.guessed_step(self.spark, self.new.columns, self.guess)
+
+    def _refuse_any(self, rows: Iterable[Row]) -> None:
+        rows, guessed = list(rows), self.new
+        told = sorted((row["part"], bytes(row[SUMMED])) for row in rows if row[SUMMED])
+        parts = [csv_guess.decode(summed) for _, summed in told]
+        unread = problems.merged(part.unread for part in parts)
+        if unread.total:
+            raise problems.rejected(unread)
+        keys = guessed.entry.key_properties
+        self.new = _new_table(guessed.table, self.csv, self.csv.merged(parts), keys, {})
+        if self.new.entry != guessed.entry or not all(part.guessed for part in parts):
+            raise _SeemedOtherwiseError("the files hold something else than they seemed to")
+        super()._refuse_any(rows)
+        self.show(self.new)

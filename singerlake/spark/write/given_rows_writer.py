@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
 from singerlake.records.canonical_text import Around
+from singerlake.records.csv_guess import GuessedRows
 from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE
 from singerlake.records.key_runs import KeyRuns
 from singerlake.records.problems import Problems, decode
@@ -22,10 +23,10 @@ from singerlake.records.row_columns import alias
 from singerlake.records.steps import Batches, Step
 from singerlake.spark.write.record_writer import RecordWriter, part_number
 
-RUNS = "runs"
-WRITTEN = f"part int, block binary, {PROBLEMS} binary, {RUNS} binary"
-"""What comes back for each block, and one row of each task: with the problems it found, and with
-what ``key_runs.py`` saw of its keys."""
+RUNS, SUMMED = "runs", "summed"
+WRITTEN = f"part int, block binary, {PROBLEMS} binary, {RUNS} binary, {SUMMED} binary"
+"""What comes back for each block, and one row of each task: with the problems it found, with what
+``key_runs.py`` saw of its keys, and, where the table is guessed, with what its rows hold."""
 
 
 @dataclass
@@ -44,17 +45,19 @@ class GivenRowsWriter(RecordWriter):
         """Read what the numbers of tasks name, and write it; files are durable when it ends."""
         self._noted = _Noted.of(self.columns, self.schema, self.names)
         for written in super().__call__(self._noted.sound(self.reader(batches))):
-            for name in (PROBLEMS, RUNS):
+            for name in (PROBLEMS, RUNS, SUMMED):
                 written = written.append_column(  # noqa: PLW2901
                     name, pa.nulls(written.num_rows, pa.binary())
                 )
             yield written
+        summed = self.reader.summed() if isinstance(self.reader, GuessedRows) else None
         yield pa.RecordBatch.from_pydict(
             {
                 "part": pa.array([part_number()], pa.int32()),
                 "block": pa.array([None], pa.binary()),
                 PROBLEMS: pa.array([self._noted.problems.encode()], pa.binary()),
                 RUNS: pa.array([self._noted.runs.encode()], pa.binary()),
+                SUMMED: pa.array([summed], pa.binary()),
             }
         )
 
