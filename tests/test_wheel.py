@@ -95,7 +95,9 @@ def test_the_commands_and_the_demo_work_where_nothing_else_is(
     subprocess.run([uv, "pip", "install", "--quiet", *to, wheel], check=True, timeout=400)
 
     def run(command: str, *args: str) -> str:
-        bare = {"HOME": str(tmp_path), "PATH": "/nowhere", "LANG": "C.UTF-8"}
+        # Class data for an environment that is thrown away would be made beside all other tests.
+        bare = {"PATH": "/nowhere", "LANG": "C.UTF-8", "SINGERLAKE_CACHE": "off"}
+        bare["HOME"] = str(tmp_path)
         done = subprocess.run(
             [empty / "bin" / command, *args],
             cwd=tmp_path,

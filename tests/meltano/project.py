@@ -47,7 +47,13 @@ class Project:
         done = subprocess.run(
             [self.program, *args],
             cwd=self.folder / within,
-            env={**kept, "NO_COLOR": "1", "MELTANO_SEND_ANONYMOUS_USAGE_STATS": "false"},
+            env={
+                **kept,
+                "NO_COLOR": "1",
+                "MELTANO_SEND_ANONYMOUS_USAGE_STATS": "false",
+                # Java's class data would be made in the real home, beside all other tests.
+                "SINGERLAKE_CACHE": "off",
+            },
             capture_output=True,
             text=True,
             timeout=300,
