@@ -60,7 +60,7 @@ $(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.
 # What the tests with PostgreSQL need is installed beside the first tests, which do not need it.
 test: .venv/installed-dev .venv-meltano/installed
 	@$(BIN)/python -m tests.postgres.plugins >/dev/null 2>&1 & \
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile $(ARGS)
 
 wheel: .venv/installed-dev
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .

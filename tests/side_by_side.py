@@ -1,8 +1,11 @@
-"""How the tests are dealt out to the two processes of ``make test``.
+"""How the tests are dealt out to the three processes of ``make test``.
 
 A file goes to one process as a whole, so that what its tests share is made once. One process takes
-the files that need Spark, for a session costs more than most tests; the other takes the rest, and
-helps with Spark once that is done. Long files go first, or the last one would run alone.
+the files that need Spark, for a session costs more than most tests; the others take the rest, and
+help with Spark once that is done. Long files go first, or the last one would run alone.
+
+Three processes are for two cores: tests also wait for disks, locks, servers and other programs,
+and of two processes one would then leave its core idle.
 """
 
 from __future__ import annotations
@@ -51,6 +54,8 @@ SECONDS = {
 }
 """About what the long ones take on two cores. Only the order matters; all others count as short."""
 
+SESSION = ("SparkSession", 'usefixtures("spark")')
+"""What a file says whose tests share this process's session."""
 TOGETHER = ("tests/postgres",)
 """Folders whose files share what is dear: a PostgreSQL of their own."""
 
@@ -74,4 +79,5 @@ class WholeFiles(LoadScopeScheduling):
     def _needs_spark(self, scope: str) -> bool:
         path = Path(self.config.rootpath, scope)
         files = path.glob("test_*.py") if path.is_dir() else [path]
-        return any("SparkSession" in file.read_text("utf-8") for file in files)
+        texts = [file.read_text("utf-8") for file in files]
+        return any(sign in text for text in texts for sign in SESSION)
