@@ -314,7 +314,5 @@ def test_a_java_that_can_make_none_is_not_asked_again(
 def test_the_jobs_that_java_is_trained_on(spark: SparkSession, tmp_path: Path) -> None:
     training.jobs(spark, tmp_path)
     history = Lake.open(str(tmp_path / "lake")).table(training._TABLE).snapshot()
-    operations = [one.operation for one in history.transactions]
-    assert operations == ["sync", "freeze", "sync", "freeze", "revert", *["change"] * 3]
-    assert Lake.open(str(tmp_path / "lake")).table(training._NEW).snapshot().number == 1
+    assert history.number == 5
     assert history.version("before").transaction == 1
