@@ -84,7 +84,7 @@ def _cast_values(array: pa.Array, source: Type, target: Type, misfits: dict[int,
         if value is None:
             values.append(None)
             continue
-        raw = _raw(value, source, target)
+        raw = text_as(value, source, target)
         try:
             values.append(read_value(raw))
         except ValueError:
@@ -93,7 +93,14 @@ def _cast_values(array: pa.Array, source: Type, target: Type, misfits: dict[int,
     return pa.array(values, arrow_type(target))
 
 
-def _raw(value: Any, source: Type, target: Type) -> bytes:
+def text_as(value: Any, source: Type, target: Type) -> bytes:
+    """Write a value of one type as the JSON that is read as the other.
+
+    Args:
+        value: As Arrow gives it; not null.
+        source: Its type.
+        target: The other.
+    """
     if source.kind in _TEXTS and target.kind in (Kind.STRUCT, Kind.LIST):
         return str(value).encode()  # JSON text, kept as such until the schema said more
     if isinstance(value, Decimal):

@@ -17,9 +17,10 @@ from singerlake.format import messages, rewritten
 from singerlake.format.laid import laid, member_of, names_of
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.overlay import ColumnOverlay
-from singerlake.format.types import Kind, Type, columns_of, type_of
+from singerlake.format.types import Kind, Type, columns_of, never_fails, type_of
 from singerlake.format.values import converter
 from singerlake.records import canonical_text
+from singerlake.records.casts import text_as
 from singerlake.records.members import patched
 from singerlake.records.written_defaults import AddedDefaults
 from singerlake.transactions.snapshot import Snapshot
@@ -150,7 +151,9 @@ class _Members:
         return cls(
             renamed={member: name for member, name in shown.items() if name != member},
             dropped=frozenset(own) - shown.keys(),
-            typed={m: _becoming(type_of(t)) for m, t in types.items() if isinstance(t, dict)},
+            typed={
+                m: _becoming(own[m], type_of(t)) for m, t in types.items() if isinstance(t, dict)
+            },
             added=tuple(added),
             undeclared=frozenset(given) - own.keys(),
         )
@@ -204,8 +207,13 @@ class _Members:
         return changed
 
 
-def _becoming(type_: Type) -> Callable[[bytes], bytes]:
-    """Make what turns a value's JSON into that of another type; one that cannot be stays."""
+def _becoming(own: Type, type_: Type) -> Callable[[bytes], bytes]:
+    """Make what turns a value's JSON into that of another type; one that cannot be stays.
+
+    As in the table, a value is read by its own type first where all of that type can become the
+    other.
+    """
+    read_own = converter(own) if own != type_ and never_fails(own, type_) else None
     read_value = converter(type_, loose=True)
 
     def turn(raw: bytes) -> bytes:
@@ -213,6 +221,8 @@ def _becoming(type_: Type) -> Callable[[bytes], bytes]:
         if type_.kind in (Kind.STRUCT, Kind.LIST) and raw[:1] == b'"':
             text = _TEXT.decode(raw).encode()
         try:
+            if read_own is not None and (value := read_own(text)) is not None:
+                text = text_as(value, own, type_)
             value = read_value(text)
         except ValueError:
             return raw

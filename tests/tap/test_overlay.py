@@ -106,6 +106,33 @@ def test_older_rows_need_not_keep_what_was_asked_later(
     assert [row["id"] for row in arrives(tmp_path / "copy", out)] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    ("spec", "spelled"),
+    [
+        ({"type": "number"}, ["1.0", "1e21", "-0.0"]),
+        ({"type": "number", "format": "singer.decimal", "scale": 2}, ["1.5", "1"]),
+        ({"type": "string", "format": "date-time"}, ['"2026-01-01T12:00:00+02:00"']),
+        ({"type": "boolean"}, ["true"]),
+        ({"type": "object", "properties": {"b": {"type": "number"}}}, ['{ "b": 1.0 }']),
+        ({"type": "array", "items": {"type": "integer"}}, ["[1,  2.0]"]),
+        ({"type": "string"}, ['"\\u0041 "']),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_value_of_another_type_goes_out_as_the_table_shows_it(
+    lake: Lake, tmp_path: Path, spec: dict[str, Any], spelled: list[str]
+) -> None:
+    properties = {"id": {"type": "integer"}, "value": spec}
+    lines = [f'{{"id": {n}, "value": {text}}}' for n, text in enumerate(spelled)]
+    commit_rows(lake, "tap.s", properties, ["id"], [*lines])
+    table = lake.find("tap.s")[0]
+    said(table, partial(says.with_type, name="value", schema=STRING))
+    wanted = rows(table, table.snapshot())
+    out = run(lake)
+    assert out.records() == wanted
+    assert arrives(tmp_path / "copy", out) == wanted
+
+
 @pytest.mark.parametrize("name", ["customer", "größe"])
 def test_what_the_tap_never_declared_does_not_go_out_as_a_column_of_that_name(
     lake: Lake, table: Table, tmp_path: Path, name: str
