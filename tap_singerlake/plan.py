@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.format import messages, rewritten, times
+from singerlake.format.laid import member_of
 from singerlake.format.log import Block
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.overlay import ColumnOverlay
@@ -22,10 +23,12 @@ class Plan:
     Attributes:
         snapshot: The table up to the last transaction to read.
         start: The last transaction that was already put out; 0 for none.
+        stale: Whether a target has rows that sending them again does not make others.
     """
 
     snapshot: Snapshot
     start: int
+    stale: bool = False
 
     @property
     def seen(self) -> int:
@@ -34,11 +37,11 @@ class Plan:
 
     @property
     def begins_anew(self) -> bool:
-        """Whether what was put out before is of a table that was dropped since."""
-        return 0 < self.start < self.snapshot.first
+        """Whether what was put out before has to go first."""
+        return self.stale or 0 < self.start < self.snapshot.first
 
     def clearing(self) -> bytes:
-        """Lines that remove from a target what it has of a table that was dropped since.
+        """Lines that remove from a target what it has.
 
         As a revert of a table without keys does it: no row can have both versions.
         """
@@ -114,7 +117,7 @@ def make_plan(
         NotFoundError: The table has no such version.
     """
     snapshot = head if version is None else head.at(head.version(version).transaction)
-    start = _start(head, bookmark, logger)
+    start, stale = _start(head, bookmark, logger)
     if start > snapshot.number:
         logger.warning(
             "%s was read up to transaction %d already, and version %s is of transaction %d: "
@@ -124,7 +127,7 @@ def make_plan(
             version,
             snapshot.number,
         )
-    return Plan(snapshot, start)
+    return Plan(snapshot, start, stale)
 
 
 def columns_differ(head: Snapshot, number: int) -> bool:
@@ -143,12 +146,22 @@ def columns_differ(head: Snapshot, number: int) -> bool:
     return any(one.defaults[0][1] is not None for one in added)
 
 
-def _start(head: Snapshot, bookmark: Mapping[str, Any], logger: logging.Logger) -> int:
+def _key_differs(head: Snapshot, number: int) -> bool:
+    """Tell whether a target would take rows that are sent again for others than it has."""
+    old, new = head.overlay_at(number), head.overlay
+    keys = [member_of(new, name) for name in head.schema.key_properties]
+    said = ([one.columns.get(key, ColumnOverlay()).name for key in keys] for one in (old, new))
+    return not keys or len({tuple(names) for names in said}) > 1
+
+
+def _start(head: Snapshot, bookmark: Mapping[str, Any], logger: logging.Logger) -> tuple[int, bool]:
+    """Return the last transaction that need not be read, and what is ``stale`` in a plan."""
     if not bookmark:
-        return 0
+        return 0, False
     number = bookmark.get("transaction")
     if number == 0:
-        return 0
+        return 0, False
+    stale = False
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         doubt = "the bookmark names no transaction, so it is not one of tap-singerlake's"
     elif not head.from_log:
@@ -157,9 +170,9 @@ def _start(head: Snapshot, bookmark: Mapping[str, Any], logger: logging.Logger) 
         doubt = f"the bookmark is of transaction {number} and the log ends with {head.number}"
     elif head.summary(number).commit != bookmark.get("commit"):
         doubt = f"transaction {number} is not the one the bookmark was made for"
-    elif head.schema.key_properties and columns_differ(head, number):
-        doubt = "its columns were altered since"
+    elif columns_differ(head, number):
+        doubt, stale = "its columns were altered since", _key_differs(head, number)
     else:
-        return number
+        return number, False
     logger.warning("%s: %s; reading everything again", head.table, doubt)
-    return 0
+    return 0, stale

@@ -92,6 +92,33 @@ def test_who_reads_on_comes_to_the_same(lake: Lake, table: Table, tmp_path: Path
     assert run(lake, third.state).records() == []
 
 
+def test_a_target_that_cannot_be_told_of_other_columns_gets_all_rows_anew(
+    lake: Lake, table: Table, tmp_path: Path
+) -> None:
+    """Without a key its rows would be there twice; under a renamed one, by two names."""
+    copy = tmp_path / "copy"
+    commit_rows(lake, "tap.s", PROPERTIES, [], [{"id": 1, "code": "7"}, {"id": 1, "code": "7"}])
+    first = run(lake)
+    arrives(copy, first)
+    said(table, partial(says.with_name, name="code", new="customer"))
+    second = run(lake, first.state)
+    kinds = [kind for kind in second.kinds if kind != "STATE"]
+    assert kinds[:3] == ["SCHEMA", "ACTIVATE_VERSION", "ACTIVATE_VERSION"]
+    wanted = rows(table, table.snapshot())
+    assert sorted(map(str, arrives(copy, second))) == sorted(map(str, wanted))
+    assert run(lake, second.state).of("ACTIVATE_VERSION") == []
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 2, "code": "8"}])
+    third = run(lake, second.state)
+    arrives(copy, third)
+    said(table, partial(says.with_name, name="id", new="number"))
+    fourth = run(lake, third.state)
+    wanted = rows(table, table.snapshot())
+    load(copy, b"".join(x for x, k in zip(fourth.lines, fourth.kinds, strict=True) if k != "STATE"))
+    copied = Lake.open(str(copy)).find(f"{TAP}.s")[0]
+    assert sorted(map(str, rows(copied, copied.snapshot()))) == sorted(map(str, wanted))
+    assert {row["number"] for row in wanted} == {1, 2}
+
+
 def test_older_rows_need_not_keep_what_was_asked_later(
     lake: Lake, table: Table, tmp_path: Path
 ) -> None:
