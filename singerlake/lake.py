@@ -166,8 +166,8 @@ class Lake:
         lake = cls(open_store(default_uri() if uri is None else os.fspath(uri), options))
         if not lake._read_file() and not create and not lake.store.folders(names.RAW):
             raise NotFoundError(
-                f"there is no lake at {lake.store.uri}: sync into it with target-singerlake, "
-                "or name another with --lake or SINGERLAKE_LAKE"
+                f"there is no lake at {lake.store.uri}: begin one with target-singerlake, "
+                "singerlake upload or create-table, or name another with --lake or SINGERLAKE_LAKE"
             )
         return lake
 

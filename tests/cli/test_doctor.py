@@ -135,7 +135,7 @@ def test_no_lake_is_a_problem_with_a_next_step(tmp_path: Path) -> None:
     assert "target-singerlake" in found["lake"]["advice"]
     assert not (tmp_path / "none").exists()
     text = run(str(tmp_path / "none"), "doctor").stdout
-    assert "→ sync into it with target-singerlake" in text
+    assert "→ begin one with target-singerlake, singerlake upload or create-table" in text
 
 
 def test_a_lake_of_a_newer_release(filled: Lake) -> None:
