@@ -8,8 +8,9 @@ from typing import Any
 import click
 from msgspec import structs, to_builtins
 
-from singerlake.format.log import Entry, FrozenVersion
+from singerlake.format.log import Entry
 from singerlake.format.metadata import TransactionSummary
+from singerlake.format.overlay_words import differences
 from singerlake.lake import Table
 from singerlake.maintenance.revert import last_readable
 from singerlake.transactions.snapshot import Snapshot
@@ -52,10 +53,10 @@ def command(shared: Shared, table: str, limit: int, operations: tuple[str, ...])
     """List a TABLE's transactions, newest first.
 
     "records" are those that a transaction wrote, one for each row that it deleted among them.
-    "by" and "comment" say who made it and why, where that was noted; of a freeze, what was said
-    of the version. "run" is the id of the run that made a transaction, where its metadata has
-    one. A vacuum makes transactions of up to four operations: vacuum-start, combine, drop-history
-    and vacuum.
+    "by" says who made it, and "note" what it altered and the comment that was given, where there
+    is any. "run" is the id of the run that made a transaction, where its metadata has one. A
+    vacuum makes transactions of up to four operations: vacuum-start, combine, drop-history and
+    vacuum.
 
     \b
     singerlake history tap-shop.orders --limit 5
@@ -80,7 +81,7 @@ def command(shared: Shared, table: str, limit: int, operations: tuple[str, ...])
         lambda: _print(
             str(ref),
             newest,
-            {v.transaction: v for v in (*snapshot.earlier_versions, *snapshot.frozen)},
+            snapshot,
             readable_entries(lake_table, (t.number for t in newest)),
             notes,
         ),
@@ -90,15 +91,16 @@ def command(shared: Shared, table: str, limit: int, operations: tuple[str, ...])
 def _print(
     title: str,
     newest: Sequence[TransactionSummary],
-    versions: Mapping[int, FrozenVersion],
+    snapshot: Snapshot,
     entries: Mapping[int, Entry],
     notes: Sequence[str],
 ) -> None:
     """Transactions for people; without columns of which nothing is known."""
+    versions = {v.transaction: v for v in (*snapshot.earlier_versions, *snapshot.frozen)}
     noted = {
         "run": {t.number: run_id(entries.get(t.number)) for t in newest},
         "by": {t.number: made_by(entries.get(t.number)) for t in newest},
-        "comment~": {t.number: _why(entries.get(t.number)) for t in newest},
+        "note~": {t.number: _note(snapshot, entries.get(t.number)) for t in newest},
     }
     noted = {name: said for name, said in noted.items() if any(said.values())}
     rows = []
@@ -121,12 +123,17 @@ def _print(
     output.print_table(title, columns, rows, *notes, drop=DROPPED_FIRST)
 
 
-def _why(entry: Entry | None) -> str | None:
-    """The comment; of a revert without one, where it went back to."""
-    said = comment(entry)
-    if said is None and entry is not None and (to := entry.metadata.get("reverted_to")):
-        return f"back to transaction {to}"
-    return said
+def _note(snapshot: Snapshot, entry: Entry | None) -> str | None:
+    """What a transaction did beside changing rows, and why it was made."""
+    if entry is None:
+        return None
+    done: list[str] = []
+    if to := entry.metadata.get("reverted_to"):
+        done.append(f"back to transaction {to}")
+    if entry.overlay is not None:
+        before, after = (snapshot.overlay_at(entry.number - n) for n in (1, 0))
+        done += differences(before, after)
+    return ": ".join(filter(None, ("; ".join(done), comment(entry)))) or None
 
 
 def _notes(table: str, snapshot: Snapshot, readable: int) -> list[str]:
