@@ -11,6 +11,7 @@ from singerlake.format.names import TableName
 from singerlake_cli import output
 
 if TYPE_CHECKING:
+    from singerlake.format.log import FrozenVersion
     from singerlake.spark.jobs.change import Changed
 
 
@@ -39,13 +40,18 @@ def print_done(table: TableName, done: Changed, *, dry_run: bool) -> None:
             f"the table has no key, so all its rows {tense} written again, after "
             "ACTIVATE_VERSION: a target that reads on must obey that message"
         )
-    if done.version is not None:
-        name = f" ({done.version.label})" if done.version.label else ""
-        output.say(
-            f"frozen as version {done.version.number}{name}: "
-            f"{output.count(done.version.rows, 'row')}, "
-            f"fingerprint {output.short_proof(done.version.fingerprint)}"
-        )
+    print_version(done.version)
+
+
+def print_version(version: FrozenVersion | None) -> None:
+    """Say which version was frozen in the same transaction, if one was."""
+    if version is None:
+        return
+    name = f" ({version.label})" if version.label else ""
+    output.say(
+        f"frozen as version {version.number}{name}: {output.count(version.rows, 'row')}, "
+        f"fingerprint {output.short_proof(version.fingerprint)}"
+    )
 
 
 def _counts(done: Changed) -> list[tuple[int, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -183,16 +183,24 @@ def change_options(command: Command) -> Command:
 
     That is a :class:`~singerlake.maintenance.change.ChangeOptions`.
     """
+    return _packed(command, [*_CHANGE_OPTIONS, *_VERSION_OPTIONS])
 
+
+def creation_options(command: Command) -> Command:
+    """Add those of :func:`change_options` that have a meaning where there is no table yet."""
+    return _packed(command, [*_SAID_OPTIONS, *_VERSION_OPTIONS])
+
+
+def _packed(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
     @functools.wraps(command)
     def packed(
         *args: Any,
         metadata: tuple[str, ...],
         comment: str | None,
-        etag: int | None,
         new_version: bool,
         label: str | None,
         dry_run: bool,
+        etag: int | None = None,
         **kwargs: Any,
     ) -> Any:
         change = ChangeOptions(
@@ -205,7 +213,7 @@ def change_options(command: Command) -> Command:
         )
         return command(*args, change=change, **kwargs)
 
-    for option in reversed(_CHANGE_OPTIONS):
+    for option in reversed(options):
         packed = option(packed)
     return cast("Command", packed)
 
@@ -231,12 +239,12 @@ def alter_options(command: Command) -> Command:
         options = AlterOptions(comment=comment, metadata=more, etag=etag, dry_run=dry_run)
         return command(*args, options=options, **kwargs)
 
-    for option in reversed(_CHANGE_OPTIONS[:4]):
+    for option in reversed(_CHANGE_OPTIONS):
         packed = option(packed)
     return cast("Command", packed)
 
 
-_CHANGE_OPTIONS = (
+_SAID_OPTIONS = (
     click.option("--dry-run", is_flag=True, help="Only say what would be done."),
     click.option("--comment", metavar="TEXT", help="Why; kept with the transaction."),
     click.option(
@@ -245,12 +253,17 @@ _CHANGE_OPTIONS = (
         metavar="KEY=VALUE",
         help="More to keep with the transaction; may be repeated.",
     ),
+)
+_CHANGE_OPTIONS = (
+    *_SAID_OPTIONS,
     click.option(
         "--etag",
         type=click.IntRange(min=1),
         metavar="TRANSACTION",
         help="Change nothing unless the table is still at this transaction.",
     ),
+)
+_VERSION_OPTIONS = (
     click.option("--new-version", is_flag=True, help="Freeze what the change leaves, with it."),
     click.option("--label", metavar="TEXT", help="A label for that version."),
 )

@@ -102,14 +102,17 @@ class AlterPlan:
         }
 
     @property
-    def checks_of_new_types(self) -> dict[str, Constraint]:
-        """The conditions on columns that have another type from then on, by their names."""
+    def rechecked(self) -> dict[str, Constraint]:
+        """Those that rows may break because columns have another type, by their names.
+
+        01 and 1 are two texts and one number; what a condition says, its columns' types decide.
+        """
         before = {member_of(self.head.overlay, n): type_ for n, type_ in self.head.columns}
         new = {n for n, t in self.after.columns if t != before.get(member_of(self.overlay, n))}
         return {
             name: one
             for name, one in self.overlay.constraints.items()
-            if one.kind == "check" and not new.isdisjoint(one.columns)
+            if one.kind in ("check", "unique") and not new.isdisjoint(one.columns)
         }
 
     @property
@@ -156,10 +159,15 @@ class Rewritten:
     check: Callable[[], None]
 
 
-def looks_at_rows(wanted: AlterPlan) -> bool:
-    """Tell whether only the rows can say if a table may be altered so."""
-    by_rows = wanted.retyped or wanted.new_constraints or wanted.checks_of_new_types
-    return bool(by_rows) or not wanted.same_key
+def looks_at_rows(wanted: AlterPlan, *, allow_misfits: bool = False) -> bool:
+    """Tell whether only the rows can say if a table may be altered so.
+
+    Args:
+        wanted: The plan.
+        allow_misfits: Whether a column gets its type even if values of it do not fit.
+    """
+    asked = wanted.new_constraints or wanted.rechecked or not wanted.same_key
+    return bool(asked or (wanted.retyped and not allow_misfits))
 
 
 def _by_members(overlay: Overlay, one: Constraint) -> Constraint:

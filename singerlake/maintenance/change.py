@@ -94,6 +94,16 @@ class ChangePlan:
     overlay: Overlay | None = None
 
     @property
+    def altered(self) -> AlterPlan | None:
+        """What is said anew; None where nothing is."""
+        return None if self.overlay is None else AlterPlan(self.head, self.overlay)
+
+    @property
+    def asks_rows(self) -> bool:
+        """Whether only the rows can tell if what is said anew may be said."""
+        return self.altered is not None and looks_at_rows(self.altered)
+
+    @property
     def state(self) -> Snapshot:
         """The same rows, read as they will be: by today's rules, under the overlay to come."""
         state = replace(self.head, earlier_rules={})
@@ -109,7 +119,7 @@ def plan(head: Snapshot, options: ChangeOptions) -> ChangePlan:
 
     Raises:
         UsageError: The table has lost its log, the label or the metadata cannot be used, or what
-            is said of the columns cannot be said, or not here.
+            is said of the columns cannot be said.
         ConflictError: The table is not at the transaction that it should be at.
     """
     if not head.from_log:
@@ -117,8 +127,24 @@ def plan(head: Snapshot, options: ChangeOptions) -> ChangePlan:
             f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
         )
     conflicts.check_etag(head, options.etag)
+    check_words(options)
     if options.new_version:
         freeze.plan(head, label=options.label)
+    overlay = None if options.said is None else options.said(head)
+    if overlay is None or overlay == head.overlay:
+        return ChangePlan(head, options)
+    return ChangePlan(head, options, overlay)
+
+
+def check_words(options: ChangeOptions) -> None:
+    """Check what is to be kept with a transaction, of a table that is there or that is made.
+
+    Raises:
+        UsageError: The label cannot be one, or no version is to have it; or the metadata has
+            what the change itself writes.
+    """
+    if options.new_version:
+        freeze.check_label(options.label)
     elif options.label is not None:
         raise UsageError(
             f"a label is a version's, and no version is asked for: freeze {options.label!r} as one "
@@ -127,15 +153,6 @@ def plan(head: Snapshot, options: ChangeOptions) -> ChangePlan:
     for name in OWN_METADATA:
         if name in options.metadata:
             raise UsageError(f"the metadata {name!r} is written by the change itself: rename it")
-    overlay = None if options.said is None else options.said(head)
-    if overlay is None or overlay == head.overlay:
-        return ChangePlan(head, options)
-    if looks_at_rows(AlterPlan(head, overlay)):
-        raise UsageError(
-            f"a new key or type of columns of {head.table} asks all of its rows: alter the table "
-            "first, and change rows then"
-        )
-    return ChangePlan(head, options, overlay)
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,7 @@ def create_empty(
     schema: SchemaEntry,
     *,
     comment: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
     known_taps: Collection[str] = (),
 ) -> Snapshot:
     """Make a table that has columns and no row.
@@ -140,6 +141,7 @@ def create_empty(
         table: Its name.
         schema: Its columns and its key.
         comment: Why; kept with the transaction.
+        metadata: What else to keep with it.
         known_taps: Taps that the lake's file is known to name.
 
     Raises:
@@ -147,7 +149,8 @@ def create_empty(
         ConflictError: Somebody else made it meanwhile.
     """
     planned = check_new(store, table)
-    said = {"by": current_user(), **({} if comment is None else {"comment": comment})}
+    said = {**(metadata or {}), "by": current_user()}
+    said |= {} if comment is None else {"comment": comment}
     hash_ = schema_hash(schema.schema, schema.key_properties)
     first = draft(table, hash_, schema, [], writer_id=new_writer_id(), metadata=said)
     done = update_checkpoint(store, commit_create(store, planned, first))

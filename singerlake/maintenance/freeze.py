@@ -58,7 +58,7 @@ def plan(
             f"{snapshot.table} has lost its log, in which a version would be kept: make it "
             f"again with: singerlake rebuild {snapshot.table}"
         )
-    _check_label(label)
+    check_label(label)
     if taken := conflicts.taken_label(snapshot, label):
         raise UsageError(taken)
     number = snapshot.number if at is None else at
@@ -129,7 +129,7 @@ def commit_version(
     return after.frozen[-1]
 
 
-def _check_label(label: str | None) -> None:
+def check_label(label: str | None) -> None:
     """Refuse a text that cannot be a label.
 
     Raises:

@@ -14,29 +14,12 @@ from singerlake.errors import UsageError
 from singerlake.format.column_list import ColumnSpec, parse_columns
 from singerlake.format.overlay import Overlay
 from singerlake.format.types import Kind, Type
-from singerlake.lake import Table
 from singerlake.maintenance import overlay_changes
-from singerlake.maintenance.alter import (
-    Altered,
-    AlterOptions,
-    OverlayChange,
-    alter,
-    looks_at_rows,
-    plan,
-    retyped,
-)
+from singerlake.maintenance.alter import OverlayChange, retyped
 from singerlake.transactions.snapshot import Snapshot
-from singerlake_cli import output
+from singerlake_cli.altering import TABLE, Altering, alters
 from singerlake_cli.constraint_options import constraint_of, constraint_options
-from singerlake_cli.shared import (
-    Shared,
-    alter_options,
-    begin_spark,
-    complete_table,
-    spark_options,
-    start_spark,
-)
-from singerlake_cli.working import working
+from singerlake_cli.shared import begin_spark, complete_table
 
 _BARE = (Kind.STRING, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP)
 """Columns whose values JSON has as strings, and people write without quotes."""
@@ -56,10 +39,7 @@ def command(ctx: click.Context, table: str) -> None:
     singerlake alter tap-shop.orders rename-column cust_no customer
     singerlake alter tap-shop.orders retype amount text --comment "the source has 'n/a'"
     """
-    ctx.meta[_TABLE] = table
-
-
-_TABLE = "singerlake.alter.table"
+    ctx.meta[TABLE] = table
 
 
 @command.command("add-column")
@@ -70,16 +50,14 @@ _TABLE = "singerlake.alter.table"
     "--initial", metavar="VALUE", help="What the rows show that are there.  [default: --default]"
 )
 @click.option("--description", metavar="TEXT", help="What it means.")
-@alter_options
-@click.pass_context
+@alters
 def add_column(
-    ctx: click.Context,
+    altering: Altering,
     name: str,
     kind: str,
     default: str | None,
     initial: str | None,
     description: str | None,
-    options: AlterOptions,
 ) -> None:
     """Add a column NAME of a TYPE, beside those that the tap sends.
 
@@ -106,56 +84,48 @@ def add_column(
             snapshot, name, schema, description=description or None, **values
         )
 
-    _alter(ctx, change, options)
+    altering.show(change)
 
 
 @command.command("drop-column")
 @click.argument("name")
-@alter_options
-@click.pass_context
-def drop_column(ctx: click.Context, name: str, options: AlterOptions) -> None:
+@alters
+def drop_column(altering: Altering, name: str) -> None:
     """Drop a column: the table has it no more, whatever the tap sends.
 
     The records keep their values, and earlier transactions still show them. A column that the
     tap sends comes back with restore-column.
     """
-    _alter(ctx, partial(overlay_changes.without_column, name=name), options)
+    altering.show(partial(overlay_changes.without_column, name=name))
 
 
 @command.command("restore-column")
 @click.argument("name")
-@alter_options
-@click.pass_context
-def restore_column(ctx: click.Context, name: str, options: AlterOptions) -> None:
+@alters
+def restore_column(altering: Altering, name: str) -> None:
     """Bring back a column of the tap's that was dropped."""
-    _alter(ctx, partial(overlay_changes.with_restored, name=name), options)
+    altering.show(partial(overlay_changes.with_restored, name=name))
 
 
 @command.command("rename-column")
 @click.argument("name")
 @click.argument("new")
-@alter_options
-@click.pass_context
-def rename_column(ctx: click.Context, name: str, new: str, options: AlterOptions) -> None:
+@alters
+def rename_column(altering: Altering, name: str, new: str) -> None:
     """Call the column NAME by a NEW name, whatever the tap calls it."""
-    _alter(ctx, partial(overlay_changes.with_name, name=name, new=new), options)
+    altering.show(partial(overlay_changes.with_name, name=name, new=new))
 
 
 @command.command("retype")
 @click.argument("column")
 @click.argument("kind", metavar="TYPE")
 @click.option("--allow-misfits", is_flag=True, help="Do so even if values do not fit the type.")
-@alter_options
-@spark_options
-@click.pass_context
+@alters
 def retype(
-    ctx: click.Context,
+    altering: Altering,
     column: str,
     kind: str,
     allow_misfits: bool,
-    options: AlterOptions,
-    master: str | None,
-    conf: tuple[str, ...],
 ) -> None:
     """Give a COLUMN another TYPE, for old and new rows.
 
@@ -169,32 +139,28 @@ def retype(
     singerlake alter tap-shop.orders retype amount text
     singerlake alter tap-shop.orders retype amount "decimal(12,2)"
     """
-    shared, table = _table(ctx)
     schema = None if kind == "text" else _type_of(column, kind)
     change = partial(overlay_changes.with_type, name=column, schema=schema)
-    head = table.snapshot()
-    if looks_at_rows(plan(head, change, options)) and not allow_misfits:
-        done = _on_spark(table, change, options, master, conf)
-    else:
-        done = alter(table.store, head, change, options)
-    said = retyped(head, column, change(head), done)
-    shared.output.result(
-        lambda: {"table": str(table.name), **asdict(said), "dry_run": options.dry_run},
-        lambda: output.say(f"{table.name}: column {column!r}{_retyped(said, options.dry_run)}"),
+    done = altering.done(change, allow_misfits=allow_misfits)
+    said = retyped(altering.head, column, change(altering.head), done)
+    name, dry_run = str(altering.table.name), altering.options.dry_run
+    altering.shared.output.result(
+        lambda: {
+            "table": name,
+            **asdict(said),
+            **altering.version_document(),
+            "dry_run": dry_run,
+        },
+        lambda: altering.say(f"column {column!r}{_retyped(said, dry_run)}"),
     )
 
 
 @command.command("set-key")
 @click.argument("columns", nargs=-1, required=True)
-@alter_options
-@spark_options
-@click.pass_context
+@alters
 def set_key(
-    ctx: click.Context,
+    altering: Altering,
     columns: tuple[str, ...],
-    options: AlterOptions,
-    master: str | None,
-    conf: tuple[str, ...],
 ) -> None:
     """Give the table a key of COLUMNS, whatever its tap calls one (on Spark).
 
@@ -206,27 +172,16 @@ def set_key(
     singerlake alter tap-shop.events set-key event_id
     singerlake alter tap-shop.lines set-key order_id position --dry-run
     """
-    shared, table = _table(ctx)
-    change = partial(overlay_changes.with_key, names=columns)
-    if plan(table.snapshot(), change, options).same:
-        _show(shared, table, Altered([]), options)
-        return
-    _show(shared, table, _on_spark(table, change, options, master, conf), options)
+    altering.show(partial(overlay_changes.with_key, names=columns))
 
 
 @command.command("add-constraint")
 @click.argument("name")
 @constraint_options
-@alter_options
-@spark_options
-@click.pass_context
+@alters
 def add_constraint(
-    ctx: click.Context,
-    /,
+    altering: Altering,
     name: str,
-    options: AlterOptions,
-    master: str | None,
-    conf: tuple[str, ...],
     **kinds: Any,
 ) -> None:
     """Ask something of all rows by a NAME, from now on (on Spark).
@@ -241,50 +196,29 @@ def add_constraint(
     singerlake alter tap-shop.orders add-constraint states --enum status '["new", "sent"]'
     singerlake alter tap-shop.orders add-constraint sum --check "total >= 0 or status = 'refund'"
     """
-    shared, table = _table(ctx)
     one = constraint_of(kinds)
     change: OverlayChange = partial(overlay_changes.with_constraint, name=name, constraint=one)
     if one.kind == "check":
-        plan(table.snapshot(), lambda present: present.overlay, options)
-        begin_spark(master, conf)
+        begin_spark(*altering.cluster)
         from singerlake.spark.sql.conditions import with_check
 
-        change = with_check(start_spark(master, conf), name, one.sql)
-    elif plan(table.snapshot(), change, options).same:
-        _show(shared, table, Altered([]), options)
-        return
-    _show(shared, table, _on_spark(table, change, options, master, conf), options)
+        change = with_check(altering.spark(), name, one.sql)
+    altering.show(change)
 
 
 @command.command("drop-constraint")
 @click.argument("name")
-@alter_options
-@click.pass_context
-def drop_constraint(ctx: click.Context, name: str, options: AlterOptions) -> None:
+@alters
+def drop_constraint(altering: Altering, name: str) -> None:
     """Ask no more what was asked by a NAME."""
-    _alter(ctx, partial(overlay_changes.without_constraint, name=name), options)
-
-
-def _on_spark(
-    table: Table,
-    change: OverlayChange,
-    options: AlterOptions,
-    master: str | None,
-    conf: tuple[str, ...],
-) -> Altered:
-    begin_spark(master, conf)
-    from singerlake.spark.jobs import alter as job
-
-    with working(f"altering {table.name}"):
-        return job.alter(start_spark(master, conf), table, change, options)
+    altering.show(partial(overlay_changes.without_constraint, name=name))
 
 
 @command.command("set-default")
 @click.argument("column")
 @click.argument("value", required=False)
-@alter_options
-@click.pass_context
-def set_default(ctx: click.Context, column: str, value: str | None, options: AlterOptions) -> None:
+@alters
+def set_default(altering: Altering, column: str, value: str | None) -> None:
     """Say what new rows get that have no VALUE for a COLUMN; without a VALUE they get null.
 
     The rows that are there stay as they are.
@@ -295,60 +229,20 @@ def set_default(ctx: click.Context, column: str, value: str | None, options: Alt
         default = None if value is None else _value(value, type_)
         return overlay_changes.with_default(snapshot, column, default)
 
-    _alter(ctx, change, options)
+    altering.show(change)
 
 
 @command.command("describe")
 @click.argument("column")
 @click.argument("text")
-@alter_options
-@click.pass_context
-def describe(ctx: click.Context, column: str, text: str, options: AlterOptions) -> None:
+@alters
+def describe(altering: Altering, column: str, text: str) -> None:
     """Say in a TEXT what a COLUMN means, in place of what the tap says; "" takes it back.
 
     It becomes part of the table's schema, of which versions and the tap's output tell. Words about
     the data that are to change without a transaction go with annotate.
     """
-    _alter(ctx, partial(overlay_changes.with_description, name=column, text=text), options)
-
-
-def _alter(ctx: click.Context, change: OverlayChange, options: AlterOptions) -> None:
-    shared, table = _table(ctx)
-    done = alter(table.store, table.snapshot(), change, options)
-    _show(shared, table, done, options)
-
-
-def _table(ctx: click.Context) -> tuple[Shared, Table]:
-    shared: Shared = ctx.obj
-    table, ref = shared.lake().find(ctx.meta[_TABLE])
-    if ref.version is not None:
-        raise UsageError(f"{ref} is a past state: alter the table itself, {ref.table}")
-    return shared, table
-
-
-def _show(shared: Shared, table: Table, done: Altered, options: AlterOptions) -> None:
-    shared.output.result(
-        lambda: {
-            "table": str(table.name),
-            "changes": list(done.changes),
-            "transaction": done.transaction,
-            "rows": done.rows,
-            "dry_run": options.dry_run,
-        },
-        lambda: output.say(f"{table.name}: {_words(done, options.dry_run)}"),
-    )
-
-
-def _words(done: Altered, dry_run: bool) -> str:
-    if not done.changes:
-        return "it is so already: nothing was done"
-    what = "; ".join(done.changes)
-    if done.rows is not None:
-        would = "would be" if dry_run else "were"
-        what += f"; {output.count(done.rows, 'row')} {would} written again"
-    if dry_run:
-        return f"would be altered: {what}"
-    return f"{what}, from transaction {done.transaction} on"
+    altering.show(partial(overlay_changes.with_description, name=column, text=text))
 
 
 def _retyped(said: Any, dry_run: bool) -> str:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake.format import names
@@ -17,12 +18,12 @@ from singerlake.format.type_list import declared_type
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake
 from singerlake.maintenance import create as plans
+from singerlake.maintenance.change import ChangeOptions, check_words
 from singerlake.nearest import bare
 from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.writer import WriteOptions
-from singerlake_cli import output
+from singerlake_cli import changes, output
 from singerlake_cli.new_table_notes import note_dropped, note_new_lake
-from singerlake_cli.shared import Shared, begin_spark, spark_options, start_spark
+from singerlake_cli.shared import Shared, begin_spark, creation_options, spark_options, start_spark
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
     metavar="COLUMN",
     help="A column of the new table's key; may be repeated.  [default: no key]",
 )
-@click.option("--comment", metavar="TEXT", help="Why; kept with the transaction.")
-@click.option("--dry-run", is_flag=True, help="Only show the columns; with --columns.")
+@creation_options
 @spark_options
 @click.pass_obj
 def command(
@@ -55,8 +55,7 @@ def command(
     sql: str | None,
     listed: str | None,
     keys: tuple[str, ...],
-    comment: str | None,
-    dry_run: bool,
+    change: ChangeOptions,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
@@ -76,23 +75,23 @@ def command(
     singerlake create-table shop.orders --key id \\
         --columns "id integer, name string not null, total decimal(12,2) default 0"
     """
+    check_words(change)
     if listed is not None and sql is None:
-        _create_empty(shared, table, listed, keys, comment, dry_run=dry_run)
+        _create_empty(shared, table, listed, keys, change)
         return
     if sql is None or listed is not None:
         raise UsageError("say either --from-query or --columns")
-    if dry_run:
-        raise UsageError("--dry-run goes with --columns: run the query itself to see its rows")
     lake = shared.lake()
     note_dropped(shared, _check_new(lake, table))
     begin_spark(master, conf)
     from singerlake.spark.jobs.create_table import create
 
-    options = WriteOptions(metadata={} if comment is None else {"comment": comment})
     with working(f"making {table}"):
         spark = start_spark(master, conf)
-        made = create(spark, lake, table, sql, keys=keys, options=options)
-    shared.output.result(lambda: _as_json(made), lambda: _print(made))
+        made = create(spark, lake, table, sql, keys=keys, options=change)
+    shared.output.result(
+        lambda: _as_json(made, dry_run=change.dry_run), lambda: _print(made, dry_run=change.dry_run)
+    )
 
 
 def _create_empty(
@@ -100,20 +99,29 @@ def _create_empty(
     table: str,
     listed: str,
     keys: tuple[str, ...],
-    comment: str | None,
-    *,
-    dry_run: bool,
+    change: ChangeOptions,
 ) -> None:
+    if change.new_version:
+        raise UsageError(
+            "--new-version goes with --from-query: a table without a row has no state to freeze"
+        )
     schema = schema_of_columns(parse_columns(listed), list(keys))
     lake = Lake.open(shared.uri, create=True)
     before = _check_new(lake, table)
     note_dropped(shared, before)
     name = before.table
     done = None
-    if not dry_run:
+    if not change.dry_run:
         note_new_lake(shared, lake)
         taps = lake.file.taps if lake.file is not None else ()
-        done = plans.create_empty(lake.store, name, schema, comment=comment, known_taps=taps)
+        done = plans.create_empty(
+            lake.store,
+            name,
+            schema,
+            comment=change.comment,
+            metadata=change.metadata,
+            known_taps=taps,
+        )
     shared.output.result(
         lambda: {
             "table": str(name),
@@ -123,7 +131,7 @@ def _create_empty(
             "schema": schema.schema,
             "schema_hash": schema_hash(schema.schema, schema.key_properties),
             "key_properties": schema.key_properties,
-            "dry_run": dry_run,
+            "dry_run": change.dry_run,
         },
         lambda: _print_empty(name, schema, done),
     )
@@ -163,7 +171,7 @@ def _check_new(lake: Lake, text: str) -> Snapshot:
     return plans.check_new(lake.store, new)
 
 
-def _as_json(made: Created) -> dict[str, Any]:
+def _as_json(made: Created, *, dry_run: bool) -> dict[str, Any]:
     return {
         "table": str(made.table),
         "transaction": made.transaction,
@@ -176,13 +184,23 @@ def _as_json(made: Created) -> dict[str, Any]:
             {"table": str(s.table), "version": s.version, "transaction": s.transaction}
             for s in made.sources
         ],
+        "columns": [{"name": n, "type": str(type_)} for n, type_ in made.columns],
+        "version": None if made.version is None else structs.asdict(made.version),
+        "dry_run": dry_run,
     }
 
 
-def _print(made: Created) -> None:
-    output.say(
-        f"{made.table}: {output.count(made.rows, 'row')}, transaction {made.transaction}, "
-        f"fingerprint {output.short_proof(made.fingerprint)}"
-    )
+def _print(made: Created, *, dry_run: bool) -> None:
+    rows, proof = output.count(made.rows, "row"), output.short_proof(made.fingerprint)
+    if dry_run:
+        output.say(f"{made.table}: would be made with {rows}, fingerprint {proof}")
+        shown = [
+            (name, str(type_), "key" if name in made.key_properties else "")
+            for name, type_ in made.columns
+        ]
+        output.print_table(None, ("column", "type~", "key"), shown)
+    else:
+        output.say(f"{made.table}: {rows}, transaction {made.transaction}, fingerprint {proof}")
+        changes.print_version(made.version)
     if made.sources:
         output.say("; ".join(f"read {source}" for source in made.sources))

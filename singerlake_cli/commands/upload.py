@@ -12,7 +12,7 @@ from singerlake.format.type_list import declared_type, parse_names, parse_types
 from singerlake.format.types import type_of
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import create as plans
-from singerlake.maintenance.change import ChangeOptions, Mode, plan
+from singerlake.maintenance.change import ChangeOptions, Mode, check_words, plan
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import changes, output
 from singerlake_cli.file_options import FileOptions, file_options
@@ -163,6 +163,7 @@ def _check_there(
 def _check_new(change: ChangeOptions) -> None:
     if change.etag is not None:
         raise UsageError("--etag names a transaction of a table that is there, and this one is new")
+    check_words(change)
 
 
 def _show(shared: Shared, new: NewTable) -> None:

@@ -28,6 +28,7 @@ def test_what_it_says_and_where_it_shows(shop: Lake) -> None:
         "before": "double",
         "after": "text",
         "transaction": None,
+        "version": None,
         "dry_run": True,
     }
     said = run(shop, *args, "--comment", "n/a comes").stdout
@@ -93,6 +94,7 @@ def test_each_way_to_alter_a_table(shop: Lake) -> None:
         "changes": ["restored amount"],
         "transaction": None,
         "rows": None,
+        "version": None,
         "dry_run": True,
     }
     restore = ("restore-column", "amount")
@@ -119,6 +121,12 @@ def test_each_way_to_alter_a_table(shop: Lake) -> None:
         (["describe", "amount", "x", "--etag", "7"], 4, "is at transaction 1, not 7"),
         (["describe", "amount", "x", "--metadata", "by=me"], 2, "rename it"),
         (["drop-colunm", "amount"], 2, "No such command"),
+        (["describe", "amount", "x", "--label", "q"], 2, "with --new-version"),
+        (
+            ["retype", "amount", "integer", "--allow-misfits", "--new-version"],
+            2,
+            "do not go together",
+        ),
     ],
 )
 def test_what_cannot_be_altered(shop: Lake, args: list[str], code: int, said: str) -> None:
@@ -145,3 +153,48 @@ def test_what_cannot_be_altered(shop: Lake, args: list[str], code: int, said: st
 def test_what_cannot_be_asked_of_rows(shop: Lake, args: list[str], said: str) -> None:
     result = run(shop, "alter", "tap-shop.orders", "add-constraint", *args)
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_what_is_said_and_a_version_are_one_transaction(shop: Lake) -> None:
+    table = "tap-shop.orders"
+    rule = ("alter", table, "add-constraint", "paid", "--check", "amount > 0.5 -- euros")
+    planned = run_json(shop, *rule, "--new-version", "--dry-run")
+    assert (planned["changes"], planned["transaction"], planned["version"]) == (
+        ["constraint paid: `amount` > 0.5 -- euros"], None, None
+    )  # fmt: skip
+    done = run_json(shop, *rule, "--new-version", "--label", "q3", "--comment", "as agreed")
+    assert (done["transaction"], done["rows"]) == (2, None)
+    assert (done["version"]["number"], done["version"]["label"]) == (1, "q3")
+    newest = run_json(shop, "history", table)[0]
+    assert (newest["operation"], newest["metadata"]["comment"]) == ("change", "as agreed")
+    assert list(newest["overlay"]["constraints"]) == ["paid"]
+    renamed = run(shop, "alter", table, "rename-column", "amount", "sum", "--new-version").stdout
+    assert "renamed amount to sum" in renamed
+    assert "frozen as version 2: " in renamed
+    refused = run(shop, "update", table, "--set", "sum = 0")
+    assert (refused.exit_code, "breaks paid (`sum` > 0.5 -- euros)" in refused.stderr) == (5, True)
+    refused = run(shop, "revert", table, "--to-transaction", "1", "--allow-violations")
+    assert "is at the state of transaction 1 already" in refused.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_a_table_of_a_query_and_its_version_are_one_transaction(shop: Lake) -> None:
+    make = (
+        "create-table",
+        "views.v",
+        "--key",
+        "id",
+        "--from-query",
+        "select id from tap_shop.orders",
+    )
+    said = ("--new-version", "--label", "first", "--metadata", "ticket=7", "--comment", "for Ada")
+    planned = run(shop, *make, *said, "--dry-run")
+    assert "views.v: would be made with" in planned.stdout
+    assert [str(name) for name in shop.tables()] == ["tap-shop.orders"]
+    made = run_json(shop, *make, *said)
+    assert (made["transaction"], made["version"]["label"]) == (1, "first")
+    (entry,) = run_json(shop, "history", "views.v")
+    assert (entry["metadata"]["ticket"], entry["metadata"]["comment"]) == ("7", "for Ada")

@@ -82,7 +82,9 @@ def test_rows_go_into_it(lake: Lake) -> None:
         (["tap_shop.orders", "--columns", "id int"], 2, "means in SQL too"),
         (["shop.orders"], 2, "either --from-query or --columns"),
         (["shop.o", "--columns", "a int", "--from-query", "select 1"], 2, "either"),
-        (["shop.o", "--dry-run", "--from-query", "select 1"], 2, "--dry-run goes with --columns"),
+        ([*MAKE[1:], "--new-version"], 2, "--new-version goes with --from-query"),
+        ([*MAKE[1:], "--label", "x"], 2, "with --new-version"),
+        ([*MAKE[1:], "--metadata", "by=x"], 2, "rename it"),
     ],
 )
 def test_what_it_refuses(lake: Lake, args: list[str], code: int, said: str) -> None:

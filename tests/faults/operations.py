@@ -314,7 +314,7 @@ class CreateTable(Operation):
         from singerlake.spark.jvm.session import session
 
         sql = "select id, name from tap_test.t where id < 2"
-        options = _options(again=again)
+        options = ChangeOptions(writing=_options(again=again))
         try:
             create(session("local[2]"), Lake(store), "made.new", sql, keys=("id",), options=options)
         except UsageError as error:

@@ -30,6 +30,7 @@ from singerlake.format.set_hash import SetHash
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import create as plans
+from singerlake.maintenance.change import ChangeOptions
 from singerlake.maintenance.verify import check_log
 from singerlake.records.fingerprint import Proof
 from singerlake.records.row_columns import DIGEST
@@ -128,7 +129,7 @@ def test_every_type_reads_back_as_it_was(spark: SparkSession, shop: Lake) -> Non
 @pytest.mark.spark
 def test_lines_log_catalogue_and_lake_file(spark: SparkSession, shop: Lake) -> None:
     sql = "select id, name from tap_shop.orders where id < 2 order by id desc"
-    create(spark, shop, "views.v", sql, options=WriteOptions(metadata={"run": "nightly"}))
+    create(spark, shop, "views.v", sql, options=ChangeOptions(metadata={"run": "nightly"}))
     table = shop.table(NAME)
     (entry,) = table.entries()
     assert (entry.number, entry.operation, entry.rows) == (1, "create", 2)
@@ -380,7 +381,7 @@ def test_a_disk_that_fills_up_leaves_nothing_to_be_seen(
     assert data_files(shop) == []
     # The lock is left to go stale: a task may still be writing beside it.
     (lock,) = Path(shop.store.uri).rglob("singerlake.lock")
-    options = WriteOptions(lock_stale_seconds=0.3)
+    options = ChangeOptions(writing=WriteOptions(lock_stale_seconds=0.3))
     made = create(spark, shop, "views.v", "select id from range(0, 1000, 1, 4)", options=options)
     assert made.rows == 1000
     assert not lock.exists()

@@ -7,12 +7,9 @@ ACTIVATE_VERSION lines that remove everything before, in the same transaction.
 
 from __future__ import annotations
 
-import logging
+from pyspark.sql import SparkSession
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-
-from singerlake.errors import DamagedError, InvalidQueryError, ViolationsError
+from singerlake.errors import InvalidQueryError, ViolationsError
 from singerlake.format.laid import member_of
 from singerlake.format.log import Block
 from singerlake.lake import Table
@@ -28,17 +25,15 @@ from singerlake.maintenance.alter import (
 from singerlake.maintenance.revert import RevertPlan
 from singerlake.reading.index import Index
 from singerlake.records.misfits import NULL
-from singerlake.records.row_columns import BLOCK, ORDINAL, alias
+from singerlake.records.row_columns import alias
 from singerlake.records.shape import shape_of
 from singerlake.spark.jobs import revert
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import content, from_blocks, index_build, index_rows
-from singerlake.spark.state.key_violations import key_violations
+from singerlake.spark.state.key_violations import folds_alike, key_violations
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.writer import clean_up, hold_locks
-
-logger = logging.getLogger(__name__)
 
 
 def alter(
@@ -99,7 +94,7 @@ class _Job:
             return self._commit(None)
         now = index_build.ensure(self._spark, self._table, wanted.head)
         self._check_key(now)
-        if self._same_rows(now):
+        if folds_alike(self._spark, self._table, wanted.after, index_rows.rows(self._spark, now)):
             return self._commit(None)
         return self._rewrite(now)
 
@@ -127,9 +122,9 @@ class _Job:
             now = index_build.ensure(self._spark, self._table, wanted.head)
             rows = index_rows.rows(self._spark, now)
             found += check_constraints(rows, now.shape, wanted.new_constraints)
-        if wanted.checks_of_new_types:
+        if wanted.rechecked:
             after = from_blocks.state_rows(self._spark, self._table, wanted.after, NULL)
-            found += check_constraints(after, shape_of(wanted.after), wanted.checks_of_new_types)
+            found += check_constraints(after, shape_of(wanted.after), wanted.rechecked)
         if broken := next((one for one in found if one.why), None):
             raise InvalidQueryError(broken.why)
         if found:
@@ -152,20 +147,6 @@ class _Job:
                 *found.lines(),
                 "correct these rows first, or name more columns that tell them apart",
             )
-
-    def _same_rows(self, now: Index) -> bool:
-        """Whether the fold under the new key leaves the rows that there are now."""
-        after = self._wanted.after
-        try:
-            folded = _positions(from_blocks.state_rows(self._spark, self._table, after))
-            present = _positions(index_rows.rows(self._spark, now))
-            if folded.count() != present.count():
-                return False
-            return folded.join(present, [BLOCK, ORDINAL], "left_anti").isEmpty()
-        except DamagedError as error:
-            # A row that is in the state no more has a value that no key can have.
-            logger.info("the rows of %s are written again: %s", self._table.name, error)
-            return False
 
     def _rewrite(self, now: Index) -> Altered:
         wanted, options = self._wanted, self._options
@@ -195,7 +176,3 @@ class _Job:
         )
         rows = None if rewritten is None else sum(block.rows for block in rewritten.blocks)
         return Altered(wanted.words, done.number, rows)
-
-
-def _positions(frame: DataFrame) -> DataFrame:
-    return frame.select(F.col(BLOCK), F.col(ORDINAL))

@@ -22,7 +22,6 @@ from singerlake.lake import Table
 from singerlake.maintenance import change as plans
 from singerlake.maintenance.change import ChangeOptions, ChangePlan, Mode
 from singerlake.records import problems
-from singerlake.records.block_reader import combined
 from singerlake.records.problems import Problems, Stages
 from singerlake.records.row_columns import BLOCK, MISFITS
 from singerlake.records.shape import Shape, shape_of
@@ -31,11 +30,13 @@ from singerlake.spark.jobs.asked_rows import Asked, Part, Tally
 from singerlake.spark.jobs.change_output import ChangeOutput
 from singerlake.spark.jobs.change_version import Freezing
 from singerlake.spark.jobs.delta import DELETED, INSERTED, UNCHANGED, UPDATED, Delta
+from singerlake.spark.jobs.present_rows import PresentRows
 from singerlake.spark.jobs.row_set import PROBLEMS, RowSet
-from singerlake.spark.jobs.state_after import check_constraints
+from singerlake.spark.jobs.selected_rows import named_rows
+from singerlake.spark.jobs.state_after import check_outcome
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
-from singerlake.spark.state import frames, from_blocks, index_build, index_rows
+from singerlake.spark.state import frames
 from singerlake.transactions import conflicts, log
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import update_catalogues, update_checkpoint
@@ -143,11 +144,14 @@ class _Job:
         self._wanted = wanted
         self._state = wanted.state
         self._shape: Shape = shape_of(self._state)
+        self._now = PresentRows(spark, table, wanted, self._shape)
 
     def run(self, parts: Parts) -> Changed:
         with ExitStack() as stack:
             given = [stack.enter_context(_kept(part)) for part in parts(self._state)]
             given = [part for part in given if part.row_sets]
+            if not given and self._wanted.asks_rows:
+                given = [Part((named_rows(self._spark, [], str(self._table.name)),), Mode.UPSERT)]
             found = stack.enter_context(self._difference(given)) if given else None
             return self._carry_out(found)
 
@@ -163,6 +167,7 @@ class _Job:
         wrong.add(tally.repeated, of_read_cells=True)
         if not tally.named:
             asked_rows.check_named(wanted, self._state.table, self._shape)
+        self._now.check_key()
         present = self._present(wanted, tally)
         frame = delta.delta_frame(
             asked_rows.composed(wanted),
@@ -179,7 +184,7 @@ class _Job:
             self._refuse(found, wrong)
             if error := delta.stale_error(found, self._state.table, self._shape):
                 raise error
-            check_constraints(found, present, self._state, self._shape)
+            check_outcome(found, present, self._wanted, self._shape)
             yield self._unless_the_same(found)
         finally:
             frame.unpersist()
@@ -201,19 +206,23 @@ class _Job:
 
     def _output(self, found: Delta | None) -> ChangeOutput:
         whole = found is not None and self._whole(found)
-        return ChangeOutput(self._spark, self._table, self._wanted, self._shape, found, whole=whole)
+        return ChangeOutput(
+            self._spark, self._table, self._wanted, self._shape, found, self._now, whole=whole
+        )
 
     def _whole(self, found: Delta) -> bool:
         """Whether all rows are written anew."""
         counts = found.counts
-        return not self._shape.keys and bool(counts.get(UPDATED) or counts.get(DELETED))
+        if not self._shape.keys:
+            return bool(counts.get(UPDATED) or counts.get(DELETED))
+        return self._now.written_again
 
     def _present(self, wanted: Asked, tally: Tally) -> DataFrame:
         """The state's rows; none where no row of it matters."""
-        together = _together(self._state)
+        together = _together(self._state) or self._wanted.asks_rows
         if not (wanted.replaces or tally.named or together):
             return self._spark.createDataFrame([], frames.frame_schema(self._shape.columns))
-        return present_rows(self._spark, self._table, self._wanted)
+        return self._now.frame
 
     def _unless_the_same(self, found: Delta) -> Delta:
         """Where all rows of a table without a key are replaced by the same ones, do nothing."""
@@ -228,7 +237,7 @@ class _Job:
         misfits = F.coalesce(F.size(MISFITS), F.lit(0)) > 0
         new = found.frame.where(F.col(delta.STATUS) == INSERTED)
         new = new.select(*shape.aliases, F.when(left_out, 1).otherwise(0))
-        now = present_rows(self._spark, self._table, self._wanted)
+        now = self._now.frame
         now = now.select(*shape.aliases, F.when(misfits, 2).otherwise(0))
         if new.exceptAll(now).isEmpty():
             return replace(found, counts={UNCHANGED: rows})
@@ -263,17 +272,6 @@ class _Job:
         update_catalogues(self._table.store, [after])
         version = after.frozen[-1] if options.new_version else None
         return replace(done, transaction=after.number, version=version)
-
-
-def present_rows(spark: SparkSession, table: Table, wanted: ChangePlan) -> DataFrame:
-    """Read the rows of the state that a change begins with, with provenance and misfits."""
-    state = wanted.state
-    if wanted.overlay is not None:
-        # An index is filed by what the log says of columns, and the log does not say this yet.
-        plan = from_blocks.planned(spark, table, state)
-        schema = frames.frame_schema(plan.shape.columns)
-        return from_blocks.through(spark, plan, combined, schema)
-    return index_rows.rows(spark, index_build.ensure(spark, table, state))
 
 
 def _together(state: Snapshot) -> bool:

@@ -35,10 +35,10 @@ from singerlake.spark.jobs.delta import (
     Delta,
     asked_id,
 )
+from singerlake.spark.jobs.present_rows import PresentRows
 from singerlake.spark.jobs.row_set import LINE, ROW_ID, SOURCE
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.state import index_build, index_rows
 from singerlake.spark.write import change_writer, line_writer, routing
 from singerlake.spark.write.change_writer import ChangeWriter, InsertWriter, Target
 from singerlake.transactions.commit import new_writer_id
@@ -59,6 +59,7 @@ class ChangeOutput:
         wanted: The plan.
         shape: The table's, as it is read after the change.
         found: The difference; None where no row is asked for.
+        now: The rows that there are.
         whole: Whether all rows are written anew.
     """
 
@@ -69,6 +70,7 @@ class ChangeOutput:
         wanted: ChangePlan,
         shape: Shape,
         found: Delta | None,
+        now: PresentRows,
         *,
         whole: bool,
     ) -> None:
@@ -78,6 +80,7 @@ class ChangeOutput:
         self._head = wanted.head
         self._shape = shape
         self._found = found
+        self._now = now
         self._whole = whole
         state = wanted.state
         self._under = written_under(state.tap_schema, state.overlay, state.rules)
@@ -164,7 +167,7 @@ class ChangeOutput:
         return {self._hash, *deleted}
 
     def _blocks(self) -> list[Block]:
-        if self._found is None or not self._found.changes:
+        if self._found is None or not (self._found.changes or self._whole):
             return []
         version = revert.new_singer_version(self._head) if self._whole else None
         blocks = self._activation(version) if version is not None else []
@@ -291,8 +294,7 @@ class ChangeOutput:
 
     def _with_all_others(self, actions: DataFrame) -> DataFrame:
         """The rows of the whole new state that are there now."""
-        index = index_build.ensure(self._spark, self._table, self._wanted.state)
-        now = index_rows.rows(self._spark, index).select(
+        now = self._now.frame.select(
             F.col(BLOCK).alias(POSITION_BLOCK), F.col(ORDINAL).alias(POSITION_ROW)
         )
         both = now.join(actions, [POSITION_BLOCK, POSITION_ROW], "left_outer")

@@ -17,15 +17,17 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.block import MAX_ROWS
-from singerlake.format.log import Block, Entry, SchemaEntry
+from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.types import Columns, Kind, columns_of
 from singerlake.lake import Lake
 from singerlake.maintenance import create as plans
+from singerlake.maintenance.change import ChangeOptions, check_words, with_version
 from singerlake.nearest import offer
 from singerlake.records.fingerprint import Content, Proof, Sums
 from singerlake.records.row_columns import alias, aliases
+from singerlake.spark.jobs.change_version import Freezing
 from singerlake.spark.jobs.first_blocks import FirstBlocks, in_order
 from singerlake.spark.jobs.query import query
 from singerlake.spark.jvm.failures import plain_errors
@@ -38,9 +40,6 @@ from singerlake.spark.write.record_writer import CHECKED, WRITTEN, RecordWriter,
 from singerlake.transactions.commit import current_user, preview
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
-from singerlake.transactions.writer import (
-    WriteOptions,
-)
 
 logger = logging.getLogger(__name__)
 PART_BYTES = 128 << 20
@@ -55,23 +54,28 @@ class Created:
 
     Attributes:
         table: Its name.
-        transaction: Its first transaction: 1, unless a table of its name was dropped before.
+        transaction: Its first transaction: 1, unless a table of its name was dropped before; None
+            where it was only asked.
         rows: Rows in it.
         blocks: Blocks they lie in.
         fingerprint: Over their values, as a freeze would compute it.
         schema_hash: Its schema.
         key_properties: Its key.
         sources: What the query read.
+        columns: Its columns.
+        version: The version of it, where one was asked for.
     """
 
     table: TableName
-    transaction: int
+    transaction: int | None
     rows: int
     blocks: int
     fingerprint: str
     schema_hash: str
     key_properties: list[str]
     sources: list[Source]
+    columns: Columns = ()
+    version: FrozenVersion | None = None
 
 
 def create(
@@ -81,7 +85,7 @@ def create(
     sql: str,
     *,
     keys: tuple[str, ...] = (),
-    options: WriteOptions | None = None,
+    options: ChangeOptions | None = None,
 ) -> Created:
     """Make a table of a query's rows.
 
@@ -91,21 +95,24 @@ def create(
         name: ``tap.stream``.
         sql: One SELECT.
         keys: Columns that are the new table's key.
-        options: Locks, and what to keep with the transaction.
+        options: How; ``etag`` and ``overwrite`` mean nothing here.
 
     Raises:
-        UsageError: There is such a table already, or the key is no key of these rows.
+        UsageError: There is such a table already, the key is no key of these rows, or what is to
+            be kept with the transaction cannot be.
         InvalidQueryError: It is no SELECT, or a column or value has no place in a lake.
         NotFoundError: It names a table that is not there.
         ConflictError: Somebody else made the table meanwhile.
     """
     table = plans.new_name(name)
     plans.check_new(lake.store, table)
+    options = options or ChangeOptions()
+    check_words(options)
     # Its leases are given up here: where the collector does it, Ctrl-C is lost in there.
     with query(spark, lake, sql) as result, plain_errors():
         _check_key_names(keys, result.columns)
         schema = schema_of(result.frame.schema.fields, list(keys))
-        return _Job(spark, lake, table, schema, sql, result, options or WriteOptions()).run()
+        return _Job(spark, lake, table, schema, sql, result, options).run()
 
 
 def _check_key_names(keys: tuple[str, ...], columns: list[str]) -> None:
@@ -126,7 +133,7 @@ class _Job:
         schema: SchemaEntry,
         sql: str,
         result: QueryResult,
-        options: WriteOptions,
+        options: ChangeOptions,
     ) -> None:
         self._spark = spark
         self._lake = lake
@@ -195,22 +202,36 @@ class _Job:
             )
 
     def _write(self, frame: DataFrame, content: Content, size: int) -> Created:
-        blocks = FirstBlocks(self._lake, self._table, self._hash, self._options)
+        if self._options.dry_run:
+            return self._created(content, None)
+        blocks = FirstBlocks(self._lake, self._table, self._hash, self._options.writing)
         done = blocks.commit(
             lambda: self._write_blocks(blocks, frame, size) if content.rows else [],
             self._entry,
-            lambda first: self._read_back(first, content),
+            lambda first: self._with_version(self._read_back(first, content)),
         )
+        return self._created(content, done)
+
+    def _created(self, content: Content, done: Snapshot | None) -> Created:
         return Created(
             table=self._table,
-            transaction=done.number,
+            transaction=None if done is None else done.number,
             rows=content.rows,
-            blocks=done.transactions[-1].blocks,
+            blocks=0 if done is None else done.transactions[-1].blocks,
             fingerprint=content.fingerprint,
             schema_hash=self._hash,
             key_properties=self._schema.key_properties,
             sources=self._result.sources,
+            columns=self._columns,
+            version=done.frozen[-1] if done is not None and done.frozen else None,
         )
+
+    def _with_version(self, first: Entry) -> Entry:
+        if not self._options.new_version:
+            return first
+        table = self._lake.table(self._table)
+        version, lanes = Freezing(self._spark, table, self._options)(Snapshot(self._table), first)
+        return with_version(first, version, lanes)
 
     def _write_blocks(self, blocks: FirstBlocks, frame: DataFrame, size: int) -> list[Block]:
         least = 2 * cores(self._spark)
@@ -236,6 +257,8 @@ class _Job:
             {"table": str(s.table), "version": s.version, "transaction": s.transaction}
             for s in self._result.sources
         ]
+        comment = self._options.comment
+        said = {} if comment is None else {"comment": comment}
         return plans.draft(
             self._table,
             self._hash,
@@ -244,6 +267,7 @@ class _Job:
             writer_id=writer_id,
             metadata={
                 **self._options.metadata,
+                **said,
                 "by": current_user(),
                 "query": self._sql,
                 "sources": sources,

@@ -18,8 +18,9 @@ from singerlake.format.json_schema import resolved
 from singerlake.format.overlay import Constraint
 from singerlake.format.types import Kind, Type
 from singerlake.format.values import converter
+from singerlake.maintenance.change import ChangePlan
 from singerlake.records.problems import MOST, Problems, RowProblem, merged
-from singerlake.records.row_columns import BLOCK, ORDINAL, alias
+from singerlake.records.row_columns import BLOCK, MISFITS, ORDINAL, alias
 from singerlake.records.shape import Shape
 from singerlake.spark.jobs.delta import (
     CHANGED,
@@ -34,33 +35,41 @@ from singerlake.spark.jobs.delta import (
 from singerlake.spark.jobs.row_set import LINE, SOURCE
 from singerlake.spark.sql import violations
 from singerlake.spark.sql.violations import Violation
+from singerlake.spark.state import content
 from singerlake.spark.state.frames import row_id, spark_type
 from singerlake.transactions.snapshot import Snapshot
 
 
-def check_constraints(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) -> None:
+def check_outcome(found: Delta, present: DataFrame, wanted: ChangePlan, shape: Shape) -> None:
     """Make sure that a change leaves rows that keep what no schema asks of a record.
 
-    What several rows keep together is asked of all of them; a condition, of those that the change
-    touches: it is not to blame for others.
+    What is said anew is asked of all rows, and so is what they keep together. A condition that
+    was there is asked of those that the change touches: it is not to blame for others.
 
     Args:
         found: What changes.
         present: The rows that there are, with provenance.
-        state: The table; knows the constraints.
+        wanted: The plan.
         shape: The table's.
 
     Raises:
         ViolationsError: Rows would not keep them; nothing was changed.
     """
+    state, altered = wanted.state, wanted.altered
     constraints = state.overlay.constraints
-    together = {n: one for n, one in constraints.items() if one.kind == "unique"}
+    anew = {} if altered is None else {**altered.new_constraints, **altered.rechecked}
+    retyped = set() if altered is None else altered.retyped
+    if not (found.changes or anew or retyped):
+        return
+    every = {n: one for n, one in constraints.items() if one.kind == "unique" or n in anew}
     each = {n: one for n, one in constraints.items() if _beyond_schemas(one, shape)}
-    if not (together or each) or not found.changes:
+    each = {n: one for n, one in each.items() if n not in anew}
+    if not (every or each or retyped):
         return
     after = rows_after(found, present, state, shape)
+    _check_values(after, state, shape, retyped)
     changed = after.where(F.col(SOURCE).isNotNull())
-    broken = violations.check_constraints(after, shape, together)
+    broken = violations.check_constraints(after, shape, every)
     broken += violations.check_constraints(changed, shape, each)
     if broken:
         error = ViolationsError.of_lines(
@@ -74,6 +83,17 @@ def check_constraints(found: Delta, present: DataFrame, state: Snapshot, shape: 
         raise error
 
 
+def _check_values(after: DataFrame, state: Snapshot, shape: Shape, retyped: set[str]) -> None:
+    """Refuse a type that values of the column do not fit which fit before."""
+    found = content.frame_misfits(after, shape) if retyped else []
+    if bad := [one for one in found if one.column in retyped]:
+        raise ViolationsError.of_lines(
+            f"{state.table} would have values that do not fit their new type; nothing was changed:",
+            *(f"  {one}" for one in bad),
+            "give these rows other values in the same change, or the column a type that all fit",
+        )
+
+
 def _named(
     broken: Violation, one: Constraint, after: DataFrame, found: Delta, shape: Shape
 ) -> Problems:
@@ -85,10 +105,11 @@ def _named(
         rows = after.where(there).withColumn("n", times).where("n > 1")
         rows = rows.where(F.col(SOURCE).isNotNull())
         words = F.format_string("would be in %,d rows, and is to be unique", "n")
-    elif broken.breaking is None:
+    elif broken.breaking is None:  # nobody knows which
         return Problems()
     else:
-        rows, words = broken.breaking, F.lit(f"breaks {broken.name} ({broken.words})")
+        rows = broken.breaking.where(F.col(SOURCE).isNotNull())
+        words = F.lit(f"breaks {broken.name} ({broken.words})")
     problems = Problems(rows.count())
     shown = F.concat_ws(", ", *(F.col(name).cast("string") for name in columns)).alias("value")
     id_ = row_id(shape) if shape.keys else F.concat_ws(":", BLOCK, ORDINAL)
@@ -134,6 +155,7 @@ def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) 
         *(_cell(index, named).alias(alias(index)) for index in range(len(shape.columns))),
         BLOCK,
         ORDINAL,
+        F.map_filter(MISFITS, _unchanged).alias(MISFITS),
         SOURCE,
         LINE,
     )
@@ -147,10 +169,16 @@ def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) 
             ),
             F.lit(None).cast("bigint").alias(BLOCK),
             F.lit(None).cast("int").alias(ORDINAL),
+            F.lit(None).cast(present.schema[MISFITS].dataType).alias(MISFITS),
             SOURCE,
             LINE,
         )
     )
+
+
+def _unchanged(index: Column, _: Column) -> Column:
+    """Whether a column of a row is as it was."""
+    return ~F.coalesce(F.array_contains(CHANGED, index), F.lit(False))
 
 
 def _cell(index: int, named: set[int]) -> Column:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.errors import UsageError
-from singerlake.format.overlay import Overlay
+from singerlake.format.overlay import Constraint, Overlay
 from singerlake.lake import Table
 from singerlake.maintenance import change as plans
 from singerlake.maintenance import overlay_changes as says
@@ -23,6 +24,7 @@ from singerlake.spark.jobs.change import Changed, change_parts
 from singerlake.spark.jobs.changed_rows import changed_rows
 from singerlake.spark.jobs.given_frames import Given
 from singerlake.spark.jvm.session import session
+from singerlake.spark.sql.conditions import with_check
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -91,6 +93,90 @@ class TableChange:
             UsageError: As :meth:`add_column`.
         """
         self._say(partial(says.without_column, name=name))
+
+    def restore_column(self, name: str) -> None:
+        """Bring back a column of the tap's that was dropped.
+
+        Raises:
+            UsageError: As :meth:`add_column`.
+        """
+        self._say(partial(says.with_restored, name=name))
+
+    def retype_column(self, name: str, schema: dict[str, Any] | None) -> None:
+        """Give a column another type; rows of this change have values of it already.
+
+        Args:
+            name: The column.
+            schema: The JSON Schema of its values; None makes it text.
+
+        Raises:
+            UsageError: As :meth:`add_column`. Where values of the outcome do not fit it, the
+                change is refused at its end.
+        """
+        self._say(partial(says.with_type, name=name, schema=schema))
+
+    def set_key(self, *columns: str) -> None:
+        """Give the table a key, by which rows of this change are found already.
+
+        Args:
+            columns: Its columns; the rows that there are must have a value in each, and no two
+                the same.
+
+        Raises:
+            UsageError: As :meth:`add_column`.
+        """
+        self._say(partial(says.with_key, names=columns))
+
+    def add_constraint(
+        self,
+        name: str,
+        kind: Literal["not-null", "unique", "enum", "range", "length", "pattern"],
+        *columns: str,
+        values: Sequence[Any] = (),
+        minimum: float | None = None,
+        maximum: float | None = None,
+        pattern: str = "",
+    ) -> None:
+        """Ask something of all rows, which this change must leave so.
+
+        Args:
+            name: The constraint's name.
+            kind: What it asks for.
+            columns: Of which columns; of several together if it is ``unique``.
+            values: Those that an ``enum`` allows.
+            minimum: The least value of a ``range``, or of characters in a ``length``.
+            maximum: The greatest.
+            pattern: The regular expression of a ``pattern``, as JSON Schema has it.
+
+        Raises:
+            UsageError: As :meth:`add_column`.
+        """
+        one = Constraint(kind, [*columns], [*values], minimum, maximum, pattern)
+        self._say(partial(says.with_constraint, name=name, constraint=one))
+
+    def add_check(self, name: str, sql: str) -> None:
+        """Ask a condition of all rows, which this change must leave so.
+
+        Args:
+            name: The constraint's name.
+            sql: An expression of Spark SQL on one row; a row for which it is null keeps it.
+
+        Raises:
+            UsageError: As :meth:`add_column`.
+        """
+
+        def said(present: Snapshot) -> Overlay:
+            return with_check(self._spark or session(), name, sql)(present)
+
+        self._say(said)
+
+    def drop_constraint(self, name: str) -> None:
+        """Ask it no more.
+
+        Raises:
+            UsageError: As :meth:`add_column`.
+        """
+        self._say(partial(says.without_constraint, name=name))
 
     def set_default(self, column: str, default: Any) -> None:
         """Set what new rows get that do not name a column.

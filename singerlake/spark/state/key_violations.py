@@ -1,18 +1,29 @@
-"""Whether rows may have a key: a value in each of its columns, and no two rows the same."""
+"""Whether rows may have a key: a value in each of its columns, and no two rows the same.
+
+And whether a table folded by it has the rows that it has now, or others come back.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
+from singerlake.errors import DamagedError
+from singerlake.lake import Table
 from singerlake.quantities import count
+from singerlake.records.row_columns import BLOCK, ORDINAL
 from singerlake.safe_text import visible
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.state import from_blocks
+from singerlake.transactions.snapshot import Snapshot
 
+logger = logging.getLogger(__name__)
 FIRST = 10
 """Rows that are shown; the others are counted."""
 _LONGEST = 100
@@ -77,3 +88,25 @@ def key_violations(frame: DataFrame, columns: Sequence[str], names: Sequence[str
         sums.get(False, 0),
         [([str(row[column]) for column in columns], row["count"]) for row in first],
     )
+
+
+def folds_alike(spark: SparkSession, table: Table, after: Snapshot, now: DataFrame) -> bool:
+    """Tell whether the fold under another key leaves the rows that there are.
+
+    Args:
+        spark: The session.
+        table: The table.
+        after: The table with the key.
+        now: Its rows, with provenance.
+    """
+    present = now.select(BLOCK, ORDINAL)
+    try:
+        with plain_errors():
+            folded = from_blocks.state_rows(spark, table, after).select(BLOCK, ORDINAL)
+            if folded.count() != present.count():
+                return False
+            return folded.join(present, [BLOCK, ORDINAL], "left_anti").isEmpty()
+    except DamagedError as error:
+        # A row that is in the state no more has a value that no key can have.
+        logger.info("the rows of %s are written again: %s", table.name, error)
+        return False
