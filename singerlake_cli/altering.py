@@ -28,8 +28,6 @@ from singerlake_cli.shared import Shared, begin_spark, change_options, spark_opt
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from singerlake.format.log import FrozenVersion
 
 TABLE = "singerlake.alter.table"
@@ -57,9 +55,9 @@ class Altering:
     cluster: tuple[str | None, tuple[str, ...]]
     version: FrozenVersion | None = None
 
-    def spark(self) -> SparkSession:
-        """Start Spark."""
-        return cast("SparkSession", start_spark(*self.cluster))
+    def spark(self) -> Any:
+        """Start Spark, or find the session that runs."""
+        return start_spark(*self.cluster)
 
     def done(self, change: OverlayChange, *, allow_misfits: bool = False) -> Altered:
         """Alter the table: on Spark, where only its rows can tell, or a version is asked for.

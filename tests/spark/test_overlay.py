@@ -173,7 +173,7 @@ def test_a_key_is_not_given_to_rows_that_changed_meanwhile(
         return checked(*args)
 
     monkeypatch.setattr(alter_job, "key_violations", overtaken)
-    with pytest.raises(ConflictError, match="while they were looked at"):
+    with pytest.raises(ConflictError, match="changed tap.s meanwhile"):
         alter_job.alter(spark, table, partial(says.with_key, names=["id"]))
     assert table.snapshot().overlay.key is None
 
