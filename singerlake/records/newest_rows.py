@@ -64,6 +64,11 @@ def split(rows: pa.Table, parts: int) -> pa.RecordBatch:
     )
 
 
+def tables(parts: Batches) -> list[pa.Table]:
+    """Return the keys and positions that :func:`split` has packed for one part."""
+    return [_unpacked(data) for batch in parts for data in batch.column("keys").to_pylist()]
+
+
 @dataclass
 class NewestStep:
     """Finds the newest row of each key in a part, and sorts them by the task that reads them.
@@ -77,10 +82,10 @@ class NewestStep:
 
     def __call__(self, parts: Batches) -> Batches:
         """Find them in the keys of one part, all that there are."""
-        tables = [_unpacked(data) for batch in parts for data in batch.column("keys").to_pylist()]
-        if not tables:
+        found = tables(parts)
+        if not found:
             return
-        newest = np.sort(keys.newest(tables).column(AT).to_numpy())
+        newest = np.sort(keys.newest(found).column(AT).to_numpy())
         task = np.searchsorted(np.array(self.ends), positions.blocks_of(newest))
         first = np.flatnonzero(np.diff(task, prepend=-1))
         pieces = np.split(newest, first[1:])

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from singerlake.errors import InputError, SingerlakeError, UsageError
 from singerlake.format.block import MAX_ROWS
@@ -26,10 +25,12 @@ from singerlake.lake import Lake
 from singerlake.maintenance import create as plans
 from singerlake.maintenance.change import ChangeOptions, with_version
 from singerlake.records import csv_guess, problems
-from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE, given_schema
+from singerlake.records.given_rows import PROBLEMS, given_schema
 from singerlake.records.inference import Spec, Summary, nullable
 from singerlake.records.key_runs import all_differ
+from singerlake.records.newest_rows import SPLIT_KEYS
 from singerlake.records.problems import MOST, Problem, Problems, Stages
+from singerlake.records.repeated_keys import FIRST, LAST, KeyParts, RepeatedKeys, place
 from singerlake.records.row_columns import alias
 from singerlake.records.steps import Step
 from singerlake.spark.jobs.change_version import Freezing
@@ -45,7 +46,6 @@ from singerlake.spark.write.given_rows_writer import (
     WRITTEN,
     GivenRowsChecker,
     GivenRowsWriter,
-    KeyLines,
 )
 from singerlake.transactions.commit import current_user
 from singerlake.transactions.snapshot import Snapshot
@@ -77,6 +77,11 @@ class NewTable:
     def columns(self) -> Columns:
         """Its columns."""
         return columns_of(self.entry)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(file.source.size for file in self.reader.files)
 
     @property
     def keys(self) -> list[int]:
@@ -257,33 +262,31 @@ class _Job:
         """Find keys that are there twice; both lines of each are named."""
         new = self.new
         step, tasks = new.reader.step(self.spark, new.columns)
-        keys = [alias(key) for key in new.keys]
-        schema = from_arrow_schema(given_schema(new.columns, new.keys))
-        wanted = StructType([schema[name] for name in (*keys, SOURCE, LINE)])
-        lines = numbered(self.spark, tasks).mapInArrow(KeyLines(step, new.keys), wanted)
+        # A part's keys fit into memory, as they fill a fraction of the files.
+        parts = max(2 * cores(self.spark), -(-new.size // PART_BYTES))
+        split = KeyParts(step, new.columns, new.keys, parts)
+        cells = given_schema(new.columns, new.keys)
+        places = [pa.field(FIRST, pa.int64()), pa.field(LAST, pa.int64())]
+        wanted = pa.schema([*(cells.field(alias(key)) for key in new.keys), *places])
         twice = (
-            lines.dropna(subset=keys)  # a null key is a problem of its own
-            .groupBy(*keys)
-            .agg(
-                F.count(F.lit(1)).alias("n"),
-                F.min(F.struct(SOURCE, LINE)).alias("first"),
-                F.max(F.struct(SOURCE, LINE)).alias("last"),
-            )
-            .where("n > 1")
+            numbered(self.spark, tasks)
+            .mapInArrow(split, SPLIT_KEYS)
+            .repartitionById(parts, "part")
+            .mapInArrow(RepeatedKeys(len(new.keys)), from_arrow_schema(wanted))
         )
-        found = twice.orderBy("last").limit(MOST).collect()
+        found = twice.orderBy(LAST).limit(MOST).collect()
         total = len(found) if len(found) < MOST else twice.count()
-        return Problems(total, [self._repeated(row, keys) for row in found])
+        return Problems(total, [self._repeated(row) for row in found])
 
-    def _repeated(self, row: Row, keys: Sequence[str]) -> Problem:
+    def _repeated(self, row: Row) -> Problem:
         names = self.new.reader.names
-        cells = [str(row[key]) for key in keys]
-        first, last = row["first"], row["last"]
-        here, there = names[last[SOURCE]], names[first[SOURCE]]
-        where = f"line {first[LINE]:,}" if here == there else f"{there}, line {first[LINE]:,}"
+        cells = [str(cell) for cell in row[: len(self.new.keys)]]
+        (source, line), (first_source, first_line) = place(row[LAST]), place(row[FIRST])
+        here, there = names[source], names[first_source]
+        where = f"line {first_line:,}" if here == there else f"{there}, line {first_line:,}"
         column = ", ".join(self.new.entry.key_properties)
         reason = f"is a key that is there before, in {where}"
-        return Problem(here, last[LINE], column, ", ".join(cells), reason)
+        return Problem(here, line, column, ", ".join(cells), reason)
 
     def _write(self, blocks: FirstBlocks, step: Step, tasks: int) -> list[Block]:
         new = self.new
@@ -299,8 +302,7 @@ class _Job:
             reader=step,
             names=new.reader.names,
         )
-        size = sum(file.source.size for file in new.reader.files)
-        parts = max(1, min(tasks, max(2 * cores(self.spark), -(-size // PART_BYTES))))
+        parts = max(1, min(tasks, max(2 * cores(self.spark), -(-new.size // PART_BYTES))))
         frame = self.spark.range(tasks, numPartitions=parts).mapInArrow(writer, WRITTEN)
         rows = blocks.collect(frame, parts)
         self._refuse_any(rows)

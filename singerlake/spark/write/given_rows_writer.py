@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
@@ -19,7 +18,6 @@ from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE
 from singerlake.records.key_runs import KeyRuns
 from singerlake.records.problems import Problems, decode
 from singerlake.records.record_texts import RecordTexts
-from singerlake.records.row_columns import alias
 from singerlake.records.steps import Batches, Step
 from singerlake.spark.write.record_writer import RecordWriter, part_number
 
@@ -132,25 +130,3 @@ class _Noted:
                     self.problems.merge(decode(one))
             else:
                 yield batch
-
-
-@dataclass
-class KeyLines:
-    """Reads the keys of rows and where they stand: the key's columns, ``source``, ``line``.
-
-    Attributes:
-        reader: As in :class:`GivenRowsWriter`.
-        keys: Indexes of the key's columns.
-    """
-
-    reader: Step
-    keys: Sequence[int]
-
-    def __call__(self, numbers: Batches) -> Batches:
-        """Read what the numbers of tasks name."""
-        names = [*map(alias, self.keys), SOURCE, LINE]
-        for batch in self.reader(numbers):
-            if batch.column(PROBLEMS).null_count == batch.num_rows:
-                yield batch.select(names)
-            else:
-                yield batch.filter(pc.is_null(batch.column(PROBLEMS))).select(names)
