@@ -67,6 +67,9 @@ def add_cells(summary: Summary, cells: pa.Array) -> None:
     if first not in BOOLEANS and not _has_shape(first, shapes[0][1]):
         summary.kinds |= STRING
         return
+    if shapes[0][0] & (DATE | TIMESTAMP) and _all_like(first, cells):
+        shapes[0][2](summary, shapes[0][0], cells)
+        return
     for kind, pattern, add in shapes:
         found = pc.match_substring_regex(cells, pattern)
         if not pc.any(found).as_py():
@@ -93,6 +96,23 @@ def _all_booleans(cells: pa.Array) -> bool:
 
 def _has_shape(cell: str, pattern: str) -> bool:
     return re.fullmatch(pattern.removesuffix("$"), cell) is not None
+
+
+def _all_like(first: str, cells: pa.Array) -> bool:
+    """Tell in a third of a pattern's time whether times have digits where the first of them has.
+
+    Else they are the same, so that what a pattern says of one holds for all.
+    """
+    if len(first) > _MICROSECOND or not (np.diff(text_bytes.ends(cells)) == len(first)).all():
+        return False
+    model = np.frombuffer(first.encode(), np.uint8)
+    digits = (model >= _ZERO) & (model <= _NINE)
+    beyond = text_bytes.written(cells).reshape(-1, len(model)) - np.where(digits, _ZERO, model)
+    return bool((beyond <= np.where(digits, 9, 0).astype(np.uint8)).all())
+
+
+_MICROSECOND = len("2026-01-01T10:00:00.123456")
+"""A longer time may have digits that only zeros may be."""
 
 
 def _all_canonical_integers(summary: Summary, cells: pa.Array) -> bool:
