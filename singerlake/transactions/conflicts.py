@@ -88,8 +88,20 @@ def check_same_table(present: Snapshot, planned: Snapshot, entry: Entry) -> None
     Raises:
         ConflictError: It was.
     """
-    if entry.operation in _NEEDS_NO_TABLE:
-        return
+    if entry.operation not in _NEEDS_NO_TABLE:
+        check_not_dropped(present, planned)
+
+
+def check_not_dropped(present: Snapshot, planned: Snapshot) -> None:
+    """Refuse to go on with a table that was dropped since, be there another or not.
+
+    Args:
+        present: The table now.
+        planned: As it was when the operation began.
+
+    Raises:
+        ConflictError: It was.
+    """
     if present.dropped_at:
         raise ConflictError(
             f"{present.table} was dropped meanwhile (transaction {present.dropped_at}): nothing "

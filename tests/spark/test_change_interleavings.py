@@ -9,8 +9,9 @@ import pytest
 
 from singerlake.errors import ConflictError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.alter import retype
+from singerlake.maintenance.alter import AlterOptions, retype
 from singerlake.maintenance.change import ChangeOptions, Mode
+from singerlake.maintenance.drop import drop_table
 from singerlake.spark.jobs.change import Changed, change
 from singerlake.spark.jobs.freeze import freeze
 from singerlake.spark.jobs.revert import revert
@@ -150,3 +151,17 @@ def test_the_columns_change_while_rows_do(world: Changing, how: str) -> None:
         world.change(world.stopping, {"id": 1, "n": 5})
     world.rows |= {2: 9} if how == "sync" else {}
     world.check()
+
+
+def test_another_table_begins_while_rows_change(world: Changing) -> None:
+    """Even where it has rows of the same keys, so that the change is to be worked out anew."""
+
+    def another() -> None:
+        drop_table(world.lake.store, world.plain.snapshot(), AlterOptions(), with_versions=True)
+        commit_rows(world.lake, "tap.s", ROW, ["id"], [{"id": 1, "n": 8}])
+
+    world.stop_again(LOCK, another)
+    with pytest.raises(ConflictError, match="was dropped meanwhile"):
+        world.change(world.stopping, {"id": 1, "n": 5})
+    world.rows = {1: 8}
+    assert world.present() == world.rows

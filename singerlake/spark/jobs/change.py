@@ -125,13 +125,14 @@ def change_parts(
     """
     options = options or ChangeOptions()
     with table.lease() as lease, plain_errors():
-        present = lease.snapshot
+        present = first = lease.snapshot
         for _ in range(ATTEMPTS):
             wanted = plans.plan(present, options)
             try:
                 return _Job(spark, table, wanted).run(parts)
             except _OvertakenError:
                 present = log.refresh(table.store, present)
+                conflicts.check_not_dropped(present, first)
         raise plans.overtaken(present)
 
 
