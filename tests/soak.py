@@ -205,7 +205,8 @@ class Soak:
 
     def _freezer(self) -> None:
         while not self._over:
-            stream = self._random.choice([SHARED, "own-0"])
+            own = [f"own-{n}" for n, last in enumerate(self.acknowledged) if last]
+            stream = self._random.choice([SHARED, *own])  # those that are there
             self._command("freezers", "freeze", f"{TAP}.{stream}")
 
     def _vacuum(self) -> None:
