@@ -17,6 +17,7 @@ EXTENDS Naturals, Sequences, FiniteSets, TLC
 
 CONSTANTS
   Writers, Readers, Passers, Freezers, Vacuums,  \* Passers read without a lease
+  Droppers,      \* who drop the table, and bring it back
   Past, None,    \* who wrote what is there at the beginning; nobody
   MaxBehind,     \* how many transactions a manifest may be behind
   \* The rules; docs/model.md has a mutant for each.
@@ -24,6 +25,7 @@ CONSTANTS
   ReadBackLostReply, KeepWhileUnknown, RetentionCoversReads, StaleAboveBeat,
   LeasesListedLast, NamesOnce, Renumber, CheckUnmoved,
   VacuumLock, TakeOver,
+  SameTable, UndropChecksNamed, KeepRestorable, DropChecksVersions,
   LateRequests   \* whether a request may arrive after its writer gave it up
 
 VARIABLES  \* TLC chooses among states that differ in names by the first of these: what differs most
@@ -39,7 +41,7 @@ VARIABLES  \* TLC chooses among states that differ in names by the first of thes
 
 vars == <<log, disk, acked, leases, lock, pc, view, mine, plan>>
 Leased == Readers \cup Freezers
-Procs == Writers \cup Leased \cup Passers \cup Vacuums
+Procs == Writers \cup Leased \cup Passers \cup Vacuums \cup Droppers
 NoPlan == [left |-> {}, group |-> {}, going |-> {}, hold |-> {}]
 
 -----------------------------------------------------------------------------
@@ -55,15 +57,37 @@ DroppedBy(f) ==  \* the entry that dropped it; 0 for a file that was never in th
   IN IF by = {} THEN 0 ELSE CHOOSE i \in by : \A j \in by : j <= i
 Doomed(after) == UNION {log[i].deletes : i \in (after + 1)..Last}
 Moved(after) == \E i \in (after + 1)..Last : log[i].op = "move"
+\* Whether the table was dropped since, be it there again or another.
+Other(after) == SameTable /\ \E i \in (after + 1)..Last : log[i].op \in {"drop", "undrop"}
+Changed(after) == Moved(after) \/ Other(after)
+There == log[Last].gone = 0
 LastBlock(n) == Cardinality({i \in 1..n : log[i].op = "sync"})
 
 Entry(op, who) ==
-  [op |-> op, who |-> who, adds |-> {}, drops |-> {}, deletes |-> {}, block |-> 0,
-   named |-> {}, used |-> {}]
+  [op |-> op, who |-> who, adds |-> {}, drops |-> {}, deletes |-> {}, block |-> 0, of |-> 0,
+   named |-> {}, used |-> {}, gone |-> 0, first |-> 1, back |-> {}, version |-> FALSE]
+LeavesDropped == {"drop", "undrop", "start", "done"}
+\* gone is the entry that the table was dropped by, first the one that it began with, back what an
+\* undrop brings back; version is whether it has any.  What comes after a drop begins another table.
 Append1(entry) ==
-  log' = Append(log, [entry EXCEPT
-    !.named = Named(Last) \cup entry.adds,
-    !.used = (Used(Last) \ entry.drops) \cup entry.adds])
+  LET before == IF Last = 0 THEN Entry("none", None) ELSE log[Last]
+      begins == before.gone > 0 /\ entry.op \notin LeavesDropped
+      back == IF entry.op = "drop" THEN before.used
+              ELSE IF entry.op = "undrop" \/ begins THEN {}
+              ELSE IF UndropChecksNamed /\ before.back \cap entry.deletes # {} THEN {}
+              ELSE before.back
+  IN log' = Append(log, [entry EXCEPT
+       !.named = before.named \cup entry.adds,
+       !.used = IF entry.op = "drop" THEN {}
+                ELSE IF entry.op = "undrop" THEN before.back
+                ELSE (before.used \ entry.drops) \cup entry.adds,
+       !.drops = IF entry.op = "drop" THEN before.used ELSE @,
+       !.gone = IF entry.op = "drop" THEN Last + 1
+                ELSE IF entry.op = "undrop" \/ begins THEN 0
+                ELSE before.gone,
+       !.first = IF begins THEN Last + 1 ELSE before.first,
+       !.back = back,
+       !.version = entry.op = "freeze" \/ (before.version /\ ~begins)])
 
 -----------------------------------------------------------------------------
 Init ==
@@ -171,13 +195,14 @@ RLease(r) ==
   /\ pc[r] = IF LeaseBeforeSnapshot THEN "idle" ELSE "early"
   /\ \E m \in IF LeaseBeforeSnapshot THEN 1..Last ELSE {view[r]} :
        /\ LeaseBeforeSnapshot => m + MaxBehind >= Last
+       /\ log[m].gone = 0
        /\ leases' = [leases EXCEPT ![r] = m]
        /\ view' = [view EXCEPT ![r] = m]
   /\ Goto(r, IF LeaseBeforeSnapshot /\ RereadAfterLease THEN "leased" ELSE "reading")
   /\ UNCHANGED <<log, disk, acked, lock, mine, plan>>
 
 RReread(r) ==
-  /\ pc[r] = "leased"
+  /\ pc[r] = "leased" /\ There
   /\ See(r) /\ Goto(r, "reading")
   /\ UNCHANGED <<log, disk, acked, leases, lock, mine, plan>>
 
@@ -187,8 +212,8 @@ RRelease(r) ==
   /\ UNCHANGED <<log, disk, acked, lock, mine, plan>>
 
 FCommit(z) ==
-  /\ pc[z] = "reading" /\ z \in Freezers
-  /\ Append1(Entry("freeze", z))
+  /\ pc[z] = "reading" /\ z \in Freezers /\ ~Other(view[z])
+  /\ Append1([Entry("freeze", z) EXCEPT !.of = view[z]])
   /\ REnd(z)
   /\ UNCHANGED <<disk, acked, lock, mine, plan>>
 
@@ -201,8 +226,15 @@ Expires(r, v) ==
      ELSE leases' = [leases EXCEPT ![r] = 0] /\ UNCHANGED <<pc, view>>
   /\ UNCHANGED <<log, disk, acked, lock, mine, plan>>
 
+\* Its table is dropped: what it would read is none, and what it would freeze is no state of it.
+RGiveUp(r) ==
+  /\ \/ pc[r] = "leased" /\ ~There
+     \/ pc[r] = "reading" /\ r \in Freezers /\ Other(view[r])
+  /\ REnd(r)
+  /\ UNCHANGED <<log, disk, acked, lock, mine, plan>>
+
 PRead(r) ==
-  /\ pc[r] = "idle"
+  /\ pc[r] = "idle" /\ There
   /\ See(r) /\ Goto(r, "reading")
   /\ UNCHANGED <<log, disk, acked, leases, lock, mine, plan>>
 
@@ -212,6 +244,7 @@ PEnd(r) ==
   /\ UNCHANGED <<log, disk, acked, leases, lock, mine, plan>>
 
 Reader(r) == RSnapshotFirst(r) \/ RLease(r) \/ RReread(r) \/ RRelease(r) \/ FCommit(r)
+             \/ RGiveUp(r)
 Passer(r) == PRead(r) \/ PEnd(r)
 
 -----------------------------------------------------------------------------
@@ -250,9 +283,9 @@ VList(v) ==
   /\ UNCHANGED <<log, disk, acked, leases, lock, view, mine>>
 
 VAnnounce(v) ==
-  LET going == plan[v].going \cup (plan[v].left \ Used(Last)) IN
+  LET going == (plan[v].going \cup plan[v].left) \ Used(Last) IN
   /\ pc[v] = "listed"
-  /\ ~(CheckUnmoved /\ Moved(view[v]))
+  /\ ~(CheckUnmoved /\ Changed(view[v]))
   /\ IF AnnounceBeforeDelete
      THEN /\ Append1([Entry("start", v) EXCEPT !.deletes = going])
           /\ view' = [view EXCEPT ![v] = Last + 1]
@@ -269,18 +302,21 @@ VWrite(v) ==
   /\ UNCHANGED <<log, acked, leases, lock, view, plan>>
 
 MayMove(v) ==
-  NotDoomed(v) /\ ~Moved(view[v]) /\ (VacuumLock => lock.by = v)
+  NotDoomed(v) /\ ~Changed(view[v]) /\ (VacuumLock => lock.by = v)
 
 VMove(v) ==
   /\ pc[v] = "written" /\ MayMove(v)
-  /\ Append1([Entry("move", v) EXCEPT !.adds = mine[v], !.drops = plan[v].group])
+  /\ Append1([Entry("move", v) EXCEPT
+       !.adds = mine[v], !.drops = plan[v].group, !.of = view[v]])
   /\ view' = [view EXCEPT ![v] = Last + 1]
   /\ Goto(v, "moved")
   /\ UNCHANGED <<disk, acked, leases, lock, mine, plan>>
 
-\* What the vacuum dropped itself goes too, once it is old enough; then the leases are listed.
+\* What the vacuum dropped itself goes too, once it is old enough, but nothing that an undrop can
+\* bring back and that was not announced; then the leases are listed.
 VListLeases(v) ==
-  LET going == (plan[v].going \cup OldDrops(view[v])) \ Used(view[v]) IN
+  LET kept == IF KeepRestorable THEN log[view[v]].back ELSE {}
+      going == (plan[v].going \cup (OldDrops(view[v]) \ kept)) \ Used(view[v]) IN
   /\ pc[v] = "moved" /\ (VacuumLock => lock.by = v)
   /\ plan' = [plan EXCEPT
        ![v].going = going,
@@ -313,7 +349,7 @@ VDone(v) ==
 
 \* Something is in its way: it takes back what it wrote, and leaves the rest to the next.
 VGiveUp(v) ==
-  /\ \/ pc[v] = "listed" /\ CheckUnmoved /\ Moved(view[v])
+  /\ \/ pc[v] = "listed" /\ CheckUnmoved /\ Changed(view[v])
      \/ pc[v] = "announced" /\ ~(plan[v].group \subseteq disk)
      \/ pc[v] = "written" /\ ~MayMove(v)
      \/ pc[v] = "moved" /\ VacuumLock /\ lock.by # v
@@ -325,7 +361,38 @@ Vacuum(v) ==
   \/ VLock(v) \/ VTakeOver(v) \/ VSnapshot(v) \/ VList(v) \/ VAnnounce(v) \/ VWrite(v)
   \/ VMove(v) \/ VListLeases(v) \/ VDelete(v) \/ VDone(v) \/ VGiveUp(v)
 
+-----------------------------------------------------------------------------
+(* Who drops the table, and perhaps brings it back; its versions are not to go with it *)
+
+DLook(d) ==
+  /\ pc[d] = "idle" /\ There /\ ~log[Last].version
+  /\ See(d) /\ Goto(d, "asked")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, mine, plan>>
+
+MayDrop(d) == There /\ ~Other(view[d]) /\ (DropChecksVersions => ~log[Last].version)
+DDrop(d) ==
+  /\ pc[d] = "asked" /\ MayDrop(d)
+  /\ Append1([Entry("drop", d) EXCEPT !.of = view[d]])
+  /\ Goto(d, "dropped")
+  /\ UNCHANGED <<disk, acked, leases, lock, view, mine, plan>>
+
+\* From the first announcement that names one of its files on, what is there to come back is nothing.
+MayUndrop == ~There /\ log[Last].back # {}
+DUndrop(d) ==
+  /\ pc[d] = "dropped" /\ MayUndrop
+  /\ Append1(Entry("undrop", d))
+  /\ Goto(d, "done")
+  /\ UNCHANGED <<disk, acked, leases, lock, view, mine, plan>>
+
+DGiveUp(d) ==
+  /\ (pc[d] = "asked" /\ ~MayDrop(d)) \/ (pc[d] = "dropped" /\ ~MayUndrop)
+  /\ Goto(d, "done")
+  /\ UNCHANGED <<log, disk, acked, leases, lock, view, mine, plan>>
+
+Dropper(d) == DLook(d) \/ DDrop(d) \/ DUndrop(d) \/ DGiveUp(d)
+
 Next ==
+  \/ \E d \in Droppers : Dropper(d)
   \/ \E w \in Writers : Writer(w)
   \/ \E r \in Leased : Reader(r)
   \/ \E r \in Passers : Passer(r)
@@ -347,6 +414,11 @@ NeededFilesExist == Used(Last) \subseteq disk
 LiveReadersKeepTheirFiles ==
   \A r \in Leased \cup Passers : pc[r] = "reading" => Used(view[r]) \subseteq disk
 NothingDoomedIsNamed == Used(Last) \cap Doomed(0) = {}
+\* So it is with all that an undrop brings back.
+RestorableFilesExist == log[Last].back \subseteq disk
+\* Who read one table commits nothing to another.  Each entry is the last once.
+EntriesAreOfTheirTable == log[Last].of > 0 => log[Last].first <= log[Last].of
+DropTakesNoVersion == log[Last].op = "drop" => ~log[Last - 1].version
 \* Two vacuums work at once only where one was taken for dead.  Nothing above rests on this.
 AtWork == {"locked", "planned", "listed", "announced", "written", "moved", "waiting", "deleted"}
 VacuumsApart ==
@@ -368,7 +440,7 @@ VacuumsEnd == \A v \in Lasting : <>(pc[v] = "done")
    once; the run that checks it fails where one is missing. *)
 Reached(n, what, holds) ==
   holds => (TLCGet(n) \/ (TLCSet(n, TRUE) /\ PrintT(<<"reached", what>>)))
-ASSUME \A n \in 1..8 : TLCSet(n, FALSE)
+ASSUME \A n \in 1..11 : TLCSet(n, FALSE)
 AllIsReached ==
   /\ Reached(1, "a writer wakes and finds its file doomed", 
        \E w \in Writers : pc[w] = "published" /\ ~NotDoomed(w))
@@ -385,6 +457,13 @@ AllIsReached ==
        \E v \in Vacuums : pc[v] = "written" /\ mine[v] \cap Doomed(view[v]) # {})
   /\ Reached(8, "a vacuum finds that another has moved what it was about to move",
        \E v \in Vacuums : pc[v] = "written" /\ Moved(view[v]))
+DropsAreReached ==
+  /\ Reached(9, "a table came back after a vacuum had looked at it",
+       There /\ \E v \in Vacuums : pc[v] = "listed" /\ log[view[v]].gone > 0)
+  /\ Reached(10, "another table has begun while somebody reads the one before",
+       \E r \in Leased : pc[r] = "reading" /\ log[Last].first > view[r])
+  /\ Reached(11, "a dropped table cannot come back",
+       ~There /\ log[Last].back = {})
 
 Symmetry == Permutations(Writers) \cup Permutations(Vacuums)
 
@@ -394,8 +473,9 @@ Symmetry == Permutations(Writers) \cup Permutations(Vacuums)
    tests/model counts that nothing is lost by it.
 
    Readers have no names in it: it says how many are alike.  Where nobody goes by how long the log
-   is, a freezer is a reader: its entry names no file; and a vacuum that has deleted is done. *)
-LengthMatters == MaxBehind > 0 \/ LateRequests
+   is, and nobody drops the table, a freezer is a reader: its entry names no file; and a vacuum that
+   has deleted is done. *)
+LengthMatters == MaxBehind > 0 \/ LateRequests \/ Droppers # {}
 Since(n) == {f \in disk : DroppedBy(f) > n}
 WaitsFor(r) ==  \* who keeps which file for this reader
   {<<v, f>> \in Vacuums \X disk :
@@ -404,28 +484,32 @@ OfReader(r) ==
   <<pc[r], LengthMatters /\ r \in Freezers,
     IF leases[r] = 0 THEN {} ELSE Since(leases[r]),
     IF leases[r] = 0 THEN {} ELSE WaitsFor(r),
-    IF pc[r] = "reading" THEN Used(view[r]) ELSE {}>>
+    IF pc[r] = "reading" THEN Used(view[r]) ELSE {},
+    pc[r] = "reading" /\ r \in Freezers /\ Other(view[r])>>
 OfWriter(w) ==
   <<IF pc[w] = "published" /\ ~NotDoomed(w) THEN "withdraw" ELSE pc[w], mine[w],
     pc[w] = "sent" /\ view[w] = Last>>
 OfVacuum(v) ==
   CASE pc[v] = "planned" ->
-         <<pc[v], Moved(view[v]), Named(view[v]) \cap disk, Dropped(view[v]) \cap disk, plan[v].group>>
+         <<pc[v], Changed(view[v]), Named(view[v]) \cap disk, Dropped(view[v]) \cap disk, plan[v].group>>
     [] pc[v] = "listed" ->
-         <<pc[v], Moved(view[v]), plan[v].left \cap disk, plan[v].going \cap disk, plan[v].group>>
+         <<pc[v], Changed(view[v]), plan[v].left \cap disk, plan[v].going \cap disk, plan[v].group>>
     [] pc[v] = "announced" ->
-         <<pc[v], Moved(view[v]), plan[v].going \cap disk, plan[v].group>>
+         <<pc[v], Changed(view[v]), plan[v].going \cap disk, plan[v].group>>
     [] pc[v] = "written" ->
-         <<pc[v], Moved(view[v]), mine[v], mine[v] \cap Doomed(view[v]),
+         <<pc[v], Changed(view[v]), mine[v], mine[v] \cap Doomed(view[v]),
            IF MayMove(v) THEN <<plan[v].going \cap disk, plan[v].group>> ELSE <<>> >>
     [] pc[v] = "moved" ->
-         <<pc[v], (plan[v].going \cap disk) \ Used(view[v]), Dropped(view[v]) \cap disk>>
+         <<pc[v], (plan[v].going \cap disk) \ Used(view[v]), Dropped(view[v]) \cap disk,
+           log[view[v]].back \cap disk>>
     [] pc[v] = "waiting" -> <<pc[v], plan[v].going \cap disk>>
     [] pc[v] = "deleted" -> <<IF LengthMatters THEN pc[v] ELSE "done">>
     [] OTHER -> <<pc[v]>>
 Bag(of) == [x \in {of[y] : y \in DOMAIN of} |-> Cardinality({y \in DOMAIN of : of[y] = x})]
 Essence ==
   <<disk, lock, acked \ Named(Last), Named(Last) \cap disk, Used(Last), Doomed(0) \cap Used(Last),
+    log[Last].gone > 0, log[Last].back, log[Last].version, EntriesAreOfTheirTable, DropTakesNoVersion,
+    [d \in Droppers |-> <<pc[d], pc[d] = "asked" /\ Other(view[d])>>],
     [n \in 1..MaxBehind |-> Since(Last - n)],
     [w \in Writers |-> OfWriter(w)],
     Bag([r \in Leased |-> OfReader(r)]),

@@ -21,7 +21,11 @@ def row(outcome: Outcome) -> str:
     """One line of the table on the page."""
     check = outcome.check
     sizes = [f"{n} {name.lower()}" for name, n in check.constants.items() if _is_count(name, n)]
-    times = [f"{name} {n}" for name, n in check.constants.items() if name in {"MaxSyncs", "Beats"}]
+    times = [
+        f"{name} {n}"
+        for name, n in check.constants.items()
+        if name in {"MaxSyncs", "MaxDrops", "Beats"}
+    ]
     holds = ", ".join(f"`{name}`" for name in (*check.invariants, *check.properties))
     return (
         f"| {check.module} | {', '.join(sizes + times)} | {outcome.states:,} | {outcome.depth} "
@@ -30,7 +34,8 @@ def row(outcome: Outcome) -> str:
 
 
 def _is_count(name: str, value: object) -> bool:
-    kinds = {"Writers", "Readers", "Passers", "Freezers", "Vacuums", "Makers"}
+    kinds = {"Writers", "Readers", "Passers", "Freezers", "Vacuums", "Droppers", "Changers"}
+    kinds.add("Makers")
     return name in kinds and bool(value)
 
 

@@ -14,7 +14,7 @@ from singerlake.errors import RuntimeMissingError
 from singerlake.spark.jvm import java
 
 FOLDER = Path(__file__).parent
-_COUNTS = {"Beats", "MaxSyncs"}
+_COUNTS = {"Attempts", "Beats", "MaxDrops", "MaxSyncs"}
 _ACTION = re.compile(r"^<(\w+) line .* of module \w+(?: \([\d ]+\))?>: (\d+):(\d+)$", re.MULTILINE)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from model.checks import INVARIANTS, RULES, full, large, mutants, small
+from model.checks import INVARIANTS, RULES, changes, full, history, lake, large, mutants, small
 from model.tlc import Check, run
 
 ROOT = Path(__file__).parents[2]
@@ -19,9 +19,20 @@ SURVIVORS = {"GiveWayWhenSlow", "DistrustOldLock"}
 """Rules that nothing in the model rests on; docs/model.md says why they are kept."""
 ONLY_MUTANTS = {("Lake", "RSnapshotFirst"), ("Index", "MWriteLate")}
 """Actions that only the lack of a rule lets happen."""
-TO_REACH = set(
-    re.findall(r'Reached\(\d, "([^"]+)"', (ROOT / "model" / "Lake.tla").read_text("utf-8"))
-)
+TO_REACH = {
+    what
+    for module in ("Lake", "Changes")
+    for what in re.findall(
+        r'Reached\(\d+, "([^"]+)"', (ROOT / "model" / f"{module}.tla").read_text("utf-8")
+    )
+}
+KINDS = r"""
+ASSUME TLCSet(99, {})
+Noted == LET known == TLCGet(99) IN
+  \/ Essence \in known
+  \/ TLCSet(99, known \cup {Essence}) /\ PrintT(<<"kinds", Cardinality(known) + 1>>)
+===="""
+"""Counts what is told apart by a view, in a run that tells all states apart."""
 
 
 @pytest.mark.parametrize("check", mutants(), ids=lambda check: f"{check.module}-{check.name}")
@@ -43,6 +54,26 @@ def test_the_smallest_lakes() -> None:
     }
     never = {(one.check.module, action) for one in outcomes for action in one.fired} - fired
     assert never == ONLY_MUTANTS
+
+
+ALIKE = [
+    ("Lake", lake(1, 1, 0, 0, 1)),
+    ("Lake", {**lake(1, 0, 0, 1, 1), "MaxBehind": 0, "LateRequests": False}),
+    ("Lake", lake(0, 0, 1, 0, 1, 1)),
+    ("History", history(1, 1, 2)),
+    ("Changes", changes(1, 0)),
+]
+
+
+@pytest.mark.parametrize(("module", "constants"), ALIKE, ids=lambda value: str(value)[:7])
+def test_a_view_loses_nothing(module: str, constants: dict[str, object]) -> None:
+    """Where only unlike states are gone on from, as many unlike ones are found as there are."""
+    text = f"---- MODULE Kinds ----\nEXTENDS {module}{KINDS}\n"
+    noted = Check("all", "Kinds", constants, ("Noted",), symmetry=False)
+    every = run(noted, files={"Kinds.tla": text})
+    viewed = run(Check("alike", module, constants, symmetry=False, view="Essence"))
+    there = max(int(n) for n in re.findall(r'"kinds", (\d+)', every.text))
+    assert viewed.states == there < every.states
 
 
 def test_each_rule_has_a_mutant_and_each_mutant_one_rule() -> None:
