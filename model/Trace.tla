@@ -39,14 +39,15 @@ TPublish ==
 TAppend ==
   /\ Step.op = "append" /\ Step.number = Last + 1 /\ Step.follows
   /\ Step.adds \subseteq disk \ Doomed(0)
-  /\ Step.adds \cap Named(Last) = {}
+  /\ IF Step.kind = "undrop" THEN Step.adds = log[Last].back ELSE Step.adds \cap Named(Last) = {}
+  /\ Step.kind \in {"freeze", "change", "move", "drop"} => There
   /\ Step.drops \subseteq Used(Last)
   /\ Step.deletes \cap Used(Last) = {}
   /\ Step.kind = "move" => \E n \in 1..Last :  \* it was announced, and none moved since
        /\ log[n].who = Step.who /\ log[n].op \in {"start", "move"}
-       /\ \A m \in (n + 1)..Last : log[m].op # "move"
+       /\ \A m \in (n + 1)..Last : log[m].op \notin {"move", "drop", "undrop"}
   /\ Append1([Entry(Step.kind, Step.who) EXCEPT
-       !.adds = Step.adds, !.drops = Step.drops, !.deletes = Step.deletes])
+       !.adds = IF Step.kind = "undrop" THEN {} ELSE Step.adds, !.drops = Step.drops, !.deletes = Step.deletes])
   /\ Same(<<disk, leases, view, born, listed, sure>>)
 
 TLease ==
@@ -78,6 +79,7 @@ TDelete ==
   /\ \/ Step.own /\ Step.file \notin Named(Last)
      \/ /\ Step.file \in Doomed(0) \/ DroppedBy(Step.file) > 0
         /\ Step.who \in DOMAIN listed /\ listed[Step.who].after >= DroppedBy(Step.file)
+        /\ Step.file \notin log[Last].back
         /\ DroppedBy(Step.file) = 0 \/ \A r \in listed[Step.who].held :
              Held(r) => leases[r] >= DroppedBy(Step.file)
   /\ disk' = disk \ {Step.file}
@@ -109,4 +111,5 @@ TraceLiveReaders == \A r \in sure : Used(view[r]) \subseteq disk
 TraceKeepsInvariants ==
   /\ PrintT(<<"at", t, i>>)
   /\ OneCommitEach /\ NeededFilesExist /\ NothingDoomedIsNamed /\ TraceLiveReaders
+  /\ Last > 0 => RestorableFilesExist
 =============================================================================

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +36,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(scope="session", autouse=True)
 def _journal() -> Iterator[None]:
     """Where a journal is asked for, write down what is done to lakes."""
-    path = os.environ.get(recorder.VARIABLE)
-    with recorder.recording(Path(path)) if path else nullcontext():
+    with recorder.asked_for():
         yield
 
 

@@ -151,6 +151,17 @@ def recording(path: Path) -> Iterator[Path]:
             setattr(owner, name, method)
 
 
+@contextmanager
+def asked_for() -> Iterator[None]:
+    """Record where the environment asks for it and nobody in this process does so already."""
+    path = os.environ.get(VARIABLE)
+    if path and LocalStore.delete.__module__ != __name__:
+        with recording(Path(path)):
+            yield
+    else:
+        yield
+
+
 if __name__ == "__main__":
     _, journal_path, module, *arguments = sys.argv
     sys.argv = [module, *arguments]

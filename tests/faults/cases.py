@@ -26,6 +26,7 @@ from singerlake.maintenance.verify_index import check_indexes
 from singerlake.spark.jobs.vacuum import vacuum_table
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
+from tests import recorder
 from tests.faults import plain
 from tests.faults.faulty_store import ALL, NOT_DURABLE, READS, Done, FaultyStore, Kind
 from tests.faults.operations import Operation, read_states, snapshot_of, vacuum_options
@@ -81,13 +82,20 @@ class Folder(Place):
 
     def __init__(self, folder: Path) -> None:
         self._before = folder / "before"
-        self.root = folder / "lake"
+        self._folder = folder
+        self._count = 0
+
+    @property
+    def root(self) -> Path:
+        """The copy; each has a name of its own, by which a journal tells them apart."""
+        return self._folder / f"lake-{self._count}"
 
     def prepare(self, operation: Operation) -> None:
         operation.prepare(Lake(LocalStore(self._before)))
 
     def fresh(self) -> Store:
         shutil.rmtree(self.root, ignore_errors=True)
+        self._count += 1
         shutil.copytree(self._before, self.root)
         return LocalStore(self.root)
 
@@ -149,11 +157,15 @@ class Bench:
         try:
             done = self._kill(case) if case.kind.kills else self._strike(case)
             self._check(done=done)
-            with mock.patch("singerlake.transactions.locks.lock.POLL_SECONDS", 0.02):
+            with (
+                mock.patch("singerlake.transactions.locks.lock.POLL_SECONDS", 0.02),
+                recorder.acting("the run again"),
+            ):
                 self.operation.run(store, self._acknowledged, again=True)
             self._check(done=True)
             if isinstance(self._place, Folder):
-                self._sweep(store)
+                with recorder.acting("the vacuum"):
+                    self._sweep(store)
         except BaseException as error:
             error.add_note(f"in {self.operation.name}, {case}")
             raise
@@ -276,4 +288,5 @@ def _in_a_fork(operation: Operation, root: Path, acknowledged: Path, case: Case)
 
 
 def _run_until_killed(operation: Operation, root: Path, acknowledged: Path, case: Case) -> None:
-    operation.run(FaultyStore(LocalStore(root), case.at, case.kind), acknowledged)
+    with recorder.asked_for():
+        operation.run(FaultyStore(LocalStore(root), case.at, case.kind), acknowledged)

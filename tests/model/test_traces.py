@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,9 @@ from model.traces import Step, Verdict, steps, verdicts
 from singerlake.errors import ConflictError, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.maintenance import vacuum
+from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.combine import commit_combine, write_group
+from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.drop_history import plan_drop_history
 from singerlake.maintenance.vacuum import COMBINE, DELETE, VacuumOptions, plan_vacuum
 from singerlake.storage.base import Store
@@ -20,6 +23,7 @@ from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.log import read_snapshot
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import TableWriter
+from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import (
     INTERRUPT,
     LATE,
@@ -30,6 +34,7 @@ from tests.faults.faulty_store import (
     WRITES,
     FaultyStore,
 )
+from tests.faults.operations import OPERATIONS
 from tests.maintenance.plain_table import drop, freeze
 from tests.recorder import acting, recording
 from tests.transactions.broken import TABLE, BrokenStore, staged_rows
@@ -122,6 +127,20 @@ def dropped_history(store: LocalStore) -> None:
     run_vacuum(store, "second")
 
 
+def gone_and_back(store: LocalStore) -> None:
+    """Dropped and brought back beside a vacuum, dropped for good, and begun anew."""
+    write(store, 1)
+    reader = ReaderLease(store, head(store)).acquire()
+    drop_table(store, head(store), AlterOptions())
+    undrop_table(store, head(store), AlterOptions())
+    run_vacuum(store)
+    write(store, 2)
+    drop_table(store, head(store), AlterOptions())
+    run_vacuum(store, "second", reader.release)
+    write(store, 3, as_="another")
+    run_vacuum(store, "third")
+
+
 def faults(store: LocalStore) -> None:
     """Each write of a commit goes wrong once in each way whose outcome is in doubt."""
     write(store, 0)
@@ -143,7 +162,8 @@ def faults(store: LocalStore) -> None:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Step]]:
     found = {}
-    for scenario in (a_day_in_the_life, who_wakes_too_late, dropped_history, faults):
+    scenarios = (a_day_in_the_life, who_wakes_too_late, dropped_history, gone_and_back, faults)
+    for scenario in scenarios:
         folder = tmp_path_factory.mktemp(scenario.__name__)
         with recording(folder / "journal") as journal:
             scenario(LocalStore(folder / "lake"))
@@ -191,3 +211,27 @@ def test_runs_and_runs_with_two_steps_exchanged(recorded: dict[str, list[Step]])
     assert said[: len(recorded)] == [Verdict(True, len(trace) + 1) for trace in recorded.values()]
     refused = [verdict.accepted for verdict in said[len(recorded) :]]
     assert dict(zip(wrong, refused, strict=True)) == dict.fromkeys(wrong, False)
+
+
+STRUCK = (LOST_REPLY, LATE, INTERRUPT)
+
+
+def test_operations_of_which_one_entry_goes_wrong(tmp_path: Path) -> None:
+    """A few of the cases of ``tests/faults``; with SINGERLAKE_JOURNAL all of them are checked."""
+    operations = [operation for operation in OPERATIONS if not operation.spark]
+    with fast_folder() as folder, recording(tmp_path / "journal") as journal:
+        for operation in operations:
+            bench = Bench(operation(), Folder(folder / operation.name), folder)
+            for kind in STRUCK:
+                for case in bench.cases(kind):
+                    if "/transactions/" in case.done.key:
+                        bench.run(case)
+    with journal.open() as file:
+        traces = steps(file)
+    seen = {step["kind"] for trace in traces.values() for step in trace if step["op"] == "append"}
+    assert {"sync", "start", "done", "drop", "undrop"} <= seen
+    assert {
+        name: said
+        for name, said in zip(traces, verdicts([*traces.values()]), strict=True)
+        if not said.accepted
+    } == {}

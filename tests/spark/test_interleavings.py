@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from model.traces import steps, verdicts
 from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
@@ -27,6 +29,7 @@ from singerlake.storage.base import Listed, Store
 from singerlake.transactions.lease import ReaderLease
 from tests.build import commit_rows
 from tests.maintenance.plain_table import events, keys_at, state
+from tests.recorder import recording
 from tests.transactions.broken import BrokenStore
 
 if TYPE_CHECKING:
@@ -35,6 +38,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 NAME = TableName("tap", "s")
 ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": "integer"}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What all of this module does to its lakes."""
+    with recording(tmp_path_factory.mktemp("journal") / "journal") as path:
+        yield path
 
 
 class Stopping(BrokenStore):
@@ -270,3 +280,11 @@ def test_a_reader_that_opens_while_a_vacuum_runs(world: World, when: str) -> Non
         assert lease.snapshot.blocks != stale.blocks
     lease.release()
     world.check()
+
+
+def test_all_of_these_are_behaviours_of_the_model(journal: Path) -> None:
+    """The last of this file: the traces of those before it (docs/model.md)."""
+    with journal.open() as file:
+        traces = steps(file)
+    said = dict(zip(traces, verdicts([*traces.values()]), strict=True))
+    assert {name: verdict for name, verdict in said.items() if not verdict.accepted} == {}
