@@ -508,7 +508,8 @@ OfVacuum(v) ==
 Bag(of) == [x \in {of[y] : y \in DOMAIN of} |-> Cardinality({y \in DOMAIN of : of[y] = x})]
 Essence ==
   <<disk, lock, acked \ Named(Last), Named(Last) \cap disk, Used(Last), Doomed(0) \cap Used(Last),
-    log[Last].gone > 0, log[Last].back, log[Last].version, EntriesAreOfTheirTable, DropTakesNoVersion,
+    log[Last].gone > 0, log[Last].back, Droppers # {} /\ log[Last].version, EntriesAreOfTheirTable,
+    DropTakesNoVersion,
     [d \in Droppers |-> <<pc[d], pc[d] = "asked" /\ Other(view[d])>>],
     [n \in 1..MaxBehind |-> Since(Last - n)],
     [w \in Writers |-> OfWriter(w)],
