@@ -7,13 +7,16 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from singerlake.errors import SingerlakeError
@@ -281,10 +284,31 @@ def _in_a_fork(operation: Operation, root: Path, acknowledged: Path, case: Case)
     child = os.fork()
     if child == 0:
         try:
+            parents = _connect_anew()
+            assert parents, "what the parent connected by is neither used nor closed"
             _run_until_killed(operation, root, acknowledged, case)
         finally:
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _connect_anew() -> object:
+    """Have a child talk to the JVM by connections of its own.
+
+    What it was told and had not read yet would else be the answer to its parent's next question.
+
+    Returns:
+        Those of its parent.
+    """
+    session = SparkSession.getActiveSession()
+    context = SparkContext._active_spark_context
+    assert session is not None and context is not None
+    client = context._gateway._gateway_client  # type: ignore[union-attr]
+    parents = (client.thread_connection, client.deque)
+    client.thread_connection, client.deque = threading.local(), deque()
+    jvm = session._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
+    return parents
 
 
 def _run_until_killed(operation: Operation, root: Path, acknowledged: Path, case: Case) -> None:
