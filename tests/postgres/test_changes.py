@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
+from singerlake.maintenance import overlay_changes as says
+from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
 from singerlake.maintenance.change import ChangeOptions, Mode
+from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.spark.jobs.change import change
 from singerlake.spark.jobs.revert import revert
 from singerlake.spark.state.from_blocks import state
@@ -66,12 +70,14 @@ class Road:
     def table(self, stream: str) -> Table:
         return self.lake.table(TableName("tap", stream))
 
-    def change(self, stream: str, *rows: dict[str, Any], **options: Any) -> int | None:
+    def change(
+        self, stream: str, *rows: dict[str, Any], mode: Mode = Mode.UPSERT, **options: Any
+    ) -> int | None:
         done = change(
             self.spark,
             self.table(stream),
             lambda present: [row_set(self.spark, present, rows)],
-            Mode.UPSERT,
+            mode,
             options=ChangeOptions(**options),
         )
         return done.transaction
@@ -89,17 +95,21 @@ class Road:
                 .selectExpr("to_json(struct(*))")
                 .collect()
             ]
-            loaded = self.cluster.sql(DATABASE, _QUERY.format(stream.partition("-")[2]))
-            assert _sorted(loaded) == _sorted(rows), stream
+            columns = [name for name, _ in table.snapshot().columns]
+            query = _query(stream.partition("-")[2], columns)
+            assert _sorted(self.cluster.sql(DATABASE, query)) == _sorted(rows), stream
+
+    def say(self, stream: str, *changes: OverlayChange) -> None:
+        for said in changes:
+            alter(self.lake.store, self.table(stream).snapshot(), said)
 
 
-_QUERY = """
-    select row_to_json(t) from (
-        select id, name, total, day, to_char(at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at, paid,
-            address
-        from main.{} where _sdc_deleted_at is null
-    ) t
-"""
+def _query(table: str, columns: list[str]) -> str:
+    """What a database has of a table; of columns that the table has no more, nothing."""
+    at = """to_char(at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at"""
+    listed = ", ".join(at if name == "at" else name for name in columns)
+    rows = f"select {listed} from main.{table} where _sdc_deleted_at is null"
+    return f"select row_to_json(t) from ({rows}) t"
 
 
 def _sorted(rows: list[str]) -> list[str]:
@@ -136,4 +146,37 @@ def test_a_database_follows(spark: SparkSession, cluster: Cluster, tmp_path: Pat
     assert before is not None
     revert(spark, road.table("main-orders"), before)
     road.change("main-orders", {"id": 4, "name": "after"}, {"id": 5, "_delete": True})
+    road.check()
+
+
+def test_a_database_follows_what_is_said_of_columns_and_tables(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    road = Road(spark, cluster, tmp_path)
+    road.sync("main-orders", ["id"], ROWS)
+    road.sync("main-events", [], [*ROWS, ROWS[0]])
+    road.check()
+    added = partial(says.with_column, name="region", schema=TEXT, default="US", initial="EU")
+    for stream in ("main-orders", "main-events"):
+        road.say(
+            stream,
+            added,
+            partial(says.with_name, name="name", new="title"),
+            partial(says.without_column, name="paid"),
+            # The target refuses another type for a column that it has.
+            partial(says.with_name, name="day", new="due"),
+            partial(says.with_type, name="due", schema=TEXT),
+        )
+    road.check()
+    road.sync("main-orders", ["id"], [{**ROWS[0], "id": 7, "name": "seven"}, ROWS[1]])
+    before = road.change("main-orders", {"id": 7, "region": "JP"}, {"id": 3, "_delete": True})
+    road.check()
+    drop_table(road.lake.store, road.table("main-orders").snapshot(), AlterOptions())
+    undrop_table(road.lake.store, road.table("main-orders").snapshot(dropped=True), AlterOptions())
+    rows = [{"id": 1, "title": "first", "region": None}, {"id": 8, "title": "eight"}]
+    road.change("main-orders", *rows, mode=Mode.REPLACE)
+    road.check()
+    assert before is not None
+    revert(spark, road.table("main-orders"), before)
+    road.say("main-orders", partial(says.with_restored, name="paid"))
     road.check()
