@@ -5,6 +5,7 @@ Cases are put side by side under a key of their own, so that one job has many of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +15,12 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.spark.jobs.asked_rows import Part
-from singerlake.spark.jobs.change import Changed, change_parts
+from singerlake.spark.jobs.change import Changed, change, change_parts
+from singerlake.spark.jobs.row_set import RowSet
+from singerlake.spark.jobs.selected_rows import Selection
 from singerlake.spark.state.from_blocks import state
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.snapshot import Snapshot
@@ -128,3 +131,45 @@ def test_counts_and_state_are_those_of_the_model(
     ]
     found = [tuple(row) for row in state(spark, table, head).select(*PROPERTIES).collect()]
     assert sorted(found, key=repr) == sorted(expected, key=repr)
+    check_the_other_ways(spark, lake, table, expected)
+
+
+def check_the_other_ways(
+    spark: SparkSession, lake: Lake, table: Table, rows: list[tuple[Any, ...]]
+) -> None:
+    """All rows replaced, then rows changed and deleted that SQL selects: counts and the state."""
+    now = {row[:2]: row for row in rows}
+
+    def check(asked: Callable[[Snapshot], list[RowSet]], mode: Mode, **counts: int) -> None:
+        number = table.snapshot().number
+        dry = change(spark, table, asked, mode, options=ChangeOptions(dry_run=True))
+        assert dry == Changed(None, **counts)
+        done = change(spark, table, asked, mode)
+        moot = not any(counts.get(name) for name in ("inserted", "updated", "deleted"))
+        assert done == Changed(None if moot else number + 1, **counts)
+        found = state(spark, table, table.snapshot()).select(*PROPERTIES).collect()
+        assert sorted(map(tuple, found), key=repr) == sorted(now.values(), key=repr)
+
+    given = [{"case": row[0], "id": row[1], "s": "new"} for row in rows[::2]]
+    given += [{"case": -1, "id": "w", "n": 2, "s": None}]
+    old, now = now, {(-1, "w"): (-1, "w", 2, None)}
+    now |= {(c, i): (c, i, n, "new") for c, i, n, _ in rows[::2]}
+    others = sum(old[key] != now[key] for key in now.keys() & old.keys())
+    check(
+        lambda present: [row_set(spark, present, given, names=["case", "id", "n", "s"])],
+        Mode.REPLACE,
+        inserted=1,
+        updated=others,
+        deleted=len(old.keys() - now.keys()),
+        unchanged=len(now) - 1 - others,
+    )
+    wanted = [row for row in now.values() if row[2] is not None]
+    other = [row for row in wanted if row[2] != 1]
+    now |= {row[:2]: (*row[:2], 1, row[3]) for row in wanted}
+    with Selection(spark, lake, table, "n is not null", {"n": "1"}) as selected:
+        check(selected, Mode.UPDATE, updated=len(other), unchanged=len(wanted) - len(other))
+    gone = [key for key, row in now.items() if row[2] is None]
+    for key in gone:
+        del now[key]
+    with Selection(spark, lake, table, "n is null") as selected:
+        check(selected, Mode.DELETE, deleted=len(gone))
