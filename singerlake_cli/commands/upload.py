@@ -79,7 +79,7 @@ def command(
     otherwise nothing is changed (exit code 4); --overwrite changes them all the same.
 
     A TABLE that is not there is made, and so is the lake. The types of its columns are found
-    in all rows of the files, and shown before they are used: see them with --dry-run, correct them
+    in all rows of the files, and shown before it is made: see them with --dry-run, correct them
     with --types.
 
     \b

@@ -302,7 +302,9 @@ class _Job:
             reader=step,
             names=new.reader.names,
         )
-        parts = max(1, min(tasks, max(2 * cores(self.spark), -(-new.size // PART_BYTES))))
+        side_by_side = cores(self.spark)
+        rounds = max(2, -(-new.size // (PART_BYTES * side_by_side)))  # none with idle cores
+        parts = max(1, min(tasks, rounds * side_by_side))
         frame = self.spark.range(tasks, numPartitions=parts).mapInArrow(writer, WRITTEN)
         rows = blocks.collect(frame, parts)
         self._refuse_any(rows)
