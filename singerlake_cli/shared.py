@@ -141,10 +141,23 @@ def begin_spark(master: str | None, conf: tuple[str, ...]) -> None:
 
     Raises:
         UsageError: A setting is not KEY=VALUE.
+        RuntimeMissingError: Spark is not installed.
     """
+    need_spark()
     from singerlake.spark.jvm import launch
 
     launch.ahead(master, _settings(conf))
+
+
+def need_spark() -> None:
+    """Make sure, before a job is imported, that what it runs on is installed.
+
+    Raises:
+        RuntimeMissingError: It is not; the message says the line that installs it.
+    """
+    from singerlake import extras
+
+    extras.require("pyspark", "this command")
 
 
 def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+from singerlake import extras
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 
@@ -13,8 +14,9 @@ def check_possible() -> None:
     """Make sure, before a long run, that Spark could start after it.
 
     Raises:
-        RuntimeMissingError: There is no Java that it runs on.
+        RuntimeMissingError: It is not installed, or there is no Java that it runs on.
     """
+    extras.require("pyspark", "the setting new_version")
     from singerlake.spark.jvm import java
 
     java.find()

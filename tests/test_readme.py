@@ -20,7 +20,7 @@ from tests import readme_steps, readme_tables
 from tests.meltano import project
 
 HELD_ELSEWHERE = {
-    "pip install .": "tests/test_wheel.py installs into an empty environment, and runs the demo",
+    "pip install '.[spark,java]'": "tests/test_wheel.py does it with a wheel, and runs the demo",
 }
 
 

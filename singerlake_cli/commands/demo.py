@@ -16,6 +16,7 @@ import click
 
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake_cli import demo_messages
+from singerlake_cli.shared import need_spark
 
 SUMS = (
     "select status, count(*) as orders, round(sum(total), 2) as total "
@@ -58,6 +59,7 @@ def command(folder: Path, day: str | None) -> None:
         for message in demo_messages.DAYS[day]():
             click.echo(message)
         return
+    need_spark()  # half of the story is no story
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty: name another folder, or delete it first")
     folder.mkdir(parents=True, exist_ok=True)

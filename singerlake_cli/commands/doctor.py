@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from importlib import metadata as packages
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from singerlake import __version__
 from singerlake.errors import SingerlakeError, StoreError
+from singerlake.extras import install_line
 from singerlake.format import names
 from singerlake.format.metadata import LakeFile, decode
 from singerlake.lake import Lake
@@ -69,7 +71,10 @@ def command(shared: Shared, master: str) -> None:
     singerlake --lake s3://bucket/prefix doctor
     singerlake --output json doctor
     """
-    looked = [_python(), _java(master), *_class_data(master), _spark(), *_lake(shared.uri)]
+    jobs = [_no_spark()]
+    if find_spec("pyspark") is not None:
+        jobs = [_java(master), *_class_data(master), _spark()]
+    looked = [_python(), *jobs, *_lake(shared.uri)]
     findings = [
         replace(one, found=redacted(one.found), advice=redacted(one.advice)) for one in looked
     ]
@@ -140,11 +145,14 @@ def _class_data(master: str) -> Iterator[Finding]:
         yield Finding(check, OK, "none yet: made in the background after the first Spark job")
 
 
+def _no_spark() -> Finding:
+    """What to say where only the plugins and the commands on metadata are installed."""
+    found = "not installed, and so no freeze, query, revert or change of rows"
+    return Finding("Spark", NOTE, found, install_line("pyspark"))
+
+
 def _spark() -> Finding:
-    try:
-        version = packages.version("pyspark")
-    except packages.PackageNotFoundError:
-        return Finding("Spark", PROBLEM, "pyspark is not installed", "pip install singerlake", 1)
+    version = packages.version("pyspark")
     if version.partition(".")[0] != str(SPARK):
         advice = f'pip install "pyspark>={SPARK},<{SPARK + 1}"'
         return Finding("Spark", PROBLEM, f"pyspark {version}", advice, 1)

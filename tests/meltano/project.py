@@ -81,12 +81,12 @@ def copied(folder: Path, program: Path) -> Project:
     """The repository's project, as it is but for one thing.
 
     Singerlake's three plugins are the programs under test, which are installed, rather than
-    three more environments of 600 MB each.
+    three more environments.
     """
     project = yaml.safe_load(MELTANO.read_text("utf-8"))
     for plugins in project["plugins"].values():
         for plugin in plugins:
-            if plugin.get("pip_url") == "-e .":
+            if plugin.get("pip_url", "").startswith("-e ."):
                 del plugin["pip_url"]
                 plugin["executable"] = str(BESIDE / plugin["executable"])
     shutil.copytree(ROOT / "examples", folder / "examples")

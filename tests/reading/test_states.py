@@ -333,7 +333,9 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
         (table.verify, "spark"),
         (lambda: lake.query("select 1"), "spark"),
     ):
-        with pytest.raises(RuntimeMissingError, match=rf"pip install 'singerlake\[{extra}\]'"):
+        with pytest.raises(
+            RuntimeMissingError, match=rf"pip install 'singerlake\[{extra}(,java)?\]'"
+        ):
             call()  # type: ignore[operator]
     assert table.vacuum().transaction == 0, "there is nothing to do"
     with pytest.raises(UsageError, match="name the state to go back to"):

