@@ -33,6 +33,7 @@ SECONDS = {
     "tests/spark/test_difference.py": 40,
     "tests/cli/test_change_commands.py": 40,
     "tests/cli/test_diff.py": 30,
+    "tests/spark/test_api.py": 30,
     "tests/transactions/test_non_conditional.py": 40,
     "tests/target/test_processes.py": 39,
     "tests/model/test_model.py": 39,
@@ -50,6 +51,7 @@ SECONDS = {
     "tests/cli/test_interrupts.py": 21,
     "tests/cli/test_vacuum_command.py": 20,
     "tests/spark/test_session.py": 20,
+    "tests/test_notebook.py": 20,
     "tests/spark/test_java.py": 19,
 }
 """About what the long ones take on two cores. Only the order matters; all others count as short."""

@@ -116,3 +116,21 @@ def test_the_plugins_and_metadata_need_no_extra(shop: Lake, tmp_path: Path) -> N
         ["doctor"],
     ):
         bare("singerlake_cli", *lake, *words)
+
+
+def test_a_program_is_told_the_line_as_well(shop: Lake) -> None:
+    code = f"""
+import sys
+sys.modules["pyspark"] = None
+import singerlake
+from singerlake.spark import read_table
+lake = singerlake.open({shop.store.uri!r})
+for call in (lake["tap-shop.orders"].change, lambda: read_table("tap-shop.orders", lake=lake)):
+    try:
+        call()
+    except singerlake.RuntimeMissingError as error:
+        assert "a Spark job needs pyspark" in str(error), error
+    else:
+        raise AssertionError(call)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,1 +1,6 @@
-"""One file a job: what a command that needs Spark does, from plan to commit."""
+"""One file a job: what a command or a program that needs Spark does, from plan to commit."""
+
+from singerlake import extras
+
+# Whichever way somebody came here: better this than an ImportError from within a job.
+extras.require("pyspark", "a Spark job")
