@@ -20,7 +20,9 @@ import json, os, sys
 from click.testing import CliRunner
 from singerlake_cli.main import cli
 
-ON = ["--master", "local-cluster[2,1,1024]"]
+# Executors that live for a minute are not worth the second-tier compiler.
+QUICK = "spark.executor.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ON = ["--master", "local-cluster[2,1,1024]", "--conf", QUICK]
 
 def run(*args):
     done = CliRunner().invoke(cli, ["--output", "json", *args])

@@ -49,6 +49,8 @@ def settings_for(master: str, folder: Path) -> dict[str, str]:
         # With that compiler Java takes 48 MiB for what it compiled. Spark fills them in some
         # hundred jobs, and from then on Java throws code away that it compiles again.
         options.append("-XX:ReservedCodeCacheSize=256m")
+        # A first query's classes take 140 MiB; on the way there Java would collect four times.
+        options.append("-XX:MetaspaceSize=256m")
         # Libraries unpacked there go with the folder, however Java ends.
         options.append(f"-Djava.io.tmpdir={folder}")
         settings |= {
