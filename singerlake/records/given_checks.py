@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from singerlake.errors import InputError
 from singerlake.format.types import Columns
+from singerlake.records import byte_sources
 from singerlake.records.csv_dialect import Dialect
 from singerlake.records.csv_file import CsvFile, open_csv
 from singerlake.records.csv_rows import check_names, layouts
@@ -46,9 +47,27 @@ def check_for_table(
     """
     if files[0].format == PARQUET:
         for file in files:
-            ParquetSource(file.source).check(columns, keys)
-    elif files[0].format != JSONL:
+            source = ParquetSource(file.source)
+            source.check(columns, keys)
+            if not source.rows:
+                raise InputError(f"{file.name} has columns and no row: there is nothing to upload")
+    elif files[0].format == JSONL:
+        for file in files:
+            if not _has_lines(file):
+                raise InputError(f"{file.name} has blank lines only: there is nothing to upload")
+    else:
         layouts(_opened(files, dialect), columns, keys)
+
+
+def _has_lines(file: GivenFile) -> bool:
+    """Whether any line of a file is not blank."""
+    compression = byte_sources.compression_of(file.source)
+    chunks = (
+        byte_sources.inflated(file.source, compression)
+        if compression
+        else byte_sources.chunks(file.source)
+    )
+    return any(chunk.strip() for chunk in chunks)
 
 
 def _opened(files: Sequence[GivenFile], dialect: Dialect) -> list[CsvFile]:

@@ -82,6 +82,8 @@ def rows_of(lake: Lake | str, table: str = "tap_shop.orders") -> list[list[Any]]
 BEFORE_JAVA: list[tuple[str, str | bytes | pa.Table, list[str], int, str]] = [
     ("a.csv", "", [], 5, "a.csv is empty: there is nothing to upload"),
     ("a.csv", "id,name\n", [], 5, "a.csv has a header and no row"),
+    ("a.jsonl", "\n \n", [], 5, "a.jsonl has blank lines only"),
+    ("a.parquet", pa.table({"id": pa.array([], pa.int64())}), [], 5, "has columns and no row"),
     ("a.csv", "id,nmae\n1,x\n", [], 5, "column 'nmae'|did you mean name?"),
     ("a.csv", "id,id\n1,2\n", [], 5, "line 1, column 'id'|twice"),
     ("a.csv", "name\nx\n", [], 5, "line 1, column 'id'|key"),
