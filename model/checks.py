@@ -244,7 +244,7 @@ def small() -> list[Check]:
         Check(
             "Lake, all ends",
             "Lake",
-            locked(1, 1),
+            {**locked(1, 1), "Droppers": 1},
             properties=("SnapshotsNeverChange", "WritersEnd", "VacuumsEnd"),
             specification="LiveSpec",
         ),
