@@ -98,6 +98,22 @@ def renamed(sql: str, names: Mapping[str, str]) -> str:
     return edit(sql, [(one.start, one.end, quote(names[one.name or ""])) for one in own])
 
 
+def may_be_variable(sql: str, name: str) -> bool:
+    """Tell whether a name may be that of a variable of a lambda in a condition.
+
+    A column of that name within the lambda would be taken for it, in backticks or not.
+
+    Args:
+        sql: The condition, in which no variable is in backticks.
+        name: The name.
+    """
+    found = tokens(sql)
+    arrows = (a.text == "-" and b.text == ">" and a.end == b.start for a, b in pairwise(found))
+    return any(arrows) and any(
+        token.kind == "word" and token.text.casefold() == name.casefold() for token in found
+    )
+
+
 def edit(sql: str, changes: list[tuple[int, int, str]]) -> str:
     """Replace stretches of the text that do not overlap: (start, end, new text)."""
     pieces, copied = [], 0

@@ -128,6 +128,13 @@ def with_name(snapshot: Snapshot, name: str, new: str) -> Overlay:
     if new != member:
         _check_new_name(snapshot, new)
 
+    for title, one in overlay.constraints.items():
+        if name in one.columns and sql_tokens.may_be_variable(one.sql, new):
+            raise UsageError(
+                f"the constraint {title!r} of {snapshot.table} has a variable {new!r}: choose "
+                "another name, or drop it first"
+            )
+
     def renamed(names: Sequence[str]) -> list[str]:
         return [new if one == name else one for one in names]
 

@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from singerlake.annotations.columns import column_texts
 from singerlake.format.annotations import TableEntry
 from singerlake.format.log import FrozenVersion
+from singerlake.format.overlay_words import constraint_words
 from singerlake.format.type_list import declared_type
 from singerlake.format.types import Kind, Type, columns_of
 from singerlake.maintenance.drop import DroppedTable, describe
@@ -105,6 +106,9 @@ def _print(facts: dict[str, Any], snapshot: Snapshot, entry: TableEntry) -> None
     ]
     headings = ("column", "type~", "key", *(["description~"] if descriptions else []))
     output.print_table(None, headings, rows)
+    if asked := snapshot.overlay.constraints:
+        words = [(name, constraint_words(one)) for name, one in asked.items()]
+        output.print_table(None, ("constraint", "asks for~"), words)
     if snapshot.frozen:
         _print_versions(snapshot.frozen[-VERSIONS:], len(snapshot.frozen))
 

@@ -170,6 +170,9 @@ def test_what_is_said_and_a_version_are_one_transaction(shop: Lake) -> None:
     newest = run_json(shop, "history", table)[0]
     assert (newest["operation"], newest["metadata"]["comment"]) == ("change", "as agreed")
     assert list(newest["overlay"]["constraints"]) == ["paid"]
+    shown = run(shop, "show", table).stdout
+    assert " constraint  asks for" in shown
+    assert " paid        `amount` > 0.5 -- euros" in shown
     renamed = run(shop, "alter", table, "rename-column", "amount", "sum", "--new-version").stdout
     assert "renamed amount to sum" in renamed
     assert "frozen as version 2: " in renamed

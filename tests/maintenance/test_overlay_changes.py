@@ -352,6 +352,22 @@ def test_key_and_constraints_go_with_a_renamed_column(table: Table) -> None:
     assert (overlay.key, overlay.constraints["short"].columns) == (["customer"], ["customer"])
 
 
+def test_a_condition_goes_with_renamed_columns(table: Table) -> None:
+    sql = "exists(`cust_no`, x -> x > `amount`.`amount`) -- `amount`\n or `amount` = '`amount`'"
+    one = Constraint("check", ["cust_no", "amount"], sql=sql)
+    head = table.snapshot()
+    head = head.laid_over(Overlay(constraints={"c": one}))
+    with pytest.raises(UsageError, match="'c' of tap.s has a variable 'X'"):
+        says.with_name(head, "amount", "X")
+    after = says.with_name(head, "amount", "a `b`").constraints["c"]
+    assert after.columns == ["cust_no", "a `b`"]
+    assert after.sql == (
+        "exists(`cust_no`, x -> x > `a ``b```.`amount`) -- `amount`\n or `a ``b``` = '`amount`'"
+    )
+    with pytest.raises(UsageError, match="while the constraint 'c' is about it|constraint 'c'"):
+        says.without_column(head, "amount")
+
+
 def test_two_at_once_keep_what_both_said_and_an_etag_does_not(table: Table) -> None:
     before = table.snapshot()
     alter(table.store, before, partial(says.with_column, name="a", schema=STRING))

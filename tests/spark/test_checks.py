@@ -75,6 +75,7 @@ def test_what_is_a_condition(spark: SparkSession, table: singerlake.Table) -> No
         "repeat(`a b`, 1000000000) = 'x'": "asked for 1,000,000,000 at once",
         "exists(tags, `total` -> `total` > 0)": "only columns stand in backticks",
         "id > 0; drop table x": "no expression of SQL",
+        "`a b` = '${env:HOME}'": "a variable of its environment",
         "id / 0 > 1": "[Dd]ivision by zero",
     }
     for sql, words in refused.items():
@@ -130,6 +131,11 @@ def test_a_condition_binds_changes_and_freezes(
         change.update([{"id": 8, "total": 4}])
     assert freeze(spark, table, allow_violations=True).violations == ["c"]
     assert not verify(spark, table).problems
+    # A log may say what nobody may ask: it is not asked.
+    one = Constraint("check", ["id"], sql="reflect('java.lang.Runtime', 'getRuntime', `id`) = ''")
+    alter(table.store, table.snapshot(), partial(says.with_constraint, name="x", constraint=one))
+    with pytest.raises(ViolationsError, match=r"cannot be computed: .*reflect\(\): it calls Java"):
+        freeze(spark, table)
 
 
 def test_a_condition_goes_with_its_columns(spark: SparkSession, table: singerlake.Table) -> None:
@@ -197,6 +203,25 @@ def test_old_rows_come_back_only_if_they_keep_what_is_asked_now(
     assert revert(spark, table, 5).transaction == 7, "and forward again, to rows that keep it"
     with pytest.raises(ViolationsError, match="do not keep its constraints"):
         freeze(spark, table, at=6)
+
+
+def test_what_is_unique_is_so_under_another_type(
+    spark: SparkSession, table: singerlake.Table
+) -> None:
+    alter(
+        table.store,
+        table.snapshot(),
+        partial(says.with_constraint, name="c", constraint=Constraint("unique", ["a b"])),
+    )
+    with table.change() as change:
+        change.update([{"id": 1, "a b": "01"}, {"id": 3, "a b": "1"}])
+    integer = partial(says.with_type, name="a b", schema={"type": ["null", "integer"]})
+    with pytest.raises(ViolationsError, match="2 rows break c"):
+        alter_job.alter(spark, table, integer)
+    with table.change() as change:
+        change.retype_column("a b", {"type": ["null", "integer"]})
+        change.update([{"id": 1, "a b": 2}])
+    assert [row["a b"] for row in rows(spark, table)] == [2, None, 1]
 
 
 def test_an_enum_of_many_digits_binds_changes(spark: SparkSession, table: singerlake.Table) -> None:

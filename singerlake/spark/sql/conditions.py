@@ -113,6 +113,8 @@ def _constraint(spark: SparkSession, names: Sequence[str], sql: str) -> Constrai
 
 
 def _references(spark: SparkSession, names: Sequence[str], sql: str) -> list[_Reference]:
+    if "${" in sql:  # a query has a session of its own, where Spark leaves that as it is
+        raise _none(sql, "Spark would put a setting or a variable of its environment for '${'")
     expression = plan.check_row_expression(spark, sql)
     found: dict[int, _Reference] = {}
     for parts, start in _named(expression, frozenset()):
