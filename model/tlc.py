@@ -145,6 +145,7 @@ def run(
             "-XX:+UseParallelGC" if long_ else "-XX:+UseSerialGC",
             *([] if long_ else ["-XX:TieredStopAtLevel=1"]),
             f"-Xmx{memory}",
+            f"-Djava.io.tmpdir={folder}",  # for modules of its own, which others' runs would delete
             *("-cp", str(jar()), "tlc2.TLC", "-deadlock", "-metadir", str(folder / "states")),
             *("-workers", str(workers)),
             *(["-coverage", "1"] if count_actions else []),
