@@ -55,8 +55,12 @@ def read(text: bytes, spec: BlockSpec) -> pa.Table:
 
 def table(arrays: list[pa.Array], columns: Columns, codes: NDArray[np.int64]) -> pa.Table:
     """Make the same of key columns that are read already, and of their rows' positions."""
-    compared = [_compared(array, type_) for array, (_, type_) in zip(arrays, columns, strict=True)]
-    return pa.table([*compared, pa.array(codes)], [*aliases(len(arrays)), AT])
+    return pa.table([*compared(arrays, columns), pa.array(codes)], [*aliases(len(arrays)), AT])
+
+
+def compared(arrays: list[pa.Array], columns: Columns) -> list[pa.Array]:
+    """Make key columns fit to be compared."""
+    return [_compared(array, type_) for array, (_, type_) in zip(arrays, columns, strict=True)]
 
 
 def newest(tables: list[pa.Table]) -> pa.Table:
@@ -68,14 +72,25 @@ def newest(tables: list[pa.Table]) -> pa.Table:
 
 def split_by_key(rows: pa.Table, parts: int) -> list[pa.Table]:
     """Split rows that :func:`read` gave into parts, equal keys into the same one everywhere."""
-    hashes = np.zeros(len(rows), dtype=np.uint64)
-    for column in rows.columns[:-1]:
-        hashes = hashes * np.uint64(31) + _hashes(column)
-    part = (hashes % np.uint64(parts)).astype(np.int64)
+    part = parts_of(rows.drop_columns([AT]), parts)
     order = np.argsort(part, kind="stable")
     ends = np.searchsorted(part[order], np.arange(parts + 1))
     sorted_ = rows.take(pa.array(order))
     return [sorted_.slice(a, b - a) for a, b in pairwise(ends)]
+
+
+def parts_of(rows: pa.Table, parts: int) -> NDArray[np.int64]:
+    """Return the part of each row: the same for equal keys, everywhere.
+
+    Args:
+        rows: The key columns, fit to be compared.
+        parts: How many parts there are.
+    """
+    hashes = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.columns if parts > 1 else ():
+        hashes = hashes * np.uint64(31) + _hashes(column)
+    part: NDArray[np.int64] = (hashes % np.uint64(parts)).astype(np.int64)
+    return part
 
 
 def _hashes(column: pa.ChunkedArray) -> NDArray[np.uint64]:

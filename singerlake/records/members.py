@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import astuple
 
 from singerlake.errors import DamagedError
 from singerlake.format.values import shown
@@ -37,7 +39,6 @@ _ESCAPED_NAME = re.compile(rb'\\.[^"\\]*"%b:' % _WHITE, re.DOTALL)
 
 class _Line(msgspec.Struct, gc=False):
     record: msgspec.Raw
-    time_extracted: msgspec.Raw = msgspec.Raw()
 
 
 _LINE = msgspec.json.Decoder(_Line)
@@ -68,6 +69,9 @@ class _Edit(NamedTuple):
     text: bytes
 
 
+_Span: TypeAlias = tuple[int, int, bytes]
+
+
 def patched(line: bytes, changed: Mapping[str, bytes | None], stamp: str | None = None) -> bytes:
     """Set some members of the record of a RECORD line.
 
@@ -86,9 +90,17 @@ def patched(line: bytes, changed: Mapping[str, bytes | None], stamp: str | None 
     time = None if stamp is None else b'"%b"' % stamp.encode("ascii")
     edits = _quick_edits(line, changed, time)
     if edits is None:
-        edits = _exact_edits(line, changed, time)
-    edits.sort(key=lambda edit: edit[:2])
-    return b"".join(_applied(line, edits))
+        edits = [edit[:3] for edit in _exact_edits(line, changed, time)]
+        edits.sort(key=lambda edit: edit[:2])
+    else:
+        edits.sort()
+    pieces: list[bytes] = []
+    done = 0
+    for start, end, text in edits:
+        pieces += (line[done:start], text)
+        done = end
+    pieces.append(line[done:])
+    return b"".join(pieces)
 
 
 def name_text(name: str) -> bytes:
@@ -96,62 +108,96 @@ def name_text(name: str) -> bytes:
     return msgspec.json.encode(name)
 
 
-def _applied(line: bytes, edits: list[_Edit]) -> Iterator[bytes]:
-    done = 0
-    for start, end, text in edits:
-        yield line[done:start]
-        yield text
-        done = end
-    yield line[done:]
-
-
 def _quick_edits(
     line: bytes, changed: Mapping[str, bytes | None], time: bytes | None
-) -> list[_Edit] | None:
+) -> list[_Span] | None:
     """Find the edits to a line in which there is one place to look for each name.
 
     Returns:
         None where a member goes, or where a name may be in the line twice: as another member's,
         as a text, or in other letters.
     """
-    if None in changed.values() or line.count(b'"record"') != 1 or _ESCAPED_NAME.search(line):
+    if line.count(b'"record"') != 1 or (b"\\" in line and _ESCAPED_NAME.search(line)):
         return None
+    quick = _quick(tuple(changed))
+    if quick is None or None in changed.values():
+        return None
+    decoder, names = quick
     try:
-        envelope = _LINE.decode(line)
-        record = _RECORD.decode(envelope.record)
+        envelope = decoder.decode(line)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if not record:
-        return None  # nothing for a comma to follow
-    record_end = _value_after(line, b'"record"') + len(envelope.record)
-    last = _last_value_end(line, record_end)
-    edits = [
-        _quick_edit(line, name_text(name), text, record.get(name), last)
-        for name, text in changed.items()
-        if text is not None
-    ]
+    edits: list[_Span] = []
+    for quoted, raw, text in zip(names, astuple(envelope.record), changed.values(), strict=True):
+        edit = _quick_edit(line, quoted, text or b"", bytes(raw))
+        if edit is None and (edit := _added(line, quoted, text or b"", raw, _record_end)) is None:
+            return None
+        edits.append(edit)
     if time is not None:
-        timed = envelope.time_extracted or None
-        edits.append(
-            _quick_edit(line, b'"time_extracted"', time, timed, _last_value_end(line, len(line)))
-        )
-    found = [edit for edit in edits if edit is not None]
-    return found if len(found) == len(edits) else None
+        raw = envelope.time_extracted
+        edit = _quick_edit(line, _TIME, time, bytes(raw))
+        if edit is None and (edit := _added(line, _TIME, time, raw, _line_end)) is None:
+            return None
+        edits.append(edit)
+    return edits
 
 
-def _quick_edit(
-    line: bytes, quoted: bytes, text: bytes, old: msgspec.Raw | None, last: int
-) -> _Edit | None:
-    if line.count(quoted) != (old is not None):
+def _added(
+    line: bytes, quoted: bytes, text: bytes, old: msgspec.Raw, end: Callable[[bytes], int | None]
+) -> _Span | None:
+    """Put a member last that is not there."""
+    if bytes(old) or quoted in line or (last := end(line)) is None:
         return None
-    if old is None:
-        return _Edit(last, last, b", %b: %b" % (quoted, text))
-    at = _value_after(line, quoted)
-    return _Edit(at, at + len(old), text)
+    return last, last, b", %b: %b" % (quoted, text)
 
 
-def _value_after(line: bytes, quoted: bytes) -> int:
-    return _matched(_COLON, line, line.index(quoted) + len(quoted)).end()
+def _line_end(line: bytes) -> int:
+    """Return where the last member of a line ends."""
+    return _last_value_end(line, len(line))
+
+
+def _quick_edit(line: bytes, quoted: bytes, text: bytes, old: bytes) -> _Span | None:
+    """Find the value of a name that stands in a line once, as a member's."""
+    if not old or line.count(quoted) != 1:
+        return None
+    at = line.index(quoted) + len(quoted) + 1
+    if line[at - 1] != _COLON_BYTE:
+        return None
+    if line[at] == _SPACE:
+        at += 1
+    return (at, at + len(old), text) if line.startswith(old, at) else None
+
+
+@lru_cache(maxsize=256)
+def _quick(
+    names: tuple[str, ...],
+) -> tuple[msgspec.json.Decoder[Any], tuple[bytes, ...]] | None:
+    """Make what reads the values of some members and no others, with the names as they stand."""
+    fields = [f"f{number}" for number in range(len(names))]
+    defined: list[tuple[str, Any, Any]] = [(name, msgspec.Raw, msgspec.Raw()) for name in fields]
+    own = dict(zip(fields, names, strict=True))
+    try:
+        record = msgspec.defstruct("Record", defined, rename=own, gc=False)
+    except ValueError:  # a name with a quote or a control character in it
+        return None
+    line = msgspec.defstruct(
+        "Line",
+        [("record", record), ("time_extracted", msgspec.Raw, msgspec.Raw())],
+        gc=False,
+    )
+    return msgspec.json.Decoder(line), tuple(name_text(name) for name in names)
+
+
+def _record_end(line: bytes) -> int | None:
+    """Return where the last member of a line's record ends; None where it has none."""
+    try:
+        record = _LINE.decode(line).record
+        if not _RECORD.decode(record):
+            return None  # nothing for a comma to follow
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    match = _COLON.match(line, line.index(b'"record"') + len(b'"record"'))
+    return None if match is None else _last_value_end(line, match.end() + len(record))
 
 
 def _last_value_end(line: bytes, end: int) -> int:
@@ -250,3 +296,5 @@ def _matched(pattern: re.Pattern[bytes], line: bytes, at: int) -> re.Match[bytes
 
 
 _QUOTE = ord('"')
+_TIME = b'"time_extracted"'
+_COLON_BYTE, _SPACE = ord(":"), ord(" ")

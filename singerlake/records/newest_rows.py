@@ -7,7 +7,7 @@ runs on the executors; how they follow one another is in ``spark/state/from_bloc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from singerlake.format.log import Block
 from singerlake.records import block_tasks, keys, positions
 from singerlake.records.activations import Survival
 from singerlake.records.block_reader import BlockReader
+from singerlake.records.key_filter import KeyFilter
 from singerlake.records.keys import AT
 from singerlake.records.row_columns import DELETED, VERSION
 from singerlake.records.steps import Batches, Step
@@ -39,10 +40,12 @@ class KeyStep:
     Attributes:
         reader: Its columns are the key.
         parts: How many.
+        asked: What a ``KeyFilter`` is made of, where only some keys matter.
     """
 
     reader: BlockReader
     parts: int
+    asked: Sequence[bytes] | None = None
 
     def __call__(self, numbers: Batches) -> Batches:
         """Read the tasks whose numbers come in."""
@@ -51,7 +54,15 @@ class KeyStep:
 
     def newest(self, texts: Iterable[tuple[Block, bytes]]) -> pa.Table:
         """Find the newest row of each key in some blocks."""
-        return keys.newest([keys.read(text, self.reader.spec(block)) for block, text in texts])
+        wanted = None if self.asked is None else KeyFilter(self.asked)
+        found = [self._read(block, text, wanted) for block, text in texts]
+        return keys.newest(found)
+
+    def _read(self, block: Block, text: bytes, wanted: KeyFilter | None) -> pa.Table:
+        rows = keys.read(text, self.reader.spec(block))
+        if wanted is None:
+            return rows
+        return rows.filter(pa.array(wanted.mask(rows.drop_columns([AT]))))
 
 
 def split(rows: pa.Table, parts: int) -> pa.RecordBatch:
@@ -170,10 +181,12 @@ class SingleTaskStep:
     Attributes:
         key_reader: Reads the keys.
         row_step: Reads the rows.
+        asked: As in :class:`KeyStep`.
     """
 
     key_reader: BlockReader
     row_step: RowStep
+    asked: Sequence[bytes] | None = None
 
     def __call__(self, numbers: Batches) -> Batches:
         """Read the one task, each block once."""
@@ -183,7 +196,9 @@ class SingleTaskStep:
         for number in block_tasks.numbers(numbers):
             texts = dict(self._texts(number))
             blocks = self.key_reader.task(number)
-            rows = KeyStep(self.key_reader, 1).newest((b, texts[b.number]) for b in blocks)
+            rows = KeyStep(self.key_reader, 1, self.asked).newest(
+                (b, texts[b.number]) for b in blocks
+            )
             picked = np.sort(rows.column(AT).to_numpy())
             yield from self.row_step.rows(
                 blocks,

@@ -7,8 +7,8 @@ not, it is worked out anew on theirs, and refused where somebody relied on what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,16 +22,17 @@ from singerlake.lake import Table
 from singerlake.maintenance import change as plans
 from singerlake.maintenance.change import ChangeOptions, ChangePlan, Mode
 from singerlake.records import problems
+from singerlake.records.packing import Unpacked
 from singerlake.records.problems import Problems, Stages
 from singerlake.records.row_columns import BLOCK, MISFITS
 from singerlake.records.shape import Shape, shape_of
 from singerlake.spark.jobs import asked_rows, delta
-from singerlake.spark.jobs.asked_rows import Asked, Part, Tally
+from singerlake.spark.jobs.asked_rows import Asked, Part
 from singerlake.spark.jobs.change_output import ChangeOutput
 from singerlake.spark.jobs.change_version import Freezing
 from singerlake.spark.jobs.delta import DELETED, INSERTED, UNCHANGED, UPDATED, Delta
 from singerlake.spark.jobs.present_rows import PresentRows
-from singerlake.spark.jobs.row_set import PROBLEMS, RowSet
+from singerlake.spark.jobs.row_set import RowSet
 from singerlake.spark.jobs.selected_rows import named_rows
 from singerlake.spark.jobs.state_after import check_outcome
 from singerlake.spark.jvm.failures import plain_errors
@@ -148,47 +149,37 @@ class _Job:
         self._now = PresentRows(spark, table, wanted, self._shape)
 
     def run(self, parts: Parts) -> Changed:
+        given = [part for part in parts(self._state) if part.row_sets]
+        if not given and self._wanted.asks_rows:
+            given = [Part((named_rows(self._spark, [], str(self._table.name)),), Mode.UPSERT)]
         with ExitStack() as stack:
-            given = [stack.enter_context(_kept(part)) for part in parts(self._state)]
-            given = [part for part in given if part.row_sets]
-            if not given and self._wanted.asks_rows:
-                given = [Part((named_rows(self._spark, [], str(self._table.name)),), Mode.UPSERT)]
-            found = stack.enter_context(self._difference(given)) if given else None
+            found = self._difference(given, stack) if given else None
             return self._carry_out(found)
 
-    @contextmanager
-    def _difference(self, given: list[Part]) -> Iterator[Delta]:
+    def _difference(self, given: list[Part], stack: ExitStack) -> Delta:
         """The difference, kept on the executors' disks for as long as it is needed."""
-        wanted = asked_rows.asked(self._state.table, self._shape, given)
-        with stages(self._spark, "reading the rows", "looking for rows given twice"):
-            wrong = Stages(wanted.sources, _problems_given(given))
-            if wrong.blind:
-                raise problems.rejected(wrong.whole())
-            tally = asked_rows.tally(wanted, self._shape)
-        wrong.add(tally.repeated, of_read_cells=True)
-        if not tally.named:
-            asked_rows.check_named(wanted, self._state.table, self._shape)
+        state, shape, options = self._state, self._shape, self._wanted.options
+        wanted = asked_rows.asked(self._spark, state, shape, given, blind=options.overwrite)
+        _keep(wanted.frame, stack)
+        with stages(self._spark, "reading the rows"):
+            wrong = Stages(wanted.sources, problems.merged(wanted.seen.problems))
+        if wrong.blind:
+            raise problems.rejected(wrong.whole())
+        asked_rows.check_named(wanted, state.table)
         self._now.check_key()
-        present = self._present(wanted, tally)
-        frame = delta.delta_frame(
-            asked_rows.composed(wanted),
-            wanted,
-            present,
-            self._shape,
-            small=tally.named <= delta.SMALL,
-            blind=self._wanted.options.overwrite,
-        ).persist(StorageLevel.DISK_ONLY)
-        try:
-            with stages(self._spark, "comparing with the table"):
-                counted = frame.groupBy(delta.STATUS).count().collect()
-            found = Delta(frame, wanted, {row[0]: row[1] for row in counted})
-            self._refuse(found, wrong)
-            if error := delta.stale_error(found, self._state.table, self._shape):
-                raise error
-            check_outcome(found, present, self._wanted, self._shape)
-            yield self._unless_the_same(found)
-        finally:
-            frame.unpersist()
+        rows: list[DataFrame] = []
+        if wanted.replaces or wanted.seen.named:
+            rows = self._now.meant(wanted)
+        frame = _keep(delta.delta_frame(wanted, rows), stack)
+        with stages(self._spark, "comparing with the table"):
+            summary = delta.summary_of(frame)
+        wrong.add(delta.repeated(summary), of_read_cells=True)
+        found = Delta(frame, wanted, summary, summary.counts)
+        self._refuse(found, wrong)
+        if error := delta.stale_error(found, state.table, shape):
+            raise error
+        check_outcome(found, self._now, self._wanted, shape)
+        return self._unless_the_same(found)
 
     def _refuse(self, found: Delta, wrong: Stages) -> None:
         """Name all that is wrong with any row.
@@ -199,7 +190,7 @@ class _Job:
         Raises:
             RejectedRowsError: Something is.
         """
-        wrong.add(delta.problems_of(found, self._shape))
+        wrong.add(delta.problems_of(found.summary, found.wanted))
         if wrong.total:
             wrong.add(delta.stale_problems(found, self._shape))
             wrong.add(self._output(found).problems())
@@ -217,13 +208,6 @@ class _Job:
         if not self._shape.keys:
             return bool(counts.get(UPDATED) or counts.get(DELETED))
         return self._now.written_again
-
-    def _present(self, wanted: Asked, tally: Tally) -> DataFrame:
-        """The state's rows; none where no row of it matters."""
-        together = _together(self._state) or self._wanted.asks_rows
-        if not (wanted.replaces or tally.named or together):
-            return self._spark.createDataFrame([], frames.frame_schema(self._shape.columns))
-        return self._now.frame
 
     def _unless_the_same(self, found: Delta) -> Delta:
         """Where all rows of a table without a key are replaced by the same ones, do nothing."""
@@ -280,28 +264,11 @@ def _together(state: Snapshot) -> bool:
     return any(one.kind == "unique" for one in state.overlay.constraints.values())
 
 
-@contextmanager
-def _kept(part: Part) -> Iterator[Part]:
-    """A part whose rows are read once, and then kept on the executors' disks."""
-    own = [one.frame for one in part.row_sets if not one.frame.is_cached]
-    try:
-        for frame in own:
-            frame.persist(StorageLevel.DISK_ONLY)
-        yield part
-    finally:
-        for frame in own:
-            frame.unpersist()
-
-
-def _problems_given(given: Sequence[Part]) -> Problems:
-    """What readers have found wrong."""
-    found = []
-    for part in given:
-        for row_set in part.row_sets:
-            if PROBLEMS in row_set.frame.columns:
-                rows = row_set.frame.where(F.col(PROBLEMS).isNotNull()).select(PROBLEMS).collect()
-                found += [problems.decode(bytes(row[0])) for row in rows]
-    return problems.merged(found)
+def _keep(frame: DataFrame, stack: ExitStack) -> DataFrame:
+    """Have a frame computed once, and then kept on the executors' disks."""
+    frame.persist(StorageLevel.DISK_ONLY)
+    stack.callback(frame.unpersist)
+    return frame
 
 
 def _check(found: Problems) -> None:
@@ -358,7 +325,11 @@ class _Guard:
         later = frames.read_blocks(self._spark, self._table, present, since, shape)
         # A block that a vacuum put together may hold older rows too.
         later = later.where(F.col(BLOCK) > before.last_block).select(*shape.aliases)
-        keys = zip(self._shape.key_aliases, shape.aliases, strict=True)
-        own = self._found.frame.select(*(F.col(key).alias(name) for key, name in keys))
+        own = self._asked_keys(self._found.wanted, shape)
         with stages(self._spark, "looking at what others changed"):
             return not own.join(later, shape.aliases, "left_semi").isEmpty()
+
+    def _asked_keys(self, wanted: Asked, shape: Shape) -> DataFrame:
+        """The keys of all rows that are asked for, also of those that are as they should be."""
+        schema = frames.frame_schema(shape.columns, ())
+        return wanted.rows.select("rows").mapInArrow(Unpacked(self._shape.key_aliases), schema)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.format import messages, times
@@ -20,9 +20,12 @@ from singerlake.maintenance.change import ChangePlan, Frozen, Written
 from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
 from singerlake.records import problems
 from singerlake.records.defaults import wanted_defaults
+from singerlake.records.packing import Unpacked
+from singerlake.records.positions import block_holding
 from singerlake.records.problems import Problems
 from singerlake.records.row_columns import BLOCK, ORDINAL, alias
 from singerlake.records.shape import Shape
+from singerlake.records.steps import Pipeline, Step
 from singerlake.records.written_defaults import DefaultsWritten, defaults_written
 from singerlake.spark.jobs.delta import (
     CHANGED,
@@ -33,7 +36,6 @@ from singerlake.spark.jobs.delta import (
     STATUS,
     UPDATED,
     Delta,
-    asked_id,
 )
 from singerlake.spark.jobs.present_rows import PresentRows
 from singerlake.spark.jobs.row_set import LINE, ROW_ID, SOURCE
@@ -245,32 +247,16 @@ class ChangeOutput:
         rows = counts.get(INSERTED, 0) + (counts.get(UPDATED, 0) if found.anew else 0)
         if not rows:
             return None
-        status = F.col(STATUS).isin(INSERTED, UPDATED)
-        new = found.frame.where(status & F.col(POSITION_BLOCK).isNull())
         parts = max(-(-rows // MOST_INSERTED), min(2 * cores(self._spark), -(-rows // MAX_ROWS)))
-        place = (SOURCE, LINE, self._row_id())
-        selected = new.select(*found.wanted.cells, CHANGED, *place).coalesce(parts)
-        return selected.mapInArrow(InsertWriter(target), change_writer.WRITTEN)
+        writer = Pipeline((Unpacked(), InsertWriter(target)))
+        return found.new.coalesce(parts).mapInArrow(writer, change_writer.WRITTEN)
 
     def _rewritten(self, found: Delta, target: Target) -> DataFrame | None:
         """Rows that are there: those that change or go; where all are written, all of them."""
         counts = found.counts
         if not self._whole and not (counts.get(UPDATED) or counts.get(DELETED)):
             return None
-        actions = found.frame.where(F.col(POSITION_BLOCK).isNotNull()).select(
-            POSITION_BLOCK,
-            POSITION_ROW,
-            (F.col(STATUS) == DELETED).alias("deleted"),
-            F.when(F.col(STATUS) == UPDATED, F.col(CHANGED)).alias(CHANGED),
-            *(alias(index) for index in found.wanted.columns),
-            SOURCE,
-            LINE,
-            self._row_id(),
-        )
-        if self._whole:
-            actions = self._with_all_others(actions)
-        blocks = self._head.blocks
-        routed, known = routing.by_blocks(self._spark, actions, blocks)
+        rows, known, first = self._routed(found)
         state = self._wanted.state
         writer = ChangeWriter(
             target,
@@ -286,11 +272,27 @@ class ChangeOutput:
             wanted_defaults(state, self._shape.columns),
             self._defaults,
         )
-        return routed.mapInArrow(writer, change_writer.WRITTEN)
+        return rows.mapInArrow(Pipeline((*first, writer)), change_writer.WRITTEN)
 
-    def _row_id(self) -> Column:
-        """What messages name a row by that has no line."""
-        return F.when(F.col(LINE).isNull(), asked_id(self._shape)).alias(ROW_ID)
+    def _routed(self, found: Delta) -> tuple[DataFrame, Sequence[Block], tuple[Step, ...]]:
+        """The rows on their way to the tasks that write them, what those know, and read first."""
+        blocks = self._head.blocks
+        if not self._whole:
+            held = {(one := block_holding(blocks, n)).number: one for n in found.summary.blocks}
+            touched = [held[number] for number in sorted(held)]
+            packed, known = routing.packed_by_blocks(self._spark, found.there, touched)
+            return packed, known, (routing.InOrder(),)
+        actions = found.frame.where(F.col(POSITION_BLOCK).isNotNull()).select(
+            POSITION_BLOCK,
+            POSITION_ROW,
+            STATUS,
+            CHANGED,
+            *(alias(index) for index in found.wanted.columns),
+            SOURCE,
+            LINE,
+            ROW_ID,
+        )
+        return *routing.by_blocks(self._spark, self._with_all_others(actions), blocks), ()
 
     def _with_all_others(self, actions: DataFrame) -> DataFrame:
         """The rows of the whole new state that are there now."""
@@ -298,8 +300,7 @@ class ChangeOutput:
             F.col(BLOCK).alias(POSITION_BLOCK), F.col(ORDINAL).alias(POSITION_ROW)
         )
         both = now.join(actions, [POSITION_BLOCK, POSITION_ROW], "left_outer")
-        kept = both.where(~F.coalesce("deleted", F.lit(False)))
-        return kept.withColumn("deleted", F.lit(False))
+        return both.where(~F.coalesce(F.col(STATUS) == DELETED, F.lit(False)))
 
     def _withdraw(self, blocks: list[Block]) -> None:
         for file in {block.file for block in blocks}:

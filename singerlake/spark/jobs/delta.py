@@ -1,4 +1,4 @@
-"""The difference between a table's state and what is asked of its rows, as a Spark frame.
+"""The difference between a table's state and what is asked of its rows.
 
 Cells are compared as typed values. Rows that are already as asked take no further part, so what
 is written later is what changes, and nothing is written where nothing does.
@@ -6,45 +6,67 @@ is written later is what changes, and nothing is written where nothing does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_
 
-from pyspark.sql import Column, DataFrame, Row
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from singerlake.errors import ConflictError
 from singerlake.format.names import TableName
-from singerlake.records.given_rows import special_names
-from singerlake.records.problems import FIRST, MOST, Problems, RowProblem
-from singerlake.records.row_columns import BLOCK, MISFITS, ORDINAL, alias
-from singerlake.records.shape import Shape
-from singerlake.spark.jobs.asked_rows import (
-    ANEW,
-    AT_BLOCK,
-    AT_ROW,
-    FAULT,
-    GONE,
-    NEED,
-    READ,
-    SETS,
-    Asked,
-    fault,
+from singerlake.records.arrow_types import arrow_type
+from singerlake.records.asked_rows import by_place
+from singerlake.records.given_rows import TYPES, special_names
+from singerlake.records.merge_terms import (
+    ABSENT,
+    CHANGED,
+    DELETED,
+    INSERTED,
+    MERGED,
+    POSITION_BLOCK,
+    POSITION_ROW,
+    STALE,
+    STATUS,
+    UNCHANGED,
+    UPDATED,
+    WRONG,
+    MergeSummary,
 )
-from singerlake.spark.jobs.row_set import LINE, SOURCE
-from singerlake.spark.state.frames import row_id
+from singerlake.records.merging import MergeStep
+from singerlake.records.packing import Unpacked
+from singerlake.records.problems import FIRST, Problems, RowProblem
+from singerlake.records.row_columns import BLOCK, ORDINAL, alias
+from singerlake.records.row_ids import AT_BLOCK, AT_ROW
+from singerlake.records.shape import Shape
+from singerlake.spark.jobs.asked_rows import Asked
+from singerlake.spark.jobs.row_set import LINE, ROW_ID, SOURCE
 
-STATUS = "status"
-INSERTED, UPDATED, DELETED, UNCHANGED = "inserted", "updated", "deleted", "unchanged"
-ABSENT, WRONG, STALE = "absent", "wrong", "stale"
-"""What becomes of a row; the last three: it is to be deleted and was not there, it cannot be, and
-it was read in another version."""
-POSITION_BLOCK, POSITION_ROW = "block", "row"
-"""Where the row is now; null for one that is written as a new record."""
-CHANGED = "changed"
-"""Indexes of the columns whose cells are others afterwards; of a new record, those that are set."""
-SMALL = 200_000
-"""Rows asked for whose keys every executor may hold at once."""
+__all__ = [
+    "ABSENT",
+    "CHANGED",
+    "DELETED",
+    "INSERTED",
+    "POSITION_BLOCK",
+    "POSITION_ROW",
+    "STATUS",
+    "UNCHANGED",
+    "UPDATED",
+    "Delta",
+    "delta_frame",
+    "found_by",
+    "problems_of",
+    "repeated",
+    "stale_error",
+    "stale_problems",
+    "summary_of",
+]
+SMALL = 20_000
+"""Rows asked for that one task compares."""
+_SUMMARY = msgspec.msgpack.Decoder(MergeSummary)
 
 
 @dataclass(frozen=True)
@@ -52,14 +74,15 @@ class Delta:
     """What becomes of a table's rows.
 
     Attributes:
-        frame: A row for each that is asked for, or goes: ``STATUS``, the position, ``CHANGED``,
-            the cells, ``SOURCE`` and ``LINE``, ``FAULT``, ``READ``, and the row's version now.
+        packed: The rows that change, as ``merge_terms.MERGED`` has them.
         wanted: What is asked.
+        summary: What has been found.
         counts: Rows by status.
     """
 
-    frame: DataFrame
+    packed: DataFrame
     wanted: Asked
+    summary: MergeSummary
     counts: dict[str, int]
 
     @property
@@ -72,37 +95,62 @@ class Delta:
         """Rows that are others afterwards."""
         return sum(self.counts.get(status, 0) for status in (INSERTED, UPDATED, DELETED))
 
+    @property
+    def there(self) -> DataFrame:
+        """Rows that are there and change or go, packed."""
+        return self.packed.where("there").select("rows")
 
-def delta_frame(
-    rows: DataFrame, wanted: Asked, present: DataFrame, shape: Shape, *, small: bool, blind: bool
-) -> DataFrame:
+    @property
+    def new(self) -> DataFrame:
+        """Rows that are written as new records, packed."""
+        return self.packed.where("not there").select("rows")
+
+    @property
+    def frame(self) -> DataFrame:
+        """All of these rows.
+
+        They have ``STATUS``, the position, ``CHANGED``, what they are found by, the cells,
+        ``SOURCE``, ``LINE``, and an id where they have no line.
+        """
+        spec = self.wanted.spec
+        cells = {alias(i): arrow_type(spec.columns[i][1]) for i in spec.set_columns}
+        keys = {alias(i): arrow_type(spec.columns[i][1]) for i in spec.keys}
+        fields = {
+            STATUS: pa.string(),
+            POSITION_BLOCK: pa.int64(),
+            POSITION_ROW: pa.int32(),
+            CHANGED: pa.list_(pa.int32()),
+            **(keys or {AT_BLOCK: pa.int64(), AT_ROW: pa.int32()}),
+            **cells,
+            **{name: TYPES[name] for name in (SOURCE, LINE, ROW_ID)},
+        }
+        packed = self.packed.where(F.col("rows").isNotNull()).select("rows")
+        return packed.mapInArrow(Unpacked(), from_arrow_schema(pa.schema(list(fields.items()))))
+
+
+def delta_frame(wanted: Asked, present: Sequence[DataFrame]) -> DataFrame:
     """Compare what is asked with what is there.
 
     Args:
-        rows: One row a key, as ``asked_rows.composed`` gives them.
-        wanted: What they ask.
-        present: The state's rows with provenance.
-        shape: The table's.
-        small: Whether the rows asked for are few; then the state is not shuffled.
-        blind: Whether the versions in which rows were read do not matter.
+        wanted: What is asked; its rows have been read.
+        present: The state's rows that may be meant, packed, in the same parts.
+
+    Returns:
+        What changes, as ``merge_terms.MERGED`` has it.
     """
-    set_columns = [index for index in wanted.columns if index not in shape.keys]
-    now = present.select(
-        *(F.col(name).alias(f"now_{name}") for name in found_by(shape)),
-        *(F.col(alias(index)).alias(f"now_{alias(index)}") for index in set_columns),
-        F.col(BLOCK).alias("now_block"),
-        F.col(ORDINAL).alias("now_row"),
-        F.col(MISFITS).alias("now_misfits"),
-    )
-    pairs = zip(wanted.join, found_by(shape), strict=True)
-    same = reduce(and_, (F.col(mine) == F.col(f"now_{theirs}") for mine, theirs in pairs))
-    rows = rows.withColumn("is_asked", F.lit(True))
-    how = "full_outer" if wanted.replaces else "left_outer"
-    if small and not wanted.replaces:
-        keys = F.broadcast(rows.where(wanted.found).select(*wanted.join))
-        now = now.join(keys, same, "left_semi")
-    joined = rows.join(now, same, how)
-    return _judged(joined, wanted, set_columns, shape, blind=blind)
+    count = 1 if wanted.seen.named <= SMALL and not wanted.replaces else wanted.parts
+    frames = [frame.select("part", "rows", "present") for frame in present]
+    every = reduce(DataFrame.union, frames, wanted.rows)
+    parts = every.repartitionById(count, F.col("part") % count)
+    return parts.mapInArrow(MergeStep(wanted.spec), MERGED)
+
+
+def summary_of(frame: DataFrame) -> MergeSummary:
+    """Compare, and fetch what has been found."""
+    summary = MergeSummary()
+    for row in frame.where(F.col("summary").isNotNull()).select("summary").collect():
+        summary.merge(_SUMMARY.decode(bytes(row[0])))
+    return summary
 
 
 def found_by(shape: Shape) -> list[str]:
@@ -110,131 +158,47 @@ def found_by(shape: Shape) -> list[str]:
     return shape.key_aliases or [BLOCK, ORDINAL]
 
 
-def _judged(
-    joined: DataFrame, wanted: Asked, set_columns: list[int], shape: Shape, *, blind: bool
-) -> DataFrame:
-    there = F.col("now_block").isNotNull()
-    changed = F.when(
-        there & ~F.col(ANEW),
-        F.array_compact(F.array(*(_changed(index) for index in set_columns))),
-    ).otherwise(F.col(SETS))
-    judged = joined.withColumn(FAULT, F.coalesce(FAULT, _unmet(wanted, shape, there, blind=blind)))
-    judged = judged.withColumn(CHANGED, changed.cast("array<int>"))
-    stale = F.lit(False)
-    if not blind:
-        others = F.exists(READ, lambda version: ~version.eqNullSafe(F.col("now_block")))
-        stale = F.coalesce(others, F.lit(False))
-    status = (
-        F.when(F.col("is_asked").isNull(), F.lit(DELETED))
-        .when(F.col(FAULT).isNotNull(), F.lit(WRONG))
-        .when(stale, F.lit(STALE))
-        .when(F.col(GONE) & there, F.lit(DELETED))
-        .when(F.col(GONE), F.lit(ABSENT))
-        .when(~there, F.lit(INSERTED))
-        .when(F.col(ANEW) | (F.size(CHANGED) > 0), F.lit(UPDATED))
-        .otherwise(F.lit(UNCHANGED))
-    )
-    if not shape.keys and len(wanted.modes) > 1:
-        # Only the old row goes by the id: what is given again after it was deleted is a new row.
-        again = (status == UPDATED) & F.col(ANEW)
-        both = F.array(F.lit(DELETED), F.lit(INSERTED))
-        status = F.explode(F.when(again, both).otherwise(F.array(status)))
-    judged = judged.withColumn(STATUS, status)
-    kept = F.col(STATUS).isin(INSERTED, UPDATED)
-    stays = (F.col(STATUS) == UPDATED) & ~F.coalesce(ANEW, F.lit(False))
-    position = stays | (F.col(STATUS) == DELETED)
-    cells = [F.when(kept, F.col(alias(index))).alias(alias(index)) for index in set_columns]
-    pairs = zip(wanted.join, found_by(shape), strict=True)
-    return judged.select(
-        STATUS,
-        F.when(position, F.col("now_block")).alias(POSITION_BLOCK),
-        F.when(position, F.col("now_row")).alias(POSITION_ROW),
-        CHANGED,
-        # Also of a row that nobody asked for and that goes.
-        *(F.coalesce(mine, f"now_{theirs}").alias(mine) for mine, theirs in pairs),
-        *cells,
-        SOURCE,
-        LINE,
-        FAULT,
-        READ,
-        F.col("now_block").alias("version_now"),
-    )
+def repeated(summary: MergeSummary) -> Problems:
+    """Return the rows that one part names twice."""
+    return Problems(summary.repeated, [one.problem for one in summary.twice])
 
 
-def _changed(index: int) -> Column:
-    """The index of a column where its cell is to be another, else null.
-
-    A value that does not fit its column reads as null, and is another than any that is asked for.
-    """
-    name = alias(index)
-    misfit = F.try_element_at("now_misfits", F.lit(index)).isNotNull()
-    other = ~F.col(name).eqNullSafe(F.col(f"now_{name}")) | F.coalesce(misfit, F.lit(False))
-    return F.when(F.array_contains(SETS, F.lit(index)) & other, F.lit(index))
+def problems_of(summary: MergeSummary, wanted: Asked) -> Problems:
+    """Return what cannot be: the first, by place, and their number."""
+    first = by_place([*wanted.seen.faults, *summary.faults])
+    total = summary.counts.get(WRONG, 0) + wanted.seen.wrong
+    return Problems(total, [one.problem for one in first])
 
 
-def _unmet(wanted: Asked, shape: Shape, there: Column, *, blind: bool) -> Column:
-    """What a row needs of the state and does not find."""
-    columns = ", ".join(shape.key_names) or "_row_id"
-    id_ = asked_id(shape)
-    is_there = fault(columns, id_, "is in the table already, and rows are only to be inserted")
-    is_not = fault(columns, id_, "is not in the table, and rows are only to be updated")
-    gone = fault("_row_id", id_, "is no row of the table now")
-    unmet = F.when(~F.col(NEED) & there, is_there).when(F.col(NEED) & ~there, is_not)
-    if shape.keys:
-        return unmet
-    # An id names a row that was there, so whoever gives one wants that row and no other. Of one
-    # that was read in some version it is said in which.
-    unread = F.lit(blind) | (F.coalesce(F.size(READ), F.lit(0)) <= 0)
-    return unmet.when(wanted.found & ~there & ~F.col(GONE) & unread, gone)
-
-
-def asked_id(shape: Shape) -> Column:
-    """The id of the row that is meant; empty where none is, in a table without a key."""
-    return row_id(shape) if shape.keys else F.concat_ws(":", AT_BLOCK, AT_ROW)
-
-
-def problems_of(delta: Delta, shape: Shape) -> Problems:
-    """Fetch what cannot be: the first, by place, and their number."""
-    problems = Problems(delta.counts.get(WRONG, 0))
-    if not problems.total:
-        return problems
-    id_ = asked_id(shape).alias("id")
-    wrong = delta.frame.where(F.col(STATUS) == WRONG).select(SOURCE, LINE, id_, FAULT)
-    for source, line, row, found in wrong.orderBy(SOURCE, LINE, "id").limit(MOST).collect():
-        one = RowProblem(0, found["column"], found["value"], found["reason"])
-        problems.first.append(one.at(delta.wanted.sources[source], line, row))
-    return problems
-
-
-def stale_problems(delta: Delta, shape: Shape) -> Problems:
-    """Fetch which rows were read in another version than they have: the first, by place."""
-    problems = Problems(delta.counts.get(STALE, 0))
-    if not problems.total:
-        return problems
+def stale_problems(found: Delta, shape: Shape) -> Problems:
+    """Return the rows that were read in another version than they have: the first, by place."""
+    spec = found.wanted.spec
+    problems = Problems(found.counts.get(STALE, 0))
     name = special_names(shape.names).row_version
-    for stale in _stale(delta, shape, MOST):
-        reason = f"is not the version of row {stale['id']} now: it {_is_now(stale['version_now'])}"
-        one = RowProblem(0, name, stale["read"], reason)
-        source = delta.wanted.sources[stale[SOURCE]]
-        problems.first.append(one.at(source, stale[LINE], stale["id"]))
+    for one in found.summary.stale:
+        reason = f"is not the version of row {one.row} now: it {_is_now(one.now)}"
+        read = RowProblem(0, name, _versions(one.read), reason)
+        line = None if one.line < 0 else one.line
+        problems.first.append(read.at(spec.sources[one.source], line, one.row))
     return problems
 
 
-def stale_error(delta: Delta, table: TableName, shape: Shape) -> ConflictError | None:
+def stale_error(found: Delta, table: TableName, shape: Shape) -> ConflictError | None:
     """Say which rows were read in another version than they have; None where none was."""
-    count = delta.counts.get(STALE, 0)
+    count = found.counts.get(STALE, 0)
     if not count:
         return None
-    named = ", ".join(shape.key_names) or "_row_id"
+    spec = found.wanted.spec
     rows = "1 row" if count == 1 else f"{count:,} rows"
     lines = [
         f"{rows} of {table} changed since they were read; nothing was changed:"
         if count > 1
         else f"1 row of {table} changed since it was read; nothing was changed:"
     ]
-    for id_, read, now, source, line in _stale(delta, shape, FIRST):
-        where = "" if line is None else f" ({delta.wanted.sources[source]}, line {line:,})"
-        lines.append(f"  {named} {id_}: read as row version {read}, {_is_now(now)}{where}")
+    for one in found.summary.stale[:FIRST]:
+        where = "" if one.line < 0 else f" ({spec.sources[one.source]}, line {one.line:,})"
+        read = f"read as row version {_versions(one.read)}, {_is_now(one.now)}"
+        lines.append(f"  {spec.id_names} {one.row}: {read}{where}")
     if count > FIRST:
         lines.append(f"  and {count - FIRST:,} more")
     lines.append(
@@ -243,16 +207,12 @@ def stale_error(delta: Delta, table: TableName, shape: Shape) -> ConflictError |
     )
     error = ConflictError("\n".join(lines))
     error.lines = tuple(lines)
-    error.problems = stale_problems(delta, shape)
+    error.problems = stale_problems(found, shape)
     return error
 
 
-def _stale(delta: Delta, shape: Shape, most: int) -> list[Row]:
-    versions = F.array_join(F.array_distinct(READ), ", ").alias("read")
-    stale = delta.frame.where(F.col(STATUS) == STALE).select(
-        asked_id(shape).alias("id"), versions, "version_now", SOURCE, LINE
-    )
-    return stale.orderBy(SOURCE, LINE).limit(most).collect()
+def _versions(read: Sequence[int]) -> str:
+    return ", ".join(map(str, read))
 
 
 def _is_now(version: int | None) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import to_arrow_type
 
 from singerlake.errors import UsageError
 from singerlake.format import times, values
@@ -42,6 +42,9 @@ from singerlake.records.problems import Problems, rejected
 from singerlake.records.shape import Shape, shape_of
 from singerlake.spark.jobs.row_set import PROBLEMS, RowSet
 from singerlake.transactions.snapshot import Snapshot
+
+_FRAME_TASKS = 32
+"""For how many tasks the rows of a frame are shared out, of which nobody knows the size."""
 
 
 class Given(ABC):
@@ -98,8 +101,7 @@ class _SparkRows(Given):
         reader.check(types)
         named = self.frame.toDF(*aliased(types).names[:-1])
         lined = named.withColumn(LINE, F.monotonically_increasing_id() + 1)
-        schema = from_arrow_schema(given_schema(shape.columns, reader.indexes))
-        return RowSet(lined.mapInArrow(reader, schema), reader.indexes, (source,))
+        return RowSet(lined, reader.indexes, (source,), reader, _FRAME_TASKS)
 
 
 @dataclass

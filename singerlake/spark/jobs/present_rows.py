@@ -3,22 +3,34 @@
 Where people say in the same change what the columns and the key are, no index has the rows so.
 Under a new key, rows that were replaced or deleted under the old one may come back; then all rows
 of the state are written again, as ``alter`` does.
+
+Rows that a change may mean go on as packed Arrow tables. An index is read in Python where its
+files lie on this machine, and a row group without a row that is asked for is left after its keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.errors import ViolationsError
 from singerlake.lake import Table
 from singerlake.maintenance.change import ChangePlan
+from singerlake.reading.index import Index
+from singerlake.records.asked_rows import SHARED
 from singerlake.records.block_reader import combined
+from singerlake.records.present_rows import IndexScan, PresentStep
 from singerlake.records.row_columns import BLOCK, DELETED, ORDINAL
 from singerlake.records.shape import Shape
-from singerlake.spark.state import frames, from_blocks, index_build, index_rows
+from singerlake.spark.jobs.asked_rows import Asked
+from singerlake.spark.jvm.session import cores, runs_here
+from singerlake.spark.state import frames, from_blocks, index_build, index_rows, layers
 from singerlake.spark.state.key_violations import folds_alike, key_violations
+from singerlake.transactions.snapshot import Snapshot
 
 
 class PresentRows:
@@ -60,6 +72,35 @@ class PresentRows:
         every = frames.read_blocks(spark, table, state, state.blocks, shape).drop(DELETED)
         return every.join(now.select(BLOCK, ORDINAL), [BLOCK, ORDINAL], "left_semi")
 
+    def meant(self, asked: Asked) -> list[DataFrame]:
+        """Share out the rows that may be meant, as ``asked_rows.SHARED`` has them.
+
+        Args:
+            asked: What is asked; its rows have been read.
+        """
+        spark, table, spec = self._spark, self._table, asked.spec
+        step = PresentStep(
+            columns=spec.columns,
+            keys=spec.keys,
+            cells=tuple(spec.set_columns),
+            asked=None if asked.replaces else asked.seen.keys,
+            parts=asked.parts,
+        )
+        if self.new_key:
+            return [self.frame.mapInArrow(step, SHARED)]
+        state = self._wanted.state
+        # An index is filed by what the log says of columns, and the log may not say this yet.
+        index = None if self._wanted.overlay is not None else _index(spark, table, state)
+        if index is None:
+            plan = from_blocks.planned(spark, table, state)
+            return [from_blocks.through(spark, plan, step, SHARED, asked=step.asked)]
+        both = [index] if index.below is None else [index.below, index]
+        return [
+            _of_index(spark, one, replace(step, layer=one.below is not None))
+            for one in both
+            if one.parts
+        ]
+
     @cached_property
     def written_again(self) -> bool:
         """Whether all rows must be, lest others come back under a new key."""
@@ -84,3 +125,40 @@ class PresentRows:
                 "correct these rows in a change before this one, or name more columns that tell "
                 "them apart",
             )
+
+
+def _index(spark: SparkSession, table: Table, state: Snapshot) -> Index | None:
+    """The index to read, which may have to be made; None if a look at all keys costs less.
+
+    That is so in a small table, and in one that had no index so far. Where one change follows
+    another, an index is made all the same: the changes after it cost what they change.
+    """
+    if (index := index_build.at_hand(table, state)) is not None:
+        return index
+    if state.key:
+        rows = sum(block.rows for block in state.blocks)
+        alone = state.summary(state.number).operation != "change"
+        if rows < layers.LEAST_ROWS or (alone and not index_build.has_base(table, state)):
+            return None
+    return index_build.ensure(spark, table, state)
+
+
+def _of_index(spark: SparkSession, index: Index, step: PresentStep) -> DataFrame:
+    """The rows of an index's own files."""
+    paths = [index.table.store.local_path(part.key) for part in index.parts]
+    if not runs_here(spark) or None in paths:
+        return index_rows.own_rows(spark, index, digests=False).mapInArrow(step, SHARED)
+    groups = [
+        (str(path), group)
+        for path in paths
+        for group in range(pq.read_metadata(str(path)).num_row_groups)
+    ]
+    tasks = _shared_out(groups, 2 * cores(spark))
+    scan = IndexScan(tasks, [*index.shape.aliases, *index.own_columns], step)
+    return frames.numbered(spark, len(tasks)).mapInArrow(scan, SHARED)
+
+
+def _shared_out(groups: Sequence[tuple[str, int]], most: int) -> list[Sequence[tuple[str, int]]]:
+    """Share row groups out to tasks, neighbours to the same one."""
+    share = -(-len(groups) // most)
+    return [groups[start : start + share] for start in range(0, len(groups), share)]

@@ -20,6 +20,7 @@ from singerlake.records.given_rows import (
     ROW_VERSION,
     SOURCE,
 )
+from singerlake.records.steps import Step
 
 __all__ = [
     "DELETED",
@@ -54,8 +55,13 @@ class RowSet:
             that are the table's own have no ``LINE``: messages name them by their ids.
         columns: The named columns, as indexes in the table's columns, rising.
         sources: What messages call the places that rows come from, such as a file's name.
+        step: What reads the rows out of ``frame``, which may then hold anything, and gives batches
+            of ``given_rows.given_schema``; None where ``frame`` has the rows.
+        tasks: Into how many tasks the rows are split, about.
     """
 
     frame: DataFrame
     columns: tuple[int, ...]
     sources: tuple[str, ...]
+    step: Step | None = None
+    tasks: int = 1

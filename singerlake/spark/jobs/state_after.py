@@ -32,6 +32,7 @@ from singerlake.spark.jobs.delta import (
     Delta,
     found_by,
 )
+from singerlake.spark.jobs.present_rows import PresentRows
 from singerlake.spark.jobs.row_set import LINE, SOURCE
 from singerlake.spark.sql import violations
 from singerlake.spark.sql.violations import Violation
@@ -40,7 +41,7 @@ from singerlake.spark.state.frames import row_id, spark_type
 from singerlake.transactions.snapshot import Snapshot
 
 
-def check_outcome(found: Delta, present: DataFrame, wanted: ChangePlan, shape: Shape) -> None:
+def check_outcome(found: Delta, present: PresentRows, wanted: ChangePlan, shape: Shape) -> None:
     """Make sure that a change leaves rows that keep what no schema asks of a record.
 
     What is said anew is asked of all rows, and so is what they keep together. A condition that
@@ -48,7 +49,7 @@ def check_outcome(found: Delta, present: DataFrame, wanted: ChangePlan, shape: S
 
     Args:
         found: What changes.
-        present: The rows that there are, with provenance.
+        present: The rows that there are.
         wanted: The plan.
         shape: The table's.
 
@@ -66,7 +67,7 @@ def check_outcome(found: Delta, present: DataFrame, wanted: ChangePlan, shape: S
     each = {n: one for n, one in each.items() if n not in anew}
     if not (every or each or retyped):
         return
-    after = rows_after(found, present, state, shape)
+    after = rows_after(found, present.frame, state, shape)
     _check_values(after, state, shape, retyped)
     changed = after.where(F.col(SOURCE).isNotNull())
     broken = violations.check_constraints(after, shape, every)

@@ -7,14 +7,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.records.csv_dialect import Dialect
 from singerlake.records.given_files import GivenFile, within_reach
-from singerlake.records.given_rows import given_schema
 from singerlake.records.inference import Spec
 from singerlake.records.shape import shape_of
 from singerlake.spark.jobs.change import Changed, change
@@ -128,8 +126,6 @@ def _into(
         columns = shape_of(present).columns
         step, tasks = reader.step(spark, columns)
         indexes = reader.indexes(columns)
-        schema = from_arrow_schema(given_schema(columns, indexes))
-        frame = numbered(spark, tasks).mapInArrow(step, schema)
-        return [RowSet(frame, tuple(indexes), reader.names)]
+        return [RowSet(numbered(spark, tasks), tuple(indexes), reader.names, step, tasks)]
 
     return Uploaded(table.name, mode, None, change(spark, table, rows, mode, options=wanted))

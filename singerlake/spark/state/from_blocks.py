@@ -9,6 +9,7 @@ full. A small table takes all steps in one task; a table without keys needs only
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +69,14 @@ def state_rows(
     return frames.guarded(rows, plan.shape, table.name, every, misfits)
 
 
-def through(spark: SparkSession, plan: Plan, consumer: Step, schema: StructType | str) -> DataFrame:
+def through(
+    spark: SparkSession,
+    plan: Plan,
+    consumer: Step,
+    schema: StructType | str,
+    *,
+    asked: Sequence[bytes] | None = None,
+) -> DataFrame:
     """Give a state's rows to a step, and return what it makes of them.
 
     Args:
@@ -77,14 +85,15 @@ def through(spark: SparkSession, plan: Plan, consumer: Step, schema: StructType 
         consumer: Called on the executors, once for each part, with rows and their provenance;
             they never pass through Java.
         schema: Of what it gives.
+        asked: Keys, as a ``KeyFilter`` takes them: rows of others may be left out.
     """
     step = RowStep(plan.reader, plan.shape.survival, consumer)
     numbered = frames.numbered(spark, len(plan.tasks))
     if not plan.shape.keys:
         return numbered.mapInArrow(step, schema)
     if len(plan.tasks) <= 1:
-        return numbered.mapInArrow(SingleTaskStep(plan.key_reader, step), schema)
-    keys = numbered.mapInArrow(KeyStep(plan.key_reader, plan.parts), SPLIT_KEYS)
+        return numbered.mapInArrow(SingleTaskStep(plan.key_reader, step, asked), schema)
+    keys = numbered.mapInArrow(KeyStep(plan.key_reader, plan.parts, asked), SPLIT_KEYS)
     newest = keys.repartitionById(plan.parts, "part").mapInArrow(NewestStep(plan.ends), PICKED)
     return newest.repartitionById(len(plan.tasks), "task").mapInArrow(step, schema)
 

@@ -40,6 +40,16 @@ def ensure(spark: SparkSession, table: Table, snapshot: Snapshot, *, fresh: bool
     return index.sound(table, snapshot) or _build(spark, table, snapshot, fresh)
 
 
+def at_hand(table: Table, snapshot: Snapshot) -> Index | None:
+    """Return the index of a transaction if there is one."""
+    return index.sound(table, snapshot.earliest_equal())
+
+
+def has_base(table: Table, snapshot: Snapshot) -> bool:
+    """Tell whether an index of a transaction can begin with an earlier one."""
+    return _base(table, snapshot, shape_of(snapshot)) is not None
+
+
 def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -> Index:
     shape = shape_of(snapshot)
     base = None if fresh else _base(table, snapshot, shape)

@@ -26,6 +26,7 @@ from singerlake.records import block_tasks
 from singerlake.records.decoding import BlockSpec
 from singerlake.records.defaults import ColumnDefault
 from singerlake.records.members import patched
+from singerlake.records.merge_terms import DELETED
 from singerlake.records.positions import block_holding
 from singerlake.records.problems import Problems, RowProblem
 from singerlake.records.record_texts import RecordTexts
@@ -91,12 +92,24 @@ class Target:
         return RecordTexts(columns, self.under.shown, members=self.under.members)
 
 
-class _Place(NamedTuple):
-    """Where a row comes from that is asked for; its id, where that is the table itself."""
+class _Places:
+    """Where rows come from that are asked for; their ids, where that is the table itself.
 
-    source: int
-    line: int | None
-    row_id: str | None
+    Few are ever asked for, so that they are looked up one by one.
+
+    Args:
+        batch: Has them.
+        rows: Those that count, by their indexes in it; None for all.
+    """
+
+    def __init__(self, batch: pa.RecordBatch, rows: Sequence[int] | None = None) -> None:
+        self._columns = [batch.column(name) for name in ("source", "line", "row_id")]
+        self._rows = rows
+
+    def __getitem__(self, number: int) -> tuple[int, int | None, str | None]:
+        row = number if self._rows is None else self._rows[number]
+        source, line, row_id = (column[row].as_py() for column in self._columns)
+        return source, line, row_id
 
 
 class _Out:
@@ -127,7 +140,18 @@ class _Out:
         if pile.full(self._target.block_rows):
             self._close(under)
 
-    def check(self, records: Sequence[bytes], places: Sequence[_Place]) -> None:
+    def add_new(self, lines: Sequence[bytes]) -> None:
+        """Add the lines of new records, with their newlines."""
+        under, at = self._target.schema_hash, 0
+        while at < len(lines) and not (self._target.dry_run or self.problems.total):
+            pile = self._piles.get(under)
+            if pile is None:
+                pile = self._piles[under] = Pile(self._target.schema_line)
+            at += pile.extend(lines[at : at + self._target.block_rows - len(pile.lines)])
+            if pile.full(self._target.block_rows):
+                self._close(under)
+
+    def check(self, records: Sequence[bytes], places: _Places) -> None:
         """Hold records against the schema."""
         found = self._check.problems(records)
         self.note([one._replace(column=self._shown(one.column)) for one in found], places)
@@ -136,7 +160,7 @@ class _Out:
         """What people call a member."""
         return None if member is None else self._names.get(member, member)
 
-    def note(self, found: Sequence[RowProblem], places: Sequence[_Place]) -> set[int]:
+    def note(self, found: Sequence[RowProblem], places: _Places) -> set[int]:
         """Note what is wrong with rows, by where they come from; gives the rows."""
         for one in found:
             source, line, row_id = places[one.row]
@@ -196,17 +220,15 @@ class InsertWriter:
         before, after = messages.around_record(
             target.table.stream, target.stamp, target.new_version
         )
-        head, end = target.schema_line, after[:-1]
         out = _Out(target)
         try:
             for batch in rows:
                 records, problems = texts.records(batch, target.cells, batch.column("changed"))
-                places = _places(batch)
-                wrong = out.note(problems, places)
+                wrong = out.note(problems, _Places(batch))
                 good = [row for row in range(len(records)) if row not in wrong]
-                out.check([records[row] for row in good], [places[row] for row in good])
-                for row in good:
-                    out.add(target.schema_hash, head, before + records[row] + end)
+                sound = [records[row] for row in good] if wrong else records
+                out.check(sound, _Places(batch, good))
+                out.add_new([before + record + after for record in sound])
             yield from out.finish()
         finally:
             out.discard()
@@ -216,7 +238,7 @@ class InsertWriter:
 class ChangeWriter:
     """Writes rows that are there again: changed, as deletions, or as they are.
 
-    A partition holds what ``routing.by_blocks`` brings: positions, ``deleted``, ``changed`` (null
+    A partition holds what ``routing.by_blocks`` brings: positions, ``status``, ``changed`` (null
     for a row that stays as it is), the cells, ``source``, ``line`` and ``row_id``.
 
     Attributes:
@@ -255,12 +277,11 @@ class ChangeWriter:
             changed = batch.column("changed")
             nothing = pa.scalar([], changed.type)
             members, problems = texts.changes(batch, named, changed.fill_null(nothing))
-            places = _places(batch)
-            wrong = out.note(problems, places)
+            wrong = out.note(problems, _Places(batch))
             records: list[bytes] = []
-            rows: list[_Place] = []
-            asked = zip(_actions(batch), members, places, strict=True)
-            for row, (action, new, place) in enumerate(asked):
+            rows: list[int] = []
+            asked = zip(_actions(batch), members, strict=True)
+            for row, (action, new) in enumerate(asked):
                 if action.row == MARK:
                     reader.blocks = block_tasks.decode(action.work)
                 elif (
@@ -268,8 +289,8 @@ class ChangeWriter:
                     and (record := self._line(action, new, reader, out)) is not None
                 ):
                     records.append(record)
-                    rows.append(place)
-            out.check(records, rows)
+                    rows.append(row)
+            out.check(records, _Places(batch, rows))
 
     def _line(
         self, action: _Action, new: dict[str, bytes | None], reader: _Lines, out: _Out
@@ -285,7 +306,7 @@ class ChangeWriter:
         if action.deleted:
             under, head = self.deletions.get(under, (under, head))
             line = messages.as_deletion(line, target.stamp)
-        elif action.changed is not None:
+        elif action.changed:
             line = patched(line, {**reader.respelled(line, position), **new}, target.stamp)
             under, head = target.schema_hash, reader.new_schema_line
             record = messages.record_of(line)
@@ -303,13 +324,13 @@ class _Action(NamedTuple):
     block: int
     row: int
     deleted: bool
-    changed: list[int] | None
+    changed: bool
     work: bytes
 
     @property
     def keeps_record(self) -> bool:
         """Whether its record stays as it is, but for the mark of a deletion."""
-        return self.deleted or self.changed is None
+        return self.deleted or not self.changed
 
 
 class _Lines:
@@ -324,6 +345,7 @@ class _Lines:
         self._lines: dict[tuple[int, int], bytes] = {}
         self._places: dict[tuple[int, int], int] = {}
         self._respelling: Respelling | None = None
+        self._older = False
         self.blocks = writer.blocks
         self.under = ""
         self.schema_line = b""
@@ -331,11 +353,14 @@ class _Lines:
 
     def line(self, version: int, ordinal: int) -> bytes:
         """Return the line at a position, without its newline."""
+        if version == self._number:  # the next row of the same block, nearly always
+            return self._lines[version, ordinal]
         block = block_holding(self.blocks, version)
         if block.number != self._number:
             target = self._writer.target
             self._text = read_block(target.store, target.table, block)
             self._number, self._block = block.number, block
+            self._older = older(block, self._writer.shown)
             self._lines = lines_by_position(self._text, block)
             self._places.clear()
             self.schema_line = format_block.lines(self._text)[0]
@@ -347,7 +372,7 @@ class _Lines:
         target, block = self._writer.target, self._block
         if block is None:
             return {}
-        if self.under == target.schema_hash and not older(block, self._writer.shown):
+        if self.under == target.schema_hash and not self._older:
             return {}
         if not self._places:
             own = self._writer.sources[self.under]
@@ -367,11 +392,7 @@ class _Lines:
 
 
 def _actions(batch: pa.RecordBatch) -> Iterator[_Action]:
-    columns = (batch.column(name) for name in ("block", "row", "deleted", "changed", "work"))
-    for values in zip(*(column.to_pylist() for column in columns), strict=True):
-        yield _Action(*values)
-
-
-def _places(batch: pa.RecordBatch) -> list[_Place]:
-    columns = (batch.column(name).to_pylist() for name in ("source", "line", "row_id"))
-    return [_Place(*place) for place in zip(*columns, strict=True)]
+    columns = [batch.column(name).to_pylist() for name in ("block", "row", "status", "work")]
+    columns.append(batch.column("changed").is_valid().to_pylist())
+    for block, row, status, work, changed in zip(*columns, strict=True):
+        yield _Action(block, row, status == DELETED, changed, work)

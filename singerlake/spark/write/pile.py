@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -40,6 +41,20 @@ class Pile:
         """Add a line, without its newline."""
         self.lines.append(line + b"\n")
         self.size += len(line) + 1
+
+    def extend(self, lines: Sequence[bytes]) -> int:
+        """Add lines with their newlines until there are enough bytes; gives how many."""
+        size = sum(map(len, lines))
+        if self.size + size < format_block.BLOCK_BYTES:
+            self.lines += lines
+            self.size += size
+            return len(lines)
+        for count, line in enumerate(lines, start=1):
+            self.lines.append(line)
+            self.size += len(line)
+            if self.size >= format_block.BLOCK_BYTES:
+                return count
+        return len(lines)
 
     def full(self, most_rows: int) -> bool:
         """Tell whether it makes a block."""
