@@ -41,9 +41,10 @@ def run(folder: Path, rows: int, count: int) -> str:
             times_table(times, rows),
             ratios(times, OURS, DUCKDB, DELTA),
             f"{rows // 10:,} rows of Parquet, half of them new, upserted by their key into "
-            f"{rows:,}:",
+            f"{rows:,}; ours too where the state before has its index:",
             times_table(upserted, rows // 10),
             ratios(upserted, UPSERT, MERGE, ICEBERG),
+            ratios(upserted, UPSERT_INDEXED, MERGE, ICEBERG),
             f"{CELLS} cells changed by a CSV of {CELLS} rows with the key and one column, where "
             "the state before has its index:",
             times_table(few),
@@ -54,7 +55,8 @@ def run(folder: Path, rows: int, count: int) -> str:
 
 OURS, OURS_KEYED = "singerlake upload, no key", "singerlake upload, key id"
 DUCKDB, DELTA = "DuckDB: CSV → Parquet", "delta-rs: write_deltalake"
-UPSERT, MERGE, ICEBERG = "singerlake upload", "delta-rs: merge", "pyiceberg: upsert"
+UPSERT, UPSERT_INDEXED = "singerlake upload", "singerlake upload, with an index"
+MERGE, ICEBERG = "delta-rs: merge", "pyiceberg: upsert"
 LARGE, FEW = "the large table", "the small table"
 
 
@@ -130,6 +132,7 @@ def upsert_cases(spark: Any, folder: Path, rows: int) -> dict[str, Any]:
     from deltalake import DeltaTable, write_deltalake
 
     from singerlake.lake import Lake
+    from singerlake.spark.jobs.freeze import freeze
 
     base = folder / "base.parquet"
     pq.write_table(pv.read_csv(folder / "rows.csv"), base)
@@ -138,10 +141,12 @@ def upsert_cases(spark: Any, folder: Path, rows: int) -> dict[str, Any]:
     pq.write_table(pv.read_csv(changed), folder / "more.parquet")
     lake = Lake.open(str(folder / "base-lake"), create=True)
     upload(spark, lake, "b.t", base, key="id")
+    shutil.copytree(folder / "base-lake", folder / "indexed-lake")
+    freeze(spark, Lake.open(str(folder / "indexed-lake")).find("b.t")[0])
     write_deltalake(str(folder / "base-delta"), pq.read_table(base))
 
-    def ours() -> Cost:
-        shutil.copytree(folder / "base-lake", harness.fresh(folder / "lake"))
+    def ours(begin: str) -> Cost:
+        shutil.copytree(folder / begin, harness.fresh(folder / "lake"))
         copy = Lake.open(str(folder / "lake"))
         done: list[Any] = []
         cost = timed(
@@ -162,7 +167,12 @@ def upsert_cases(spark: Any, folder: Path, rows: int) -> dict[str, Any]:
         assert table.to_pyarrow_dataset().count_rows() == rows + more - more // 2
         return cost
 
-    return {UPSERT: ours, MERGE: merge, ICEBERG: lambda: iceberg(folder, base, rows, more)}
+    return {
+        UPSERT: lambda: ours("base-lake"),
+        UPSERT_INDEXED: lambda: ours("indexed-lake"),
+        MERGE: merge,
+        ICEBERG: lambda: iceberg(folder, base, rows, more),
+    }
 
 
 def iceberg(folder: Path, base: Path, rows: int, more: int) -> Cost:

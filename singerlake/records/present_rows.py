@@ -15,6 +15,7 @@ from singerlake.records.asked_rows import as_type, compared_keys, shared
 from singerlake.records.key_filter import KeyFilter
 from singerlake.records.merge_terms import LAYER
 from singerlake.records.packing import one_array
+from singerlake.records.parquet_parts import IndexDamagedError
 from singerlake.records.row_columns import BLOCK, DELETED, MISFITS, ORDINAL, TYPES, alias
 from singerlake.records.steps import BATCH_ROWS, Batches
 
@@ -110,11 +111,16 @@ class IndexScan:
     ) -> Iterator[pa.RecordBatch]:
         opened: tuple[str, pq.ParquetFile] | None = None
         for path, group in groups:
-            if opened is None or opened[0] != path:
-                # A flipped bit in a cache must be an error, not another answer.
-                file = pq.ParquetFile(path, page_checksum_verification=True)
-                opened = path, file
-            yield from self._group(opened[1], group, asked)
+            try:
+                if opened is None or opened[0] != path:
+                    # A flipped bit in a cache must be an error, not another answer.
+                    file = pq.ParquetFile(path, page_checksum_verification=True)
+                    opened = path, file
+                yield from self._group(opened[1], group, asked)
+            except (OSError, pa.ArrowInvalid) as error:
+                raise IndexDamagedError(
+                    f"{path} cannot be read: {error}; an index is only a cache, delete its folder"
+                ) from error
 
     def _group(
         self, file: pq.ParquetFile, group: int, asked: KeyFilter | None

@@ -21,6 +21,7 @@ from singerlake.records.given_rows import given_schema
 from singerlake.records.key_filter import KeyFilter
 from singerlake.records.merge_terms import MergeSpec, MergeSummary
 from singerlake.records.merging import MergeStep
+from singerlake.records.parquet_parts import IndexDamagedError
 from singerlake.records.present_rows import IndexScan, PresentStep
 from singerlake.records.row_columns import DELETED, PROVENANCE, file_schema, row_schema
 
@@ -346,3 +347,8 @@ def test_an_index_gives_the_rows_that_are_asked_for(tmp_path: Path, *, layer: bo
     scan = IndexScan([[(str(path), n) for n in range(3)]], names, plain)
     every = list(scan(iter([pa.RecordBatch.from_pydict({"id": [0]})])))
     assert sum(len(packing.unpack(one.column("rows")[0].as_py())) for one in every) == len(rows)
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(IndexDamagedError, match="only a cache"):
+        list(scan(iter([pa.RecordBatch.from_pydict({"id": [0]})])))
