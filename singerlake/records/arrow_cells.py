@@ -6,11 +6,8 @@ road of a record's values: it is spelled as JSON, and read as the table's column
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable
-from datetime import date, datetime, timezone
-from decimal import Decimal
+from datetime import date, datetime
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -19,6 +16,7 @@ import pyarrow.compute as pc
 from singerlake.format import times, values
 from singerlake.format.types import Kind, Type
 from singerlake.records.arrow_types import DAYS, MICROS, arrow_type
+from singerlake.records.python_values import BeyondTime, shown, spelled
 
 Misfit: TypeAlias = tuple[int, str, str]
 """A row, the value in it as text, and why it does not fit, as words that follow the value."""
@@ -46,13 +44,13 @@ def cells_of(array: pa.Array, type_: Type) -> tuple[pa.Array, list[Misfit]]:
     for row, value in enumerate(_python_values(array)):
         cell = None
         if value is not None:
-            text = raw = ""
+            raw = b""
             try:
-                raw = text = _spelled(value)
-                cell = read_value(raw.encode())
+                raw = spelled(value)
+                cell = read_value(raw)
             except ValueError as error:
                 what = error.args[0] if isinstance(error, values.MisfitError) else str(error)
-                misfits.append((row, text or str(value), f"is no {what}"))
+                misfits.append((row, (raw or shown(value)).decode(), f"is no {what}"))
         cells.append(cell)
     return pa.array(cells, arrow_type(type_)), misfits
 
@@ -144,12 +142,6 @@ _CASTS: dict[Kind, Callable[[pa.Array, Type], pa.Array | None]] = {
 }
 
 
-class _Beyond(str):
-    """A date or time that Python has none for, spelled out: as a value it is refused."""
-
-    __slots__ = ()
-
-
 def _python_values(array: pa.Array) -> list[Any]:
     """Values as Python has them; times by their count, which knows no end and drops no digit."""
     if pa.types.is_timestamp(array.type):
@@ -181,45 +173,19 @@ def _lists(array: pa.Array) -> list[pa.Array | None]:
     return [scalar.values if scalar.is_valid else None for scalar in array]
 
 
-def _instant(number: int, unit: str) -> datetime | _Beyond:
+def _instant(number: int, unit: str) -> datetime | BeyondTime:
     micros, rest = divmod(number * _NANOS[unit], _TO_MICROS)
     if not MICROS[0] <= micros <= MICROS[1]:
-        return _Beyond(f"{number:,} {unit} since 1970")
+        return BeyondTime(f"{number:,} {unit} since 1970")
     if rest:
-        return _Beyond(pa.scalar(number, pa.timestamp(unit)).cast(pa.string()).as_py())
+        return BeyondTime(pa.scalar(number, pa.timestamp(unit)).cast(pa.string()).as_py())
     return times.from_micros(micros)
 
 
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
-def _day(number: int) -> date | _Beyond:
+def _day(number: int) -> date | BeyondTime:
     if not DAYS[0] <= number <= DAYS[1]:
-        return _Beyond(f"day {number:,} since 1970")
+        return BeyondTime(f"day {number:,} since 1970")
     return times.from_micros(number * 86_400_000_000).date()
-
-
-def _spelled(value: Any) -> str:
-    """Spell a value as JSON, with all its digits.
-
-    Raises:
-        MisfitError: There is a time in it that a lake cannot hold.
-    """
-    if isinstance(value, _Beyond):
-        raise values.MisfitError(
-            "time of the years 1 to 9999 with at most six digits behind the second"
-        )
-    if isinstance(value, datetime):
-        return f'"{times.iso(value.astimezone(timezone.utc))}"'
-    if isinstance(value, date):
-        return f'"{value.isoformat()}"'
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, dict):
-        members = (f"{json.dumps(name)}:{_spelled(one)}" for name, one in value.items())
-        return "{" + ",".join(members) + "}"
-    if isinstance(value, float) and not math.isfinite(value):
-        raise values.MisfitError("number")
-    if isinstance(value, list):
-        return "[" + ",".join(map(_spelled, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)

@@ -268,3 +268,23 @@ def test_frames_without_rows_ask_nothing(spark: SparkSession, table: singerlake.
         change.upsert([{"id": 9, "name": "x"}])
         change.delete(empty.select(["id"]))
     assert change.result == Changed(2, inserted=1)
+
+
+def test_what_json_cannot_hold_is_named_with_its_line_and_column(table: singerlake.Table) -> None:
+    before_time = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=5)))
+    change = table.change()
+    change.upsert(
+        [
+            {"id": 1, "name": "\ud800"},
+            {"id": 2, "at": before_time},
+            {"id": 3, "tags": ["\ud800"]},
+            {"id": 4, "total": float("nan")},
+        ]
+    )
+    with pytest.raises(RejectedRowsError) as caught, change:
+        pass
+    said = str(caught.value)
+    assert r"line 1, column 'name': '\\ud800' is no Unicode text" in said
+    assert "line 2, column 'at': '0001-01-01 00:00:00+05:00' is no timestamp" in said
+    assert "line 3, column 'tags'" in said
+    assert "line 4, column 'total': 'nan' is no number that JSON has" in said

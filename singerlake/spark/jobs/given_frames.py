@@ -6,12 +6,9 @@ frame is read by the executors, whatever its size.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.types import to_arrow_type
 
 from singerlake.errors import UsageError
-from singerlake.format import times, values
+from singerlake.format import values
 from singerlake.format.types import BOOLEAN, INTEGER, STRING, Columns, Type
 from singerlake.nearest import offer
 from singerlake.records.arrow_rows import ArrowRows, aliased
@@ -39,6 +36,7 @@ from singerlake.records.given_rows import (
 )
 from singerlake.records.json_rows import misfit_problem
 from singerlake.records.problems import Problems, rejected
+from singerlake.records.python_values import shown, spelled
 from singerlake.records.shape import Shape, shape_of
 from singerlake.spark.jobs.row_set import PROBLEMS, RowSet
 from singerlake.transactions.snapshot import Snapshot
@@ -188,34 +186,12 @@ class _DictionaryReader:
             value = row.get(name)
             cell = None
             if value is not None:
-                raw = _spelled(value).encode()
+                raw = b""
                 try:
+                    raw = spelled(value)
                     cell = read_value(raw)
                 except ValueError as error:
-                    self._problems.add(misfit_problem(self._source, line, name, raw, error))
+                    told = raw or shown(value)
+                    self._problems.add(misfit_problem(self._source, line, name, told, error))
             cells.append(cell)
         return pa.array(cells, arrow_type(type_))
-
-
-def _spelled(value: Any) -> str:
-    """Spell a value of Python's as JSON, with all its digits.
-
-    Raises:
-        UsageError: It has no place in a lake.
-    """
-    if isinstance(value, datetime):  # as everywhere, a time without offset is UTC
-        zoned = value if value.tzinfo is not None else value.replace(tzinfo=timezone.utc)
-        return f'"{times.iso(zoned.astimezone(timezone.utc))}"'
-    if isinstance(value, date):
-        return f'"{value.isoformat()}"'
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, Mapping):
-        members = (f"{json.dumps(str(name))}:{_spelled(one)}" for name, one in value.items())
-        return "{" + ",".join(members) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(_spelled, value)) + "]"
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except TypeError:
-        raise UsageError(f"a {type(value).__name__} has no place in a lake: {value!r}") from None
