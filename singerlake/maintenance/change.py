@@ -46,11 +46,6 @@ class Mode(str, Enum):
     def __str__(self) -> str:
         return self.value
 
-    @classmethod
-    def default(cls, keys: Sequence[object]) -> Mode:
-        """What is meant where nobody says: by a table's key."""
-        return cls.UPSERT if keys else cls.INSERT
-
 
 @dataclass(frozen=True)
 class ChangeOptions:

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in Mode]),
-    help="What is asked of the rows.  [default: upsert by a key, insert without one]",
+    default=Mode.UPSERT.value,
+    show_default=True,
+    help="What is asked of the rows.",
 )
 @click.option("--key", "keys", metavar="A,B,…", help="A new table's key.  [default: no key]")
 @click.option(
@@ -55,7 +57,7 @@ def command(
     shared: Shared,
     table: str,
     files: tuple[str, ...],
-    mode: str | None,
+    mode: str,
     keys: str | None,
     types: str | None,
     reading: FileOptions,
@@ -71,8 +73,9 @@ def command(
 
     By its key a row is changed, or inserted (upsert); --mode insert refuses keys that are there,
     update those that are not. With replace the rows that the files do not have go as well; with
-    delete those go that they name by key. A column _delete that is true deletes its row. In a CSV
-    file an empty cell is null, and "" an empty text.
+    delete those go that they name by key. A column _delete that is true deletes its row. In a
+    table without a key, _row_id of query --provenance names the row that is meant: one that has
+    none is inserted. In a CSV file an empty cell is null, and "" an empty text.
 
     Columns that a file does not have stay as they are. The columns of query --provenance, in a
     file that somebody edited, make sure that nobody else changed the same rows meanwhile:
@@ -89,7 +92,7 @@ def command(
     """
     change = reading.of(change)
     lake = Lake.open(shared.uri, create=True)
-    target = _target(lake, table, Mode(mode) if mode else None)
+    target = _target(lake, table, Mode(mode))
     key_names = parse_names(keys) if keys is not None else []
     said = parse_types(types) if types is not None else {}
     with reading.opened(files, shared.output) as opened:
@@ -108,7 +111,7 @@ def command(
         begin_spark(master, conf)
         from singerlake.spark.jobs.upload import UploadOptions, upload
 
-        options = UploadOptions(Mode(mode) if mode else None, key_names, said, change, dialect)
+        options = UploadOptions(Mode(mode), key_names, said, change, dialect)
         name = target.name if isinstance(target, Table) else target.table
         with working(f"uploading into {name}"):
             spark = start_spark(master, conf)
@@ -121,7 +124,7 @@ def command(
     )
 
 
-def _target(lake: Lake, text: str, mode: Mode | None) -> Table | Snapshot:
+def _target(lake: Lake, text: str, mode: Mode) -> Table | Snapshot:
     """The table, or what one that is to be made goes on from.
 
     Raises:

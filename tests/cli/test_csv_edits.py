@@ -102,3 +102,23 @@ def test_edits_write_those_rows_and_leave_every_other_byte(lake: Lake, table: Ta
     stale = run(lake, "upload", "tap.s", path.name)
     assert stale.exit_code == 4
     assert table.snapshot().number == 2
+
+
+def test_rows_without_a_key_go_by_their_ids(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that has none is a new one."""
+    monkeypatch.chdir(tmp_path)
+    commit_rows(lake, "tap.k", {"id": {"type": "integer"}, "s": TEXT}, [], ['{"id": 1}'] * 2)
+    query = ("query", "select * from tap.k", "--provenance", "--to", "k.csv")
+    assert run(lake, *query).exit_code == 0
+    done = run_json(lake, "upload", "tap.k", "k.csv")
+    assert (done["transaction"], done["unchanged"], done["mode"]) == (None, 2, "upsert")
+    header, first, second = Path("k.csv").read_text().splitlines()
+    Path("k.csv").write_text(f"{header}\n{first}edited\n{second}\n,,,3,new\n")
+    done = run_json(lake, "upload", "tap.k", "k.csv")
+    assert [done[name] for name in ("inserted", "updated", "unchanged")] == [1, 1, 1]
+    rows = run_json(lake, "query", "select * from tap.k order by id, s")["rows"]
+    assert rows == [[1, None], [1, "edited"], [3, "new"]]
+    Path("k.csv").write_text("id\n1\n")
+    assert run_json(lake, "upload", "tap.k", "k.csv")["inserted"] == 1

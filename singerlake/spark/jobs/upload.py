@@ -30,14 +30,14 @@ class UploadOptions:
     """How files are uploaded.
 
     Attributes:
-        mode: What is asked of the rows; by default upsert where there is a key, else insert.
+        mode: What is asked of the rows.
         keys: A new table's key.
         types: Of columns of a new table, the JSON Schema of their values, null not among them.
         change: How a table is changed.
         dialect: How the files are written, if they are CSV.
     """
 
-    mode: Mode | None = None
+    mode: Mode = Mode.UPSERT
     keys: Sequence[str] = ()
     types: Mapping[str, Spec] = field(default_factory=dict)
     change: ChangeOptions = field(default_factory=ChangeOptions)
@@ -112,13 +112,12 @@ def _into_new(
         show(new)
         made = make(spark, lake, new, options.change)
     changed = Changed(made.transaction, inserted=made.rows, version=made.version)
-    return Uploaded(name, options.mode or Mode.default(options.keys), new, changed)
+    return Uploaded(name, options.mode, new, changed)
 
 
 def _into(
     spark: SparkSession, table: Table, reader: GivenReader, options: UploadOptions
 ) -> Uploaded:
-    mode = options.mode or Mode.default(table.snapshot().schema.key_properties)
     described = {"files": [file.described() for file in reader.files]}
     wanted = replace(options.change, metadata={**options.change.metadata, **described})
 
@@ -128,4 +127,5 @@ def _into(
         indexes = reader.indexes(columns)
         return [RowSet(numbered(spark, tasks), tuple(indexes), reader.names, step, tasks)]
 
-    return Uploaded(table.name, mode, None, change(spark, table, rows, mode, options=wanted))
+    done = change(spark, table, rows, options.mode, options=wanted)
+    return Uploaded(table.name, options.mode, None, done)
