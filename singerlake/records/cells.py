@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from singerlake.format import values
 from singerlake.format.types import DIGITS, TEXT, Kind, Type
 from singerlake.format.values import MisfitError
-from singerlake.records import canonical_text
+from singerlake.records import canonical_text, json_summary
 from singerlake.records.arrow_types import DAYS, MICROS, arrow_type
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?", re.ASCII)
@@ -95,14 +95,14 @@ def _one_by_one(texts: pa.Array, type_: Type, start: int, reasons: Reasons) -> p
             try:
                 value = read_cell(text)
             except ValueError as error:
-                reasons[row] = _why(error, type_)
+                reasons[row] = _why(text, error, type_)
         found.append(value)
     return pa.array(found, arrow_type(type_))
 
 
-def _why(error: ValueError, type_: Type) -> str:
+def _why(text: str, error: ValueError, type_: Type) -> str:
     if not isinstance(error, MisfitError):
-        return f"is no JSON: {error}"
+        return json_summary.fault(text.encode(), error)
     if type_.kind in _NESTED:
         return f"is no {type_}: {error.args[0]}"
     return f"is no {error.args[0]}"

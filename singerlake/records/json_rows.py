@@ -65,7 +65,7 @@ def members_of(line: bytes) -> dict[str, msgspec.Raw]:
     except msgspec.ValidationError as error:
         raise RowError("is no JSON object: write one object a line") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RowError(f"is no JSON: {error}") from error
+        raise RowError(json_summary.fault(line, error)) from error
     # There is one such place for each member at least: so many and no more are all different.
     if len(_NAME_END.findall(line)) != len(members):
         _check_names(line)

@@ -19,6 +19,7 @@ from singerlake.records.inference import (
     Summary,
     limit_members,
 )
+from singerlake.records.python_values import LONE_SURROGATE
 
 _SAFE_INTEGER = 10**DOUBLE_DIGITS
 _MOST_EXPONENT = 270
@@ -53,6 +54,20 @@ def parse(text: str) -> Any:
         RecursionError: It is nested deeper than Python goes.
     """
     return _DECODER.decode(text)
+
+
+def fault(text: bytes, error: Exception) -> str:
+    """Say what is wrong with a text that a decoder refused, as words that follow it.
+
+    The decoder calls a text with half of a character cut short, where it ends soon after that.
+    """
+    try:
+        json.dumps(parse(text.decode()), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return f"is no {LONE_SURROGATE}"
+    except (ValueError, RecursionError):
+        pass
+    return f"is no JSON: {error}"
 
 
 def add_value(summary: Summary, value: Any) -> None:

@@ -199,6 +199,7 @@ def test_nothing_is_cut_or_rounded() -> None:
     assert refused('{"n": 1, "zzz": 2}', NESTED).endswith("it has no member 'zzz'")
     assert refused('[1, "x"]', ROWS).startswith("is no list<decimal(38,2)>: ")
     assert refused("[1,", ROWS).startswith("is no JSON: ")
+    assert refused(r'["\ud800"]', ROWS).endswith("a lone surrogate")
     assert refused("7", ROWS).startswith("is no list<decimal(38,2)>: array")
 
 

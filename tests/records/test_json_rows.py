@@ -98,6 +98,8 @@ def test_rows_say_which_row_they_are_and_whether_it_goes() -> None:
         ("[1]", "line 2: '[1]' is no JSON object: write one object a line"),
         ('{"id": 1', "line 2: '{\"id\": 1' is no JSON: Input data was truncated"),
         ('{"id": NaN}', "is no JSON"),
+        ('{"name": "\\ud800"}', "is no Unicode text: it holds half of a character"),
+        ('{"more": [{"\\udc00x": 1}]}', "is no Unicode text: it holds half of a character"),
         ('{"id": 1} {"id": 2}', "is no JSON: JSON is malformed: trailing characters"),
         ('{"id": 1, "i\\u0064": 1}', "says 'id' twice"),
         ('{"id" : 1, "id" : 1}', "says 'id' twice"),
