@@ -62,5 +62,5 @@ def _counts(done: Changed) -> list[tuple[int, str]]:
         (done.unchanged, "as they were"),
     ]
     if done.absent:
-        told.append((done.absent, "to be deleted not there"))
+        told.append((done.absent, "not there to be deleted"))
     return told

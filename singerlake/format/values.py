@@ -154,8 +154,13 @@ def _decimal(scale: int) -> Converter:
         value = _parsed(raw, "decimal").normalize(_CONTEXT)
         if not value:
             return Decimal(0)
-        if value.adjusted() >= whole or value != value.quantize(step, context=_CONTEXT):
-            raise MisfitError(f"decimal({DIGITS},{scale})")
+        # Said without the type: a column declared as decimal(6,2) is read as decimal(38,2).
+        if value.adjusted() >= whole:
+            raise MisfitError(f"decimal of at most {whole} digits before the point")
+        if value != value.quantize(step, context=_CONTEXT):
+            raise MisfitError(
+                f"decimal of at most {scale} digit{'s' * (scale != 1)} behind the point"
+            )
         return value
 
     return read_value

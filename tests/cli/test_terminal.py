@@ -221,7 +221,7 @@ CASES = {
     ),
     "delete --dry-run": Case(
         ["delete", TABLE, "--where", "id = 17", "--dry-run"],
-        [f"{TABLE}:", "would be 0 rows", "1 to be deleted not there"],
+        [f"{TABLE}:", "would be 0 rows", "1 not there to be deleted"],
         lambda: changed(dry=True),
         f"{JOBS}change.change",
     ),

@@ -183,7 +183,10 @@ def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes
         (b"id,name\n1,\xe9\n", "a.csv, line 2, column 'name'|is not in utf-8"),
         ("id,name\n,x\n", "a.csv, line 2, column 'id'"),
         ("id,name\n1,x\n2,y\n1,z\n", "a.csv, line 4|'1'|line 2"),
-        ("id,total\n1,1.005\n", "a.csv, line 2, column 'total': '1.005' is no decimal(38,2)"),
+        (
+            "id,total\n1,1.005\n",
+            "a.csv, line 2, column 'total': '1.005' is no decimal of at most 2",
+        ),
         ('id,day\n1,2026-01-01\n4,"2026-02-30"\n', "line 3, column 'day': '2026-02-30' is no date"),
     ):
         write("a.csv", content)

@@ -190,7 +190,8 @@ def test_nothing_is_cut_or_rounded() -> None:
 
     assert refused("1.5", INTEGER) == "is no integer"
     assert refused(str(2**63), INTEGER) == "is no 64-bit integer"
-    assert refused("1.005", MONEY) == "is no decimal(38,2)"
+    assert refused("1.005", MONEY) == "is no decimal of at most 2 digits behind the point"
+    assert refused("1e36", MONEY) == "is no decimal of at most 36 digits before the point"
     assert refused("12,5", NUMBER) == "is no number"
     assert refused("1e999", NUMBER) == "is no number that a double can hold"
     fine = "is no timestamp of at most six digits behind the second"

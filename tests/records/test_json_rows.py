@@ -108,7 +108,10 @@ def test_rows_say_which_row_they_are_and_whether_it_goes() -> None:
         ('{"id": 1.5}', "line 2, column 'id': '1.5' is no integer"),
         ('{"id": 9223372036854775808}', "is no 64-bit integer"),
         ('{"name": 1}', "line 2, column 'name': '1' is no string"),
-        ('{"total": 1.005}', "line 2, column 'total': '1.005' is no decimal(38,2)"),
+        (
+            '{"total": 1.005}',
+            "line 2, column 'total': '1.005' is no decimal of at most 2 digits behind the point",
+        ),
         ('{"_delete": "maybe"}', "'\"maybe\"' is no boolean: write true, t, yes, y or 1"),
         ('{"_row_version": "x"}', "line 2, column '_row_version': '\"x\"' is no integer"),
     ],
