@@ -1,7 +1,7 @@
 """Sums up columns of text cells for ``inference.py``, whole columns at a time.
 
-What decides is the shape of a cell, not what some parser makes of it: ``007``, ``+5``, ``.5``,
-``nan`` and `` 7 `` are text, because nothing else would give the cell back.
+What decides is the shape of a cell, not what some parser makes of it: ``007``, ``+5``, ``-0``,
+``.5``, ``nan`` and `` 7 `` are text, because nothing else would give the cell back.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from singerlake.records.inference import (
     DOUBLE_DIGITS,
     EXPONENT,
     INTEGER,
+    MOST_BEFORE_EXPONENT,
     STRING,
     TIMESTAMP,
     Summary,
@@ -29,11 +30,12 @@ from singerlake.records.inference import (
 
 BOOLEANS = ("true", "false", "True", "False", "TRUE", "FALSE")
 """As JSON, Python and spreadsheets write them."""
-_INTEGER = r"^-?(?:0|[1-9][0-9]*)$"
+_INTEGER = r"^(?:0|-?[1-9][0-9]*)$"
 _DECIMAL = r"^-?(?:0|[1-9][0-9]*)\.[0-9]+$"
 _EXPONENT = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][+-]?[0-9]{1,4}$"
 _WITHIN_DOUBLES = r"[eE][+-]?0*(?:[0-9]{1,2}|[12][0-7][0-9])$"
-"""Exponents with which no number of so few digits is too large or too small for a double."""
+"""Exponents with which no number of :data:`MOST_BEFORE_EXPONENT` digits is too large or too small
+for a double."""
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _TIMESTAMP = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"
@@ -185,7 +187,11 @@ def _add_exponents(summary: Summary, kind: int, cells: pa.Array) -> None:
     summary.kinds |= kind
     if not pc.all(pc.match_substring_regex(cells, _WITHIN_DOUBLES)).as_py():
         summary.inexact = True
-    _note_inexact(summary, pc.replace_substring_regex(cells, r"[eE].*$", ""))
+    mantissas = pc.replace_substring_regex(cells, r"[eE].*$", "")
+    digits = pc.replace_substring_regex(mantissas, "[-.]", "")
+    if pc.max(pc.binary_length(digits)).as_py() > MOST_BEFORE_EXPONENT:
+        summary.inexact = True
+    _note_inexact(summary, mantissas)
 
 
 def _note_inexact(summary: Summary, numbers: pa.Array) -> None:

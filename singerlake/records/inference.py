@@ -26,6 +26,9 @@ NUMBERS = INTEGER | DECIMAL | EXPONENT
 TEXTS = DATE | TIMESTAMP | STRING
 DOUBLE_DIGITS = 15
 """Significant digits that every double keeps."""
+MOST_BEFORE_EXPONENT = 25
+"""Digits before an exponent, zeros among them. With so many, and an exponent below 280, no number
+is too large or too small for a double."""
 MOST_MEMBERS = 1_000
 """An object of more names than this is taken for one whose names are values, and kept as JSON."""
 

@@ -13,6 +13,7 @@ from singerlake.records.inference import (
     DOUBLE_DIGITS,
     EXPONENT,
     INTEGER,
+    MOST_BEFORE_EXPONENT,
     OBJECT,
     STRING,
     Member,
@@ -23,7 +24,8 @@ from singerlake.records.python_values import LONE_SURROGATE
 
 _SAFE_INTEGER = 10**DOUBLE_DIGITS
 _MOST_EXPONENT = 270
-"""Exponents with which no number of so few digits is too large or too small for a double."""
+"""Exponents with which no number of :data:`MOST_BEFORE_EXPONENT` digits is too large or too small
+for a double."""
 _LONGEST = 200
 
 
@@ -127,7 +129,7 @@ def _add_fraction(summary: Summary, value: str) -> None:
     digits = (whole + behind).strip("0")
     if exponent:
         summary.kinds |= EXPONENT
-        if abs(int(power)) > _MOST_EXPONENT:
+        if abs(int(power)) > _MOST_EXPONENT or len(whole + behind) > MOST_BEFORE_EXPONENT:
             summary.inexact = True
     else:
         summary.kinds |= DECIMAL

@@ -18,7 +18,15 @@ from singerlake.records.inference import Summary, cell_spec, merge_all
 from tests.records.csv_cases import cut, opened
 
 CELLS = ["", '""', "1", "-7", "1.5", "2e3", "007", "true", "2026-01-01", "2026-01-01T00:00:00Z"]
-CELLS += ["12345678901234567890", "0.1234567890123456789", "x", '"a\nb"']
+CELLS += [
+    "12345678901234567890",
+    "0.1234567890123456789",
+    "x",
+    '"a\nb"',
+    "-0",
+    "-0.0",
+    "1" + "0" * 199 + "e279",
+]
 
 
 def numbers(parts: list[Range]) -> pa.RecordBatch:
