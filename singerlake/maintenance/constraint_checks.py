@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -10,10 +12,10 @@ import msgspec
 from singerlake.errors import UsageError
 from singerlake.format.constraint_types import spelled, unfit
 from singerlake.format.constraints import allows_null, with_null
-from singerlake.format.json_schema import Spec, resolved
+from singerlake.format.json_schema import Spec, may_be, resolved
 from singerlake.format.laid import laid
 from singerlake.format.overlay import Constraint, Overlay
-from singerlake.format.types import Kind, Type
+from singerlake.format.types import DECIMAL_FORMATS, Kind, Type
 from singerlake.format.values import converter, misfit
 from singerlake.transactions.snapshot import Snapshot
 
@@ -83,16 +85,20 @@ def check_value(
         root: The whole schema, in which ``$ref`` is looked up; None where there is none.
 
     Raises:
-        UsageError: It is of another type, or the schema does not allow it.
+        UsageError: It is of another type, null where nothing may be, or the schema does not allow
+            it.
     """
-    if value is None:
-        return
     raw = msgspec.json.encode(value)
     if type_.kind is not Kind.TEXT and (wrong := misfit(raw, converter(type_), what)):
         raise UsageError(wrong)
     root = root or {}
-    decimals = ("singer.decimal", "x-singer.decimal")
-    if resolved(properties[name], {**root, "properties": properties}).get("format") in decimals:
+    whole = {**root, "properties": properties}
+    if value is None:
+        if not allows_null(properties[name], whole):
+            raise UsageError(f"{what} cannot be null: the column may not be null; give it a value")
+        return
+    decimal = type_.kind is Kind.DECIMAL
+    if not decimal and resolved(properties[name], whole).get("format") in DECIMAL_FORMATS:
         return  # its digits may be a string where the schema says number
     # Late: every command knows what may be said, and few say it.
     from singerlake.records.full_validation import NotASchemaError, validator_of
@@ -102,8 +108,38 @@ def check_value(
         validator = validator_of({**words, "properties": dict(properties)})
     except NotASchemaError:
         return  # the target takes its records unchecked
-    if not validator.is_valid({name: value}, extreme=False):
+    if decimal:  # to its last digit, as it will be written
+        digits = format(converter(type_)(raw), "f")
+        spelled_as = digits if may_be(properties[name], whole, "number") else f'"{digits}"'
+        record = f"{{{json.dumps(name)}: {spelled_as}}}"
+        valid = validator.is_valid_exactly(record.encode(), extreme=True)
+    else:
+        valid = validator.is_valid({name: value}, extreme=False)
+    if not valid:
         raise UsageError(f"{what}, {raw.decode()}, is none that the column's schema allows")
+
+
+def check_listed(
+    what: str, value: Any, name: str, type_: Type, constraints: Mapping[str, Constraint]
+) -> None:
+    """Refuse a decimal that is none of an enum which no schema says, for doubles lack its digits.
+
+    Args:
+        what: What messages call it.
+        value: The value, which the column can hold.
+        name: The column's name.
+        type_: The column's type.
+        constraints: The table's, by name.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    if value is None or type_.kind is not Kind.DECIMAL:
+        return
+    for title, one in constraints.items():
+        listed = {Decimal(str(other)) for other in one.values} if one.kind == "enum" else set()
+        if name in one.columns and listed and Decimal(str(value)) not in listed:
+            raise UsageError(f"{what}, {value}, is none that the constraint {title!r} allows")
 
 
 def with_nulls_of(snapshot: Snapshot, name: str, schema: Spec) -> Spec:

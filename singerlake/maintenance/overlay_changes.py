@@ -21,6 +21,7 @@ from singerlake.format.laid import member_of, with_texts
 from singerlake.format.overlay import AddedColumn, ColumnOverlay, Constraint, Overlay
 from singerlake.format.types import Kind, Type, columns_of, type_of
 from singerlake.maintenance.constraint_checks import (
+    check_listed,
     check_type,
     check_value,
     checked,
@@ -187,10 +188,10 @@ def with_type(snapshot: Snapshot, name: str, schema: dict[str, Any] | None) -> O
     column = overlay.columns.get(member, ColumnOverlay())
     if (added := overlay.added.get(member)) is not None:
         for _, value in added.defaults:
-            check_value(f"the default of column {name!r}", value, name, {name: schema}, new)
+            if value is not None:
+                check_value(f"the default of column {name!r}", value, name, {name: schema}, new)
         overlay = replace(overlay, added={**overlay.added, member: replace(added, schema=schema)})
-    elif column.default is not msgspec.UNSET:
-        default = column.default
+    elif (default := column.default) is not msgspec.UNSET and default is not None:
         check_value(f"the default of column {name!r}", default, name, {name: schema}, new)
     return check_type(snapshot, name, _with(overlay, member, replace(column, type=schema)))
 
@@ -213,6 +214,7 @@ def with_default(snapshot: Snapshot, name: str, default: Any) -> Overlay:
     root = resolved(snapshot.schema.schema, snapshot.schema.schema)
     what = f"the default of column {name!r}"
     check_value(what, default, name, root["properties"], type_, root)
+    check_listed(what, default, name, type_, overlay.constraints)
     if (added := overlay.added.get(member)) is None:
         column = overlay.columns.get(member, ColumnOverlay())
         return _with(overlay, member, replace(column, default=default))

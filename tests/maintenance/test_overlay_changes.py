@@ -17,6 +17,7 @@ import pytest
 
 from singerlake.errors import ConflictError, NewerFormatError, NotFoundError, UsageError
 from singerlake.format import sealed
+from singerlake.format.column_list import parse_columns
 from singerlake.format.constraints import allows_null
 from singerlake.format.laid import laid
 from singerlake.format.log import SchemaEntry
@@ -249,6 +250,53 @@ def test_a_default_is_held_against_a_schema_in_parts(table: Table) -> None:
             again = after.laid_over(says.with_default(after, "n", later))
             assert new_row(again) == {"id": 1, "n": later}
         assert new_row(head) == {"id": 1, "n": 3}, "what the tap says"
+
+
+def test_a_decimal_default_is_held_against_every_bound(lake: Lake, table: Table) -> None:
+    (column,) = parse_columns("d decimal(4,2)")
+    exact = "0.123456789012345678"
+    wide = {"type": ["null", "number"], "format": "singer.decimal", "scale": 18}
+    stated = {**wide, "type": "string", "pattern": "^[0-4]", "scale": 1}
+    properties = {
+        **PROPERTIES, "d": column.property(), "w": {**wide, "maximum": 0.1}, "s": stated, "e": wide
+    }  # fmt: skip
+    commit_rows(lake, "tap.s", properties, ["id"], [])
+    head = said(table, asked("enum", "e", values=[exact, 2]))
+    for name, good, wrong in (
+        ("d", [99.99, "99.99", "-99.99", 0, None], [123.45, "123.45", 100, "-100"]),
+        ("w", ["0.1", 0.1], ["0.100000000000000001", 1]),
+        ("s", ["4.5"], ["5.5"]),
+        ("e", [exact, 2.0, "2"], ["0.123456789012345679", 3]),
+    ):
+        for value in good:
+            says.with_default(head, name, value)
+        for value in wrong:
+            with pytest.raises(UsageError, match=f"the default of column '{name}'"):
+                says.with_default(head, name, value)
+    for more in ({"default": 123.45}, {"default": 1, "initial": "123.45"}):
+        with pytest.raises(UsageError, match="of column 'x', \"?123.45\"?, is none that"):
+            says.with_column(head, "x", column.property(), **more)
+    change = partial(says.with_default, name="cust_no", default="123.45")
+    head = said(table, change)
+    with pytest.raises(UsageError, match="the default of column 'cust_no'"):
+        says.with_type(head, "cust_no", column.property())
+
+
+def test_no_default_is_null_where_no_value_may_be(lake: Lake, table: Table) -> None:
+    commit_rows(lake, "tap.s", {**PROPERTIES, "n": {"type": "string"}}, ["id"], [])
+    words = "may not be null"
+    with pytest.raises(UsageError, match=words):
+        says.with_default(table.snapshot(), "n", None)
+    with pytest.raises(UsageError, match=words):
+        says.with_column(table.snapshot(), "x", {"type": "integer"})
+    with pytest.raises(UsageError, match=words):
+        says.with_column(table.snapshot(), "x", {"type": "integer"}, default=1, initial=None)
+    head = said(table, partial(says.with_default, name="cust_no", default=None))
+    head = head.laid_over(asked("not-null", "cust_no")(head))
+    with pytest.raises(UsageError, match=words):
+        says.with_default(head, "cust_no", None)
+    integer = {"type": ["null", "integer"]}
+    assert says.with_type(head, "cust_no", integer), "of what was said before nothing is asked"
 
 
 def new_row(head: Snapshot) -> dict[str, Any]:
