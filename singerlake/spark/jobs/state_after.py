@@ -13,7 +13,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
-from singerlake.errors import ViolationsError
+from singerlake.errors import InvalidQueryError, ViolationsError
 from singerlake.format.json_schema import resolved
 from singerlake.format.overlay import Constraint
 from singerlake.format.types import Kind, Type
@@ -54,6 +54,7 @@ def check_outcome(found: Delta, present: PresentRows, wanted: ChangePlan, shape:
         shape: The table's.
 
     Raises:
+        InvalidQueryError: A condition that is said anew cannot be computed; nothing was changed.
         ViolationsError: Rows would not keep them; nothing was changed.
     """
     state, altered = wanted.state, wanted.altered
@@ -72,6 +73,8 @@ def check_outcome(found: Delta, present: PresentRows, wanted: ChangePlan, shape:
     changed = after.where(F.col(SOURCE).isNotNull())
     broken = violations.check_constraints(after, shape, every)
     broken += violations.check_constraints(changed, shape, each)
+    if none := next((one for one in broken if one.why and one.name in anew), None):
+        raise InvalidQueryError(none.why)
     if broken:
         error = ViolationsError.of_lines(
             f"rows of {state.table} would not keep what is asked of them; nothing was changed:",
@@ -90,7 +93,7 @@ def _check_values(after: DataFrame, state: Snapshot, shape: Shape, retyped: set[
     if bad := [one for one in found if one.column in retyped]:
         raise ViolationsError.of_lines(
             f"{state.table} would have values that do not fit their new type; nothing was changed:",
-            *(f"  {one}" for one in bad),
+            *(line for one in bad for line in one.lines()),
             "give these rows other values in the same change, or the column a type that all fit",
         )
 

@@ -22,6 +22,8 @@ _OURS = {
 }
 _OURS[IndexDamagedError.__name__] = IndexDamagedError
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+# Advice to read other values than are there; the setting is not for a query to change.
+_ANSI = re.compile(r'\s*\bIf [^.]*"spark\.sql\.ansi\.enabled"[^.]*\.')
 # What Java raises where the query asked for the impossible: 1/0, a cast of 'a' to a number.
 _REFUSED_VALUE = re.compile(
     r"Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|IllegalArgument|NoSuchElement|"
@@ -128,4 +130,4 @@ def _cut(text: str) -> str:
     text = _CONDITION.sub("", text.strip())
     for end in (" SQLSTATE:", "\n== SQL", "\nJVM stacktrace"):
         text = text.partition(end)[0]
-    return text.strip().partition("\n")[0]
+    return _ANSI.sub("", text).strip().partition("\n")[0]
