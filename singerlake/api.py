@@ -122,6 +122,8 @@ class Table(lake.Table):
         transaction: int | None = None,
         time: datetime | str | None = None,
         dry_run: bool = False,
+        allow_violations: bool = False,
+        allow_misfits: bool = False,
         spark: SparkSession | None = None,
     ) -> Reverted:
         """Turn the table back to an earlier state, by one new transaction, on Spark.
@@ -131,11 +133,16 @@ class Table(lake.Table):
             transaction: A transaction's number.
             time: As for :meth:`at`.
             dry_run: Only work out what would be done.
+            allow_violations: Even if the old rows break a constraint of today; the transaction
+                says so.
+            allow_misfits: Even if old values do not fit the type that their column has now; the
+                transaction says so.
             spark: The session; the running one by default, or a new one.
 
         Raises:
             NotFoundError: There is no such state.
             UsageError: No state is named, or several are; or it lacks a column of the key.
+            ViolationsError: The old rows are not what rows have to be by now.
             ConflictError: Somebody changed the table meanwhile; nothing was changed.
             DamagedError: The old state cannot be read any more.
             RuntimeMissingError: Spark or Java is not installed.
@@ -146,7 +153,14 @@ class Table(lake.Table):
         spark = _session(spark, "reverting a table")
         from singerlake.spark.jobs.revert import revert
 
-        return revert(spark, self, snapshot.number, dry_run=dry_run)
+        return revert(
+            spark,
+            self,
+            snapshot.number,
+            dry_run=dry_run,
+            allow_violations=allow_violations,
+            allow_misfits=allow_misfits,
+        )
 
     def vacuum(
         self,

@@ -19,7 +19,7 @@ from singerlake.format.laid import member_of
 from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.format.overlay_words import differences
-from singerlake.format.types import never_fails
+from singerlake.format.types import columns_of, never_fails
 from singerlake.maintenance.overlay_changes import with_type
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
@@ -118,13 +118,24 @@ class AlterPlan:
     @property
     def retyped(self) -> set[str]:
         """The columns of a new type that values may not fit, by their names from then on."""
-        before = {member_of(self.head.overlay, n): type_ for n, type_ in self.head.columns}
-        return {
-            name
-            for name, type_ in self.after.columns
-            if (old := before.get(member_of(self.overlay, name))) is not None
-            and not never_fails(old, type_)
-        }
+        return retyped_columns(self.head, self.after)
+
+
+def retyped_columns(before: Snapshot, after: Snapshot) -> set[str]:
+    """Find the columns whose values may not fit the type that they have by another overlay.
+
+    Args:
+        before: A state as it was read.
+        after: The same state as it will be read, whose names are given.
+    """
+    types = dict(columns_of(before.tap_schema, before.rules))  # of columns that were dropped, too
+    types.update((member_of(before.overlay, name), type_) for name, type_ in before.columns)
+    return {
+        name
+        for name, type_ in after.columns
+        if (old := types.get(member_of(after.overlay, name))) is not None
+        and not never_fails(old, type_)
+    }
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from singerlake.errors import DamagedError, UsageError
 from singerlake.format import times
 from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.metadata import TransactionSummary
+from singerlake.maintenance.alter import retyped_columns
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
 from singerlake.transactions.commit import commit, draft_entry
@@ -36,6 +37,11 @@ class RevertPlan:
     def after(self) -> Snapshot:
         """The old state as it will be read: by what people say now, and by the rules of today."""
         return replace(self.to.laid_over(self.head.overlay), earlier_rules={})
+
+    @property
+    def retyped(self) -> set[str]:
+        """Columns whose values of then may not fit the type of now, by their names of now."""
+        return retyped_columns(self.to, self.after)
 
     @property
     def same_state(self) -> bool:

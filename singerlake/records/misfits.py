@@ -6,15 +6,17 @@ Plain data, without Arrow: commands that only read metadata import it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from singerlake.format.names import TableName, written
 
 FAIL, NULL, AS_TEXT = "fail", "null", "text"
 """What may become of a misfit where it is read: an error, null, or text of the whole column."""
-FIRST = 3
-"""Misfits of a column that are shown; the others are counted."""
+FIRST = 10
+"""Misfits of a column that are kept to be shown; the others are counted."""
+_IN_A_LINE = 3
+"""So many of them are shown where a column has one line."""
 
 
 @dataclass(frozen=True, order=True)
@@ -55,10 +57,21 @@ class ColumnMisfits:
     first: list[Misfit]
 
     def __str__(self) -> str:
+        shown = self.first[:_IN_A_LINE]
+        more = f"; and {self.values - len(shown):,} more" * (self.values > len(shown))
+        return f"{self._counted()} {'; '.join(map(str, shown))}{more}"
+
+    def lines(self) -> Iterator[str]:
+        """Say what is wrong, line by line."""
+        yield f"  {self._counted()}"
+        for misfit in self.first:
+            yield f"    {misfit}"
+        if self.values > len(self.first):
+            yield f"    and {self.values - len(self.first):,} more"
+
+    def _counted(self) -> str:
         count = "1 value that does" if self.values == 1 else f"{self.values:,} values that do"
-        shown = "; ".join(map(str, self.first))
-        more = f"; and {self.values - len(self.first):,} more" * (self.values > len(self.first))
-        return f"column {self.column!r} ({self.type}) has {count} not fit: {shown}{more}"
+        return f"column {self.column!r} ({self.type}) has {count} not fit:"
 
 
 def ways_out(table: TableName, columns: Sequence[str], *, keyed: bool) -> str:

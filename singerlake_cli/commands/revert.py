@@ -36,6 +36,9 @@ SHOWN = 3
     is_flag=True,
     help="Even if the old rows break a constraint of today; the transaction says so.",
 )
+@click.option(
+    "--allow-misfits", is_flag=True, help="Even if values do not fit the type of their column now."
+)
 @spark_options
 @click.pass_obj
 def command(
@@ -46,6 +49,7 @@ def command(
     to_time: str | None,
     dry_run: bool,
     allow_violations: bool,
+    allow_misfits: bool,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
@@ -57,8 +61,8 @@ def command(
 
     The syncs that it undoes are named before it begins. The tap's own bookmark stays where it
     is, so the tap sends what they brought again only where the source changes it. What `singerlake
-    alter` said of columns stays in effect, and so do constraints: old rows that break them do not
-    come back.
+    alter` said of columns stays in effect, and so do constraints: old rows that break them, or do
+    not fit the types of now, do not come back.
 
     If the table has no key, all its rows are written again, after ACTIVATE_VERSION. A target that
     ignores this message, such as pipelinewise-target-postgres, then holds them twice.
@@ -92,6 +96,7 @@ def command(
             to,
             dry_run=dry_run,
             allow_violations=allow_violations,
+            allow_misfits=allow_misfits,
         )
     shared.output.result(
         lambda: {**asdict(done), "undoes": [_as_json(one) for one in undone]},
@@ -140,6 +145,8 @@ def _print(table: TableName, to: int, done: Reverted, dry_run: bool) -> None:
         output.say(f"{table} to transaction {to}, as transaction {done.transaction}: {counts}")
     if done.violations:
         output.say(f"its rows break {', '.join(done.violations)}")
+    if done.misfits:
+        output.say(f"values do not fit their type in {', '.join(done.misfits)}")
     if done.whole and done.put_back:
         output.say(
             "all rows written again, after ACTIVATE_VERSION: a target that reads on must obey that "

@@ -244,7 +244,7 @@ def test_a_commit_meanwhile_is_a_conflict_and_nothing_changes(
     monkeypatch.setattr(plans, "commit_revert", late)
     files = {item.key for item in table.store.list(table.name.folder) if "singer.gz" in item.key}
     before = rows(spark, table)
-    with pytest.raises(ConflictError, match="changed tap.people while"):
+    with pytest.raises(ConflictError, match="changed tap.people meanwhile"):
         revert(spark, table, 1)
     after = {item.key for item in table.store.list(table.name.folder) if "singer.gz" in item.key}
     assert after == files

@@ -109,7 +109,7 @@ class _Job:
             raise ViolationsError.of_lines(
                 f"{wanted.head.table} has values that do not fit their new type, and nothing was "
                 "altered:",
-                *(f"  {one}" for one in bad),
+                *(line for one in bad for line in one.lines()),
                 "give the column a type that all of them fit, or say --allow-misfits: they stay as "
                 "they are, and whoever reads them is told",
             )

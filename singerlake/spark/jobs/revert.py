@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,11 +31,7 @@ from singerlake.records import activations
 from singerlake.records.row_columns import BLOCK, DIGEST, ORDINAL, PROVENANCE, alias, aliases
 from singerlake.records.shape import Shape
 from singerlake.records.written_defaults import defaults_written
-from singerlake.spark.jobs.revert_checks import (
-    broken_constraints,
-    check_key,
-    violations_error,
-)
+from singerlake.spark.jobs.revert_checks import Outcome, check_outcome
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import fold, frames, index_build, index_rows
 from singerlake.spark.write import line_writer, routing
@@ -67,6 +63,7 @@ class Reverted:
         schema_hash: The schema in effect.
         whole: Whether all rows of the old state were written anew, behind ACTIVATE_VERSION.
         violations: The names of the constraints that its rows do not keep.
+        misfits: The columns with values that do not fit the type they have by now.
     """
 
     to: int
@@ -76,7 +73,8 @@ class Reverted:
     unchanged: int
     schema_hash: str
     whole: bool = False
-    violations: Sequence[str] = ()
+    violations: Sequence[str] = field(default_factory=list)
+    misfits: Sequence[str] = field(default_factory=list)
 
 
 def revert(
@@ -87,6 +85,7 @@ def revert(
     dry_run: bool = False,
     options: WriteOptions | None = None,
     allow_violations: bool = False,
+    allow_misfits: bool = False,
 ) -> Reverted:
     """Turn a table's present state into that of an earlier transaction.
 
@@ -98,11 +97,14 @@ def revert(
         options: Locks, and what to keep with the transaction.
         allow_violations: Revert even if the old rows do not keep the constraints that the table
             has now; the transaction says so.
+        allow_misfits: Revert even if old values do not fit the type that their column has now;
+            the transaction says so.
 
     Raises:
         NotFoundError: There is no such transaction.
         UsageError: The old state lacks a column of the key that the table has now.
-        ViolationsError: Its rows cannot have that key, or do not keep the constraints.
+        ViolationsError: Its rows cannot have that key or these types, or do not keep the
+            constraints.
         DamagedError: The old state cannot be read any more; what is missing is named.
         ConflictError: Somebody changed the table meanwhile; nothing was changed.
         LockTimeoutError: A writer did not give its lock up in time.
@@ -112,12 +114,15 @@ def revert(
         old = index_build.ensure(spark, table, wanted.to)
         if wanted.same_state:
             return Reverted(to, None, 0, 0, index_rows.count(spark, old), wanted.to.schema_hash)
-        check_key(spark, table, wanted, old)
-        broken = broken_constraints(spark, table, wanted, old)
-        if broken and not allow_violations:
-            raise violations_error(wanted, broken)
-        names = [one.name for one in broken]
-        job = Job(spark, table, wanted, old, options or WriteOptions(), violations=names)
+        outcome = check_outcome(
+            spark,
+            table,
+            wanted,
+            old,
+            allow_violations=allow_violations,
+            allow_misfits=allow_misfits,
+        )
+        job = Job(spark, table, wanted, old, options or WriteOptions(), outcome=outcome)
         return job.run(dry_run=dry_run)
 
 
@@ -131,7 +136,7 @@ class Job:
         old: The index of the old state.
         options: Locks, and what to keep with the transaction.
         whole: Whether to write all rows of it, whatever there is now.
-        violations: The names of the constraints that its rows do not keep.
+        outcome: What is wrong with its rows.
     """
 
     def __init__(
@@ -143,14 +148,14 @@ class Job:
         options: WriteOptions,
         *,
         whole: bool = False,
-        violations: Sequence[str] = (),
+        outcome: Outcome | None = None,
     ) -> None:
         self._spark = spark
         self._table = table
         self._wanted = wanted
         self._old = old
         self._options = options
-        self._violations = violations
+        self._outcome = outcome or Outcome()
         self._whole = whole or not old.shape.keys or not self._keys_readable()
         since = {block.schema_hash for block in wanted.head.blocks_after(wanted.to.number)}
         self._deletions = {} if self._whole else deletion_schemas(wanted.head, since)
@@ -282,7 +287,7 @@ class Job:
             unchanged,
             schema_hash,
             whole=self._whole,
-            violations=self._violations,
+            **asdict(self._outcome),
         )
 
     def _write(self, actions: DataFrame) -> Reverted:
@@ -318,8 +323,8 @@ class Job:
         return self._result(done.number, put_back, deleted)
 
     def _said(self) -> dict[str, Any]:
-        broken = {"violations": [*self._violations]} if self._violations else {}
-        return {"by": current_user(), "reverted_to": self._wanted.to.number, **broken}
+        wrong = {word: names for word, names in asdict(self._outcome).items() if names}
+        return {"by": current_user(), "reverted_to": self._wanted.to.number, **wrong}
 
     def _new_schemas(self) -> dict[str, SchemaEntry]:
         declared = {one.hash: one.entry for one in self._defaults.values()}

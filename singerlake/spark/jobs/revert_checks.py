@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.errors import SingerlakeError, ViolationsError
@@ -9,11 +12,49 @@ from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.maintenance.revert import RevertPlan
 from singerlake.reading.index import Index
+from singerlake.records.misfits import ColumnMisfits
 from singerlake.records.row_columns import BLOCK, ORDINAL, aliases
 from singerlake.records.shape import Shape, shape_of
 from singerlake.spark.sql.violations import Violation, check_constraints
-from singerlake.spark.state import frames, index_rows
+from singerlake.spark.state import content, frames, index_rows
 from singerlake.spark.state.key_violations import key_violations
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is wrong with the rows of an old state, where they come back all the same.
+
+    Attributes:
+        violations: The names of the constraints of now that they do not keep.
+        misfits: The columns with values that do not fit their type of now.
+    """
+
+    violations: Sequence[str] = field(default_factory=list)
+    misfits: Sequence[str] = field(default_factory=list)
+
+
+def check_outcome(
+    spark: SparkSession,
+    table: Table,
+    wanted: RevertPlan,
+    old: Index,
+    *,
+    allow_violations: bool,
+    allow_misfits: bool,
+) -> Outcome:
+    """Refuse rows that cannot be read, or do not keep what is asked of rows, by what is said now.
+
+    Raises:
+        ViolationsError: They are such, and are not allowed.
+    """
+    check_key(spark, table, wanted, old)
+    misfits = find_misfits(spark, table, wanted, old)
+    if misfits and not allow_misfits:
+        raise _misfits_error(wanted, misfits)
+    broken = broken_constraints(spark, table, wanted, old)
+    if broken and not allow_violations:
+        raise _violations_error(wanted, broken)
+    return Outcome([one.name for one in broken], [one.column for one in misfits])
 
 
 def check_key(spark: SparkSession, table: Table, wanted: RevertPlan, old: Index) -> None:
@@ -33,6 +74,20 @@ def check_key(spark: SparkSession, table: Table, wanted: RevertPlan, old: Index)
         )
 
 
+def find_misfits(
+    spark: SparkSession, table: Table, wanted: RevertPlan, old: Index
+) -> list[ColumnMisfits]:
+    """Find the values of the old state that do not fit the types which columns have by now."""
+    names, after = wanted.retyped, wanted.after
+    if not names:
+        return []
+    indexes = [i for i, (name, _) in enumerate(after.columns) if name in names or i in after.key]
+    columns = tuple(after.columns[index] for index in indexes)
+    rows = _read_as_now(spark, table, wanted, old, columns)
+    shape = Shape(columns, tuple(map(indexes.index, after.key)), old.shape.survival)
+    return [one for one in content.frame_misfits(rows, shape) if one.column in names]
+
+
 def broken_constraints(
     spark: SparkSession, table: Table, wanted: RevertPlan, old: Index
 ) -> list[Violation]:
@@ -49,7 +104,20 @@ def broken_constraints(
     return check_constraints(rows, shape, asked)
 
 
-def violations_error(wanted: RevertPlan, found: list[Violation]) -> SingerlakeError:
+def _misfits_error(wanted: RevertPlan, found: list[ColumnMisfits]) -> SingerlakeError:
+    """Say why a table is not turned back: old values do not fit the types of today."""
+    table = wanted.head.table
+    return ViolationsError.of_lines(
+        f"rows of {table} at transaction {wanted.to.number} have values that do not fit the types "
+        "which their columns have by now, and nothing was changed:",
+        *(line for one in found for line in one.lines()),
+        f"give the column a type first that all of them fit (singerlake alter {table} retype), or "
+        "say --allow-misfits (allow_misfits=True in Python): they come back as they were, and "
+        "whoever reads them is told",
+    )
+
+
+def _violations_error(wanted: RevertPlan, found: list[Violation]) -> SingerlakeError:
     """Say why a table is not turned back: the old rows do not keep the constraints of today."""
     table = wanted.head.table
     return ViolationsError.of_lines(
