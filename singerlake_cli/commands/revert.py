@@ -133,10 +133,11 @@ def _as_json(one: TransactionSummary) -> dict[str, Any]:
 
 
 def _print(table: TableName, to: int, done: Reverted, dry_run: bool) -> None:
-    counts = (
-        f"{output.count(done.put_back, 'row')} put back, {done.deleted:,} deleted, "
-        f"{done.unchanged:,} as they were"
-    )
+    counts = f"{output.count(done.put_back, 'row')} put back"
+    if done.deleted is None:
+        counts += " in place of all that there were"
+    else:
+        counts += f", {done.deleted:,} deleted, {done.unchanged:,} as they were"
     if dry_run:
         output.say(f"{table} to transaction {to}: would be {counts}")
     elif done.transaction is None:

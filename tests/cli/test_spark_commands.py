@@ -261,6 +261,8 @@ def test_a_revert_without_a_key_says_what_others_may_do_with_it(lake: Lake) -> N
         done = run(lake, "revert", "tap.events", "--to-transaction", "1", *more)
         assert done.exit_code == 0
         assert "ignores this message (pipelinewise-target-postgres does)" in done.stderr
+        assert "1 row put back in place of all that there were" in done.stdout
+        assert "deleted" not in done.stdout
         assert "all rows written again, after ACTIVATE_VERSION" in done.stdout
     assert run_json(lake, "query", "select n from tap.events")["rows"] == [[1]]
     assert "written anew" not in run(lake, "revert", "tap.events", "--to-transaction", "3").stdout

@@ -212,7 +212,7 @@ class Difference(NamedTuple):
 
     events: list[Event]
     put_back: int
-    deleted: int
+    deleted: int | None
     unchanged: int
 
 
@@ -275,7 +275,7 @@ class Model:
             version = NEVER_USED + 2 * self.head
             both = [Activate(version - 1, schema), Activate(version, schema)]
             again = [row._replace(version=version) for row in old]
-            return Difference([*both, *again], len(old), 0, 0)
+            return Difference([*both, *again], len(old), None, 0)
         now = {key_of(row, schema): row for row in fold(self.events(self.head), schema)}
         before = {key_of(row, schema): row for row in old}
         # Sent again under another schema: its hidden columns must not come back later.

@@ -160,7 +160,9 @@ def test_a_keyless_table_is_written_whole(spark: SparkSession, lake: Lake) -> No
     version = freeze(spark, table, at=1)
     assert [row["a"] for row in rows(spark, table)] == [4]
     done = revert(spark, table, 1)
-    assert (done.put_back, done.deleted, done.unchanged) == (3, 0, 0)
+    assert (done.put_back, done.deleted, done.unchanged) == (3, None, 0)
+    *_, entry = table.entries()
+    assert entry.metrics == {"put_back": 3}, "nobody counted the rows that went"
     assert freeze(spark, table).fingerprint == version.fingerprint
     commit_rows(lake, "tap.people", {"a": {"type": "integer"}}, [], [{"a": 9}])
     assert [row["a"] for row in rows(spark, table)] == [1, 1, 2, 9]
@@ -184,7 +186,7 @@ def test_back_to_keys_that_later_rows_cannot_have(spark: SparkSession, lake: Lak
     version = freeze(spark, table_of(lake))
     people(lake, {"id": {"type": "string"}}, [{"id": "x"}, {"id": "1"}])
     done = revert(spark, table_of(lake), version.transaction)
-    assert (done.put_back, done.unchanged, done.whole) == (1, 0, True)
+    assert (done.put_back, done.deleted, done.unchanged, done.whole) == (1, None, 0, True)
     assert rows(spark, table_of(lake)) == [{"id": 1}]
     assert freeze(spark, table_of(lake)).record_fingerprint == version.record_fingerprint
 

@@ -57,7 +57,8 @@ class Reverted:
         to: The transaction that was gone back to.
         transaction: The transaction it made; None where it made none.
         put_back: Rows written as they were.
-        deleted: Rows that had come since and are gone again.
+        deleted: Rows that had come since and are gone again; None where all rows were written
+            anew, in place of whatever there was.
         unchanged: Rows that were as they should be. A keyless table is written whole and
             has none.
         schema_hash: The schema in effect.
@@ -69,7 +70,7 @@ class Reverted:
     to: int
     transaction: int | None
     put_back: int
-    deleted: int
+    deleted: int | None
     unchanged: int
     schema_hash: str
     whole: bool = False
@@ -283,7 +284,7 @@ class Job:
             to,
             transaction,
             put_back,
-            deleted,
+            None if self._whole else deleted,
             unchanged,
             schema_hash,
             whole=self._whole,
@@ -305,6 +306,7 @@ class Job:
                 if not blocks and head.schema_hash == self._wanted.to.schema_hash:
                     return self._result(None, 0, 0)
                 put_back = sum(block.rows for block in written) - deleted
+                gone = {} if self._whole else {"deleted": deleted}
                 locks.check()
                 done = plans.commit_revert(
                     store,
@@ -312,7 +314,7 @@ class Job:
                     blocks,
                     schemas,
                     writer_id=writer_id,
-                    metrics={"put_back": put_back, "deleted": deleted},
+                    metrics={"put_back": put_back, **gone},
                     metadata={**self._options.metadata, **self._said()},
                 )
             except BaseException as error:
