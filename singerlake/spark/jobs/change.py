@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from pyspark import StorageLevel
@@ -147,6 +148,7 @@ class _Job:
         self._state = wanted.state
         self._shape: Shape = shape_of(self._state)
         self._now = PresentRows(spark, table, wanted, self._shape)
+        self._checked = wanted.head
 
     def run(self, parts: Parts) -> Changed:
         given = [part for part in parts(self._state) if part.row_sets]
@@ -250,13 +252,55 @@ class _Job:
         if options.dry_run:
             _check(output.problems())
             return done
-        guard = _Guard(self._spark, self._table, self._wanted, self._shape, found, whole=whole)
         frozen = Freezing(self._spark, self._table, options) if options.new_version else None
-        after = output.write(told, still_apart=guard.check, frozen=frozen)
+        after = output.write(told, still_apart=partial(self._check_apart, found), frozen=frozen)
         update_checkpoint(self._table.store, after)
         update_catalogues(self._table.store, [after])
         version = after.frozen[-1] if options.new_version else None
         return replace(done, transaction=after.number, version=version)
+
+    def _check_apart(self, found: Delta | None, present: Snapshot) -> None:
+        """Make sure that what came in since the last look changed no row that the change goes by.
+
+        Raises:
+            ConflictError: The same rows were changed.
+        """
+        before, self._checked = self._checked, present
+        if not conflicts.rows_changed_since(present, before.number):
+            return
+        if self._needs_all(found) or self._touched(found, present, before):
+            raise _OvertakenError(str(plans.overtaken(present)))
+
+    def _needs_all(self, found: Delta | None) -> bool:
+        """Whether any row at all that others change is in the change's way.
+
+        A column that is added has another value in rows that come after it, and what all rows
+        have to be together any row may break.
+        """
+        if found is not None and (self._whole(found) or found.wanted.replaces):
+            return True
+        return _together(self._state) or self._wanted.overlay is not None
+
+    def _touched(self, found: Delta | None, present: Snapshot, before: Snapshot) -> bool:
+        """Tell it from the keys alone of what others committed."""
+        if found is None or not self._shape.keys:
+            return False  # rows without a key are only added
+        since = present.blocks_after(before.number)
+        if any(block.activations for block in since):
+            return True  # it may remove rows of any key
+        columns = self._shape.key_columns
+        shape = Shape(columns, tuple(range(len(columns))), self._shape.survival)
+        later = frames.read_blocks(self._spark, self._table, present, since, shape)
+        # A block that a vacuum put together may hold older rows too.
+        later = later.where(F.col(BLOCK) > before.last_block).select(*shape.aliases)
+        own = self._asked_keys(found.wanted, shape)
+        with stages(self._spark, "looking at what others changed"):
+            return not own.join(later, shape.aliases, "left_semi").isEmpty()
+
+    def _asked_keys(self, wanted: Asked, shape: Shape) -> DataFrame:
+        """The keys of all rows that are asked for, also of those that are as they should be."""
+        schema = frames.frame_schema(shape.columns, ())
+        return wanted.rows.select("rows").mapInArrow(Unpacked(self._shape.key_aliases), schema)
 
 
 def _together(state: Snapshot) -> bool:
@@ -274,62 +318,3 @@ def _keep(frame: DataFrame, stack: ExitStack) -> DataFrame:
 def _check(found: Problems) -> None:
     if found.total:
         raise problems.rejected(found)
-
-
-class _Guard:
-    """Makes sure, at each attempt to commit, that nobody changed a row that a change goes by.
-
-    Of what others committed since, only the keys are read, once.
-    """
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        table: Table,
-        wanted: ChangePlan,
-        shape: Shape,
-        found: Delta | None,
-        *,
-        whole: bool,
-    ) -> None:
-        self._spark = spark
-        self._table = table
-        self._shape = shape
-        self._found = found
-        self._checked = wanted.head
-        # A column that is added has another value in rows that come after it, and what all rows
-        # have to be together any row may break.
-        self._any_row = whole or _together(wanted.state) or wanted.overlay is not None
-        self._any_row |= found is not None and found.wanted.replaces
-
-    def check(self, present: Snapshot) -> None:
-        """Hold what came in since the last look against the change.
-
-        Raises:
-            ConflictError: The same rows were changed.
-        """
-        before, self._checked = self._checked, present
-        if not conflicts.rows_changed_since(present, before.number):
-            return
-        if self._any_row or self._touched(present, before):
-            raise _OvertakenError(str(plans.overtaken(present)))
-
-    def _touched(self, present: Snapshot, before: Snapshot) -> bool:
-        if self._found is None or not self._shape.keys:
-            return False  # rows without a key are only added
-        since = present.blocks_after(before.number)
-        if any(block.activations for block in since):
-            return True  # it may remove rows of any key
-        columns = self._shape.key_columns
-        shape = Shape(columns, tuple(range(len(columns))), self._shape.survival)
-        later = frames.read_blocks(self._spark, self._table, present, since, shape)
-        # A block that a vacuum put together may hold older rows too.
-        later = later.where(F.col(BLOCK) > before.last_block).select(*shape.aliases)
-        own = self._asked_keys(self._found.wanted, shape)
-        with stages(self._spark, "looking at what others changed"):
-            return not own.join(later, shape.aliases, "left_semi").isEmpty()
-
-    def _asked_keys(self, wanted: Asked, shape: Shape) -> DataFrame:
-        """The keys of all rows that are asked for, also of those that are as they should be."""
-        schema = frames.frame_schema(shape.columns, ())
-        return wanted.rows.select("rows").mapInArrow(Unpacked(self._shape.key_aliases), schema)
