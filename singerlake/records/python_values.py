@@ -37,7 +37,10 @@ def spelled(value: Any) -> bytes:
 
 def shown(value: Any) -> bytes:
     """Spell a value that cannot be spelled as JSON, for a message."""
-    return str(value).encode("utf-8", "backslashreplace")
+    try:
+        return str(value).encode("utf-8", "backslashreplace")
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return f"{type(value).__name__} of too many digits".encode()
 
 
 def _spelled(value: Any) -> str:
@@ -73,3 +76,5 @@ def _dumped(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     except TypeError:
         raise UsageError(f"a {type(value).__name__} has no place in a lake: {value!r}") from None
+    except ValueError:
+        raise MisfitError("number of so few digits that Python writes them") from None

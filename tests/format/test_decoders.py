@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake")
 
 # Types that only a schema tells are built while a run goes on: by the one thread that takes the
-# input, or the one of Spark's Python worker; and no other thread decodes by the same types.
+# input, the one that puts the tap's lines out, or the one of Spark's Python worker; and no other
+# thread decodes by the same types.
 OF_A_SCHEMA = {
     ("singerlake/records/typed.py", "record_decoder"),
     ("singerlake/records/typed.py", "key_decoder"),
@@ -26,6 +27,7 @@ OF_A_SCHEMA = {
     ("target_singerlake/values.py", "_built"),
     ("target_singerlake/values.py", "proves"),
     ("singerlake/records/keys.py", "_decoder"),
+    ("singerlake/records/members.py", "_quick"),
 }
 
 AT_IMPORT = {("singerlake/format/sealed.py", "__init__")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -57,6 +58,15 @@ def test_a_time_whose_utc_no_calendar_has_is_refused() -> None:
     not_a_time = pytest.importorskip("pandas").NaT
     with pytest.raises(MisfitError, match="timestamp"):
         spelled(not_a_time)
+
+
+def test_an_integer_that_python_does_not_write_is_refused() -> None:
+    if not hasattr(sys, "get_int_max_str_digits"):
+        pytest.skip("this Python writes all integers")
+    number = 10 ** sys.get_int_max_str_digits()
+    with pytest.raises(MisfitError, match="so few digits"):
+        spelled({"a": number})
+    assert shown([number]) == b"list of too many digits"
 
 
 def test_a_value_of_no_type_of_a_lake_is_said_to_be_one() -> None:
