@@ -74,7 +74,9 @@ def write_csv(path: Path, ids: range) -> Path:
     return path
 
 
-def upload(spark: Any, lake: Any, table: str, path: Path, *, key: str = "", mode: str = "") -> Any:
+def upload(
+    spark: Any, lake: Any, table: str, path: Path, *, key: str = "", mode: str = "upsert"
+) -> Any:
     from singerlake.errors import NotFoundError
     from singerlake.maintenance.change import Mode
     from singerlake.maintenance.create import new_name
@@ -87,7 +89,7 @@ def upload(spark: Any, lake: Any, table: str, path: Path, *, key: str = "", mode
     except NotFoundError:
         target = new_name(table)
     keys = [key] if key and not hasattr(target, "snapshot") else []
-    options = UploadOptions(Mode(mode) if mode else None, keys)
+    options = UploadOptions(Mode(mode), keys)
     with open_files([str(path)], io.BytesIO()) as files:
         return job(spark, lake, target, files, options)
 
@@ -149,9 +151,7 @@ def upsert_cases(spark: Any, folder: Path, rows: int) -> dict[str, Any]:
         shutil.copytree(folder / begin, harness.fresh(folder / "lake"))
         copy = Lake.open(str(folder / "lake"))
         done: list[Any] = []
-        cost = timed(
-            lambda: done.append(upload(spark, copy, "b.t", folder / "more.parquet", mode="upsert"))
-        )
+        cost = timed(lambda: done.append(upload(spark, copy, "b.t", folder / "more.parquet")))
         found = done[0].changed
         assert found.inserted == more - more // 2, found
         return cost
