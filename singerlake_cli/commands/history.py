@@ -34,7 +34,7 @@ OPERATIONS = (
     "vacuum",
 )
 """What ``--operation`` may be: each by the name that it has in the log."""
-DROPPED_FIRST = ("blocks", "schema", "size", "run", "records", "by", "version")
+DROPPED_FIRST = ("blocks", "schema", "size", "run", "by", "version", "records")
 """Columns that a narrow terminal leaves out, those that matter least first."""
 
 
