@@ -15,28 +15,35 @@ HEAD = (
     "| module | size | states | depth | time | what holds |\n"
     "| --- | --- | ---: | ---: | ---: | --- |\n"
 )
+SIZES = {
+    "Writers": ("writer", "writers"),
+    "Changers": ("change", "changes"),
+    "Makers": ("maker", "makers"),
+    "Readers": ("reader", "readers"),
+    "Passers": ("reader without a lease", "readers without a lease"),
+    "Freezers": ("freezer", "freezers"),
+    "Vacuums": ("vacuum", "vacuums"),
+    "Droppers": ("dropper", "droppers"),
+    "MaxSyncs": ("sync", "syncs"),
+    "MaxDrops": ("drop", "drops"),
+    "Beats": ("beat", "beats"),
+}
+"""A check's constants that say how large it is, in words for one and for several."""
 
 
 def row(outcome: Outcome) -> str:
     """One line of the table on the page."""
     check = outcome.check
-    sizes = [f"{n} {name.lower()}" for name, n in check.constants.items() if _is_count(name, n)]
-    times = [
-        f"{name} {n}"
-        for name, n in check.constants.items()
-        if name in {"MaxSyncs", "MaxDrops", "Beats"}
+    sizes = [
+        f"{n} {(one if n == 1 else several)}"
+        for name, (one, several) in SIZES.items()
+        if (n := int(str(check.constants.get(name, 0))))
     ]
     holds = ", ".join(f"`{name}`" for name in (*check.invariants, *check.properties))
     return (
-        f"| {check.module} | {', '.join(sizes + times)} | {outcome.states:,} | {outcome.depth} "
+        f"| {check.module} | {', '.join(sizes)} | {outcome.states:,} | {outcome.depth} "
         f"| {outcome.seconds} s | {holds} |"
     )
-
-
-def _is_count(name: str, value: object) -> bool:
-    kinds = {"Writers", "Readers", "Passers", "Freezers", "Vacuums", "Droppers", "Changers"}
-    kinds.add("Makers")
-    return name in kinds and bool(value)
 
 
 def checked(checks: list[Check], *, workers: int, memory: str) -> list[Outcome]:
