@@ -10,14 +10,11 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from singerlake.format.json_schema import Spec, resolved
 from singerlake.format.log import SchemaEntry
-from singerlake.format.types import Kind
 from singerlake.records import drafts, typed
 from singerlake.records.full_validation import (
     FullValidator,
@@ -27,9 +24,7 @@ from singerlake.records.full_validation import (
     read,
     validator_of,
 )
-from singerlake.records.json_spelling import Spelling
 from singerlake.records.problems import RowProblem
-from singerlake.records.record_texts import RecordTexts
 
 
 class SchemaCheck:
@@ -106,54 +101,3 @@ def _problem(row: int, record: Any, refusal: Refusal) -> RowProblem:
 
 
 _REQUIRED = re.compile(r'(".*") is a required property', re.DOTALL)
-
-
-def says_more(entry: SchemaEntry, texts: RecordTexts) -> bool:
-    """Tell whether a schema asks for more than new rows have, as typed columns and written so.
-
-    Args:
-        entry: The schema.
-        texts: What writes them.
-    """
-    whole = resolved(entry.schema, entry.schema)
-    if not typed.ASSERTIONS.intersection(whole) <= _OF_OBJECTS:
-        return True
-    names = {name for name, _ in texts.columns}
-    if not names.issuperset(whole.get("required", ())):
-        return True
-    properties = whole.get("properties", {})
-    return any(
-        _more(spelling, properties.get(name, {}), entry.schema)
-        for (name, _), spelling in zip(texts.columns, texts.spellings, strict=True)
-    )
-
-
-_OF_OBJECTS = {"type", "properties", "required", "additionalProperties", "$defs", "definitions"}
-
-
-def _more(spelling: Spelling, spec: Any, root: Spec) -> bool:
-    """Whether a schema asks for more of a value than it has, written so, where it is not null."""
-    spec, kind = resolved(spec, root), spelling.type.kind
-    words = typed.ASSERTIONS.intersection(spec)
-    if kind is Kind.STRUCT:
-        properties = spec.get("properties", {})
-        return not words <= _OF_OBJECTS or any(
-            (field.required and not field.nullable) or _more(field, properties.get(name), root)
-            for name, field in spelling.fields
-        )
-    if spelling.item is not None:
-        item = spelling.item
-        return (
-            not words <= {"type", "items"} or not item.nullable or _more(item, spec["items"], root)
-        )
-    if kind is Kind.DECIMAL:
-        step, digit = spec.get("multipleOf"), Decimal(1).scaleb(-spelling.type.scale)
-        if step is not None and Decimal(repr(step)) == digit:
-            words = words - {"multipleOf"}
-        if (
-            digit != 1
-            and not spelling.as_string
-            and "number" not in typed.as_list(spec.get("type", "number"))
-        ):
-            return True
-    return spelling.as_json or not words <= {"type"}

@@ -29,8 +29,6 @@ _REFUSED = {
     "minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies",
     "unevaluatedItems", "unevaluatedProperties", "$id", "$anchor", "$defs", "definitions",
 }  # fmt: skip
-ASSERTIONS = frozenset({*_HANDLED, *_BOUNDS, *_LENGTHS, *_ITEMS, *_REFUSED})
-"""The keywords that can refuse a value, but for ``format``."""
 _EVERY_TYPE = {"string", "number", "boolean", "null", "object", "array"}
 
 

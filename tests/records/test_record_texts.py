@@ -20,7 +20,7 @@ from singerlake.records.members import patched
 from singerlake.records.problems import RowProblem
 from singerlake.records.record_texts import RecordTexts
 from singerlake.records.row_columns import alias
-from singerlake.records.schema_check import SchemaCheck, says_more
+from singerlake.records.schema_check import SchemaCheck
 
 TEXT = {"type": "string"}
 TEXTS = ["null", "string"]
@@ -291,36 +291,6 @@ def test_a_patched_record_is_as_if_it_were_new(old: dict[str, Any], new: dict[st
     assert json.loads(record_of(patched(line, changed, "2026-01-01T00:00:00.000000Z"))) == (
         json.loads(after)
     )
-
-
-@pytest.mark.parametrize(
-    ("schema", "more"),
-    [
-        ({"properties": {"a": {"type": TEXTS, "title": "A", "format": "uri"}}}, False),
-        ({"properties": {"a": {"type": "number", "multipleOf": 0.01}}}, False),
-        ({"properties": {"a": {"type": "number", "multipleOf": 0.05}}}, True),
-        ({"properties": {"a": {"type": "integer", "minimum": 0}}}, True),
-        ({"properties": {"a": {"enum": ["x"]}}}, True),
-        ({"properties": {"a": {"type": "string", "pattern": "x"}}}, True),
-        ({"properties": {"a": {"type": "array"}}}, True),
-        ({"properties": {"a": {}}}, False),
-        ({"properties": {"a": {"type": "array", "items": {"type": ["null", "string"]}}}}, False),
-        ({"properties": {"a": {"type": "array", "items": {"type": "string"}}}}, True),
-        ({"properties": {"a": {"type": "object", "properties": {"b": TEXT}}}}, False),
-        (
-            {"properties": {"a": {"type": "object", "properties": {"b": TEXT}, "required": ["b"]}}},
-            True,
-        ),
-        ({"properties": {"a": {"type": "string"}}, "required": ["a"]}, False),
-        ({"properties": {"a": {"type": "string"}}, "required": ["b"]}, True),
-        ({"properties": {"a": {"type": "string"}}, "minProperties": 2}, True),
-        ({"properties": {"a": {"type": "string"}}, "additionalProperties": False}, False),
-        ({"properties": {"a": {"type": "integer", "format": "singer.decimal"}}}, True),
-    ],
-)  # fmt: skip
-def test_a_schema_that_says_no_more_than_its_columns_is_known(schema: Any, more: bool) -> None:
-    entry = SchemaEntry(schema)
-    assert says_more(entry, RecordTexts(columns_of(entry), entry)) is more
 
 
 @pytest.mark.parametrize(
