@@ -6,7 +6,7 @@ road of a record's values: it is spelled as JSON, and read as the table's column
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import Any, TypeAlias
 
@@ -38,10 +38,26 @@ def cells_of(array: pa.Array, type_: Type) -> tuple[pa.Array, list[Misfit]]:
     cast = _cast(array, type_)
     if cast is not None:
         return cast, []
+    return value_cells(_python_values(array), type_)
+
+
+def value_cells(given: Iterable[Any], type_: Type) -> tuple[pa.Array, list[Misfit]]:
+    """Turn values of Python into a column of a table.
+
+    Args:
+        given: The values; None is null.
+        type_: The type of the table's column.
+
+    Returns:
+        The table's values, null where one does not fit, and those that do not.
+
+    Raises:
+        UsageError: A value is of a type that has no place in a lake.
+    """
     read_value = values.converter(type_)
     cells: list[Any] = []
     misfits: list[Misfit] = []
-    for row, value in enumerate(_python_values(array)):
+    for row, value in enumerate(given):
         cell = None
         if value is not None:
             raw = b""

@@ -17,11 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.types import to_arrow_type
 
 from singerlake.errors import UsageError
-from singerlake.format import values
 from singerlake.format.types import BOOLEAN, INTEGER, STRING, Columns, Type
 from singerlake.nearest import offer
+from singerlake.records.arrow_cells import value_cells
 from singerlake.records.arrow_rows import ArrowRows, aliased
-from singerlake.records.arrow_types import arrow_type
 from singerlake.records.given_rows import (
     DELETED,
     LINE,
@@ -34,9 +33,7 @@ from singerlake.records.given_rows import (
     given_schema,
     special_names,
 )
-from singerlake.records.json_rows import misfit_problem
-from singerlake.records.problems import Problems, rejected
-from singerlake.records.python_values import shown, spelled
+from singerlake.records.problems import Problem, Problems, kept, rejected
 from singerlake.records.shape import Shape, shape_of
 from singerlake.spark.jobs.row_set import PROBLEMS, RowSet
 from singerlake.transactions.snapshot import Snapshot
@@ -180,18 +177,7 @@ class _DictionaryReader:
         return pa.array([omitted or None for omitted in lists], TYPES[OMITTED])
 
     def _cells(self, rows: Sequence[Mapping[str, Any]], name: str, type_: Type) -> pa.Array:
-        read_value = values.converter(type_)
-        cells = []
-        for line, row in enumerate(rows, start=1):
-            value = row.get(name)
-            cell = None
-            if value is not None:
-                raw = b""
-                try:
-                    raw = spelled(value)
-                    cell = read_value(raw)
-                except ValueError as error:
-                    told = raw or shown(value)
-                    self._problems.add(misfit_problem(self._source, line, name, told, error))
-            cells.append(cell)
-        return pa.array(cells, arrow_type(type_))
+        cells, misfits = value_cells((row.get(name) for row in rows), type_)
+        for row, value, reason in misfits:
+            self._problems.add(Problem(self._source, row + 1, name, kept(value), reason))
+        return cells
