@@ -1,0 +1,1 @@
+"""Where rows are published: plain files behind a pointer, Iceberg tables, Delta tables."""

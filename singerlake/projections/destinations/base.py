@@ -1,0 +1,71 @@
+"""The small interface that every destination has: what is there, new files, one commit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import timedelta
+
+from singerlake.projections.projection import Projection, Target
+from singerlake.projections.published import Commit, Published
+from singerlake.storage.base import Store
+
+
+class Destination(ABC):
+    """One place where one projection is published.
+
+    Executors write files through :attr:`store`, under keys that nobody has taken; no reader sees
+    one before the commit that names it. A run that dies leaves files that no commit names, for
+    :meth:`sweep`.
+
+    Attributes:
+        projection: Whose rows it holds.
+        target: Where it is.
+        store: The store of that place; its root is the target's URI.
+    """
+
+    projection: Projection
+    target: Target
+    store: Store
+
+    @abstractmethod
+    def published(self) -> Published | None:
+        """Tell what is there; None where the place is empty.
+
+        Raises:
+            UsageError: Something else lies there, or another projection's rows.
+            DamagedError: What is there cannot be read.
+        """
+
+    @abstractmethod
+    def folder(self) -> str:
+        """Give the prefix, with a slash at its end, below which a run may put new files.
+
+        Each call begins a run: the prefix, or the names below it, are of this run alone.
+        """
+
+    @abstractmethod
+    def commit(self, base: Published | None, commit: Commit) -> Published:
+        """Publish, as one step; nothing changes for readers before it.
+
+        Args:
+            base: What :meth:`published` gave when the run began.
+            commit: What is to be seen.
+
+        Raises:
+            ConflictError: Somebody else published meanwhile; nothing was changed.
+            OutcomeUnknownError: It may have been published. :meth:`published` tells.
+        """
+
+    @abstractmethod
+    def sweep(self, keep: timedelta) -> int:
+        """Delete files that no reader needs: replaced longer ago than that, or of dead runs.
+
+        Files of published versions stay, however old they are.
+
+        Returns:
+            How many were deleted.
+        """
+
+    @abstractmethod
+    def remove(self) -> None:
+        """Delete all that was published here, and nothing else."""

@@ -1,0 +1,116 @@
+"""What lies at a destination: which files, in what order, and which state of the lake they show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """The state of one table of the lake that was read.
+
+    Attributes:
+        table: ``tap.stream``.
+        transaction: Whose state it is.
+        commit: That transaction's id: another table of the same name has another.
+        version: The frozen version that was asked for; None for the head.
+    """
+
+    table: str
+    transaction: int
+    commit: str
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far something is up to date. It is part of the very commit that makes it so.
+
+    Attributes:
+        projection: The projection's name.
+        definition: Its hash, see ``Projection.definition``.
+        lake: Which lake, by its location without credentials.
+        sources: The states that were read, by table.
+    """
+
+    projection: str
+    definition: str
+    lake: str
+    sources: tuple[SourceState, ...]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A published file.
+
+    Attributes:
+        path: Its key on the destination's store.
+        bytes: Its size.
+        rows: How many rows it has.
+        partition: The values that keep it apart, as the names of its folders have them
+            (``country=DE``); empty without partitions.
+        low: Of the first column of the order, a value that none in the file is below; None if
+            all are null. As pyarrow gives it in Python.
+        high: A value that none is above. Formats that shorten bounds may give less for ``low``,
+            and more for ``high``.
+        nulls: Whether that column has nulls in this file.
+        facts: What the format wants to know of it at the commit, and nobody else.
+    """
+
+    path: str
+    bytes: int
+    rows: int
+    partition: tuple[str, ...] = ()
+    low: Any = None
+    high: Any = None
+    nulls: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a destination holds.
+
+    Attributes:
+        position: What it shows.
+        schema: The columns.
+        files: The files that readers see.
+        token: By what the destination knows its own commit: an etag, a snapshot, a version.
+        versions: The frozen versions that are published, and how readers find each.
+    """
+
+    position: Position
+    schema: pa.Schema
+    files: Sequence[DataFile]
+    token: Any = None
+    versions: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(file.rows for file in self.files)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What is to be published, as one step that readers see whole or not at all.
+
+    Attributes:
+        position: What it will show.
+        schema: The columns.
+        kept: Files that stay as they are.
+        added: New files, which lie on the store already.
+        removed: Files that readers no longer see.
+        version: The frozen version that this is, where it is one.
+    """
+
+    position: Position
+    schema: pa.Schema
+    kept: Sequence[DataFile]
+    added: Sequence[DataFile]
+    removed: Sequence[DataFile] = ()
+    version: int | None = None
