@@ -86,3 +86,17 @@ class TapEntry(Annotations, frozen=True, kw_only=True):
 
     last_run: JobRun | None = None
     tables: dict[str, TableEntry] = {}
+
+
+class Publication(msgspec.Struct, frozen=True, kw_only=True):
+    """A place outside the lake where rows of it are kept up to date.
+
+    Attributes:
+        tables: The tables that they are of, as ``tap.stream``; ``from`` on disk.
+        to: The place, without credentials.
+        format: How they lie there, for example ``parquet``.
+    """
+
+    tables: list[str] = msgspec.field(name="from")
+    to: str
+    format: str

@@ -9,7 +9,7 @@ import msgspec
 
 from singerlake.errors import DamagedError
 from singerlake.format import sealed
-from singerlake.format.annotations import Annotations, TableEntry, TapEntry
+from singerlake.format.annotations import Annotations, Publication, TableEntry, TapEntry
 from singerlake.format.log import Block, BlockBytes, Count, Crc32, FrozenVersion, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
@@ -137,6 +137,8 @@ class LakeFile(Annotations, frozen=True, kw_only=True, omit_defaults=False):
         probed: The place that it was found of: a lake that was copied is probed again.
         lock_settle_seconds: On a store that ignores conditions, how long all writers wait
             after a write before they trust it; None leaves it to the software.
+        published: What is published of the lake, by the projections' names; not there where
+            nothing was ever.
     """
 
     format: int = LAKE_FORMAT
@@ -144,6 +146,7 @@ class LakeFile(Annotations, frozen=True, kw_only=True, omit_defaults=False):
     conditional_writes: bool | None = None
     probed: str | None = None
     lock_settle_seconds: float | None = None
+    published: dict[str, Publication] = msgspec.field(default_factory=dict)
 
     def tap(self, name: str) -> TapEntry:
         """Return what it says of a tap; an empty entry where that is nothing."""

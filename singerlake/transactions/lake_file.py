@@ -149,7 +149,9 @@ def _read_or_new(store: Store) -> Present[dict[str, Any]]:
 
 def _new() -> dict[str, Any]:
     """A new lake's file: its format and taps first, then what people may fill in."""
-    return {"format": LAKE_FORMAT, "taps": {}, **msgspec.to_builtins(LakeFile())}
+    members = msgspec.to_builtins(LakeFile())
+    del members["published"]  # nothing that people fill in
+    return {"format": LAKE_FORMAT, "taps": {}, **members}
 
 
 def _keep_aside(store: Store, data: bytes) -> None:

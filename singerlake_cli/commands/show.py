@@ -16,6 +16,7 @@ from singerlake.format.overlay_words import constraint_words
 from singerlake.format.type_list import declared_type
 from singerlake.format.types import Kind, Type, columns_of
 from singerlake.maintenance.drop import DroppedTable, describe
+from singerlake.projections.registry import published_from
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.dropped_tables import dropped_as_json, held_words, way_back
@@ -66,6 +67,7 @@ def command(shared: Shared, table: str) -> None:
     facts["annotations"] = to_builtins(entry)
     facts["job"] = to_builtins(tap.last_run)
     facts["owner"] = entry.owner or tap.owner or lake_file.owner
+    facts["published"] = to_builtins(published_from(lake_file, ref.table))
     shared.output.result(
         lambda: {
             **facts,
@@ -165,6 +167,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("last sync", output.ago(facts["last_sync"]) if facts["last_sync"] else "–"),
         ("recent", _recent(facts["recent"])),
         ("versions", str(facts["versions"] or "none yet")),
+        *(("published", published_line(*one)) for one in facts["published"].items()),
         *_annotation_lines(facts),
     ]
 
@@ -194,6 +197,12 @@ def job_line(run: dict[str, Any]) -> str:
     rows = output.count(run.get("rows", 0), "record")
     where = f", {run['url']}" if run.get("url") else ""
     return f"{run['outcome']} {output.ago(run['time'])}, {rows}{where}"
+
+
+def published_line(name: str, one: dict[str, Any]) -> str:
+    """A projection of the table: where it is published, as what, and what it is called."""
+    called = "" if name == one["to"] else f", as {name}"
+    return f"{one['to']} ({one['format']}){called}"
 
 
 def _ordinal(facts: dict[str, Any]) -> str:

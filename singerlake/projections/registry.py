@@ -1,0 +1,85 @@
+"""What is published of a lake, as its own file says it: for people and for `unpublish`.
+
+Nothing goes by it: whether a projection is up to date its destination tells, and a file that was
+lost is filled again by the next `publish`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from singerlake.errors import NotFoundError
+from singerlake.format.annotations import Publication
+from singerlake.format.metadata import LakeFile
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from singerlake.nearest import offer
+from singerlake.transactions import lake_file
+from singerlake.transactions.capabilities import open_for_writing
+
+
+def published_from(file: LakeFile, table: TableName) -> dict[str, Publication]:
+    """What is published of one table, by the projections' names."""
+    return {name: one for name, one in file.published.items() if str(table) in one.tables}
+
+
+def find(lake: Lake, name: str) -> Publication:
+    """What is published under a name.
+
+    Raises:
+        NotFoundError: Nothing is.
+    """
+    published = lake.annotations().published
+    if name not in published:
+        nothing = "nothing is published of this lake"
+        raise NotFoundError(f"no {name!r} is published: {offer(name, list(published), nothing)}")
+    return published[name]
+
+
+def enter(lake: Lake, name: str, publication: Publication) -> bool:
+    """Note that something is published.
+
+    Returns:
+        Whether the lake's file said otherwise before; else nothing was written.
+
+    Raises:
+        StoreError: The lake's store refused.
+    """
+    if lake.annotations().published.get(name) == publication:
+        return False
+    return _change(lake, name, msgspec.to_builtins(publication))
+
+
+def leave(lake: Lake, name: str) -> bool:
+    """Note that something is not published any more.
+
+    Returns:
+        Whether the lake's file said that it was.
+    """
+    return _change(lake, name, None)
+
+
+def _change(lake: Lake, name: str, members: dict[str, Any] | None) -> bool:
+    open_for_writing(lake.store)
+    changed = False
+
+    def edit(file: dict[str, Any]) -> bool:
+        nonlocal changed
+        published = file.get("published") or {}
+        before = published.get(name)
+        # Members of a newer release stay, as long as it is the same that they are about.
+        after = None if members is None else {**(before or {}), **members}
+        changed = after != before
+        if after is None:
+            published.pop(name, None)
+        else:
+            published[name] = after
+        file["published"] = published
+        return changed
+
+    lake_file.change(lake.store, edit)
+    if changed:
+        lake.file = lake_file.read_if_readable(lake.store)  # who asks this object next sees it
+    return changed

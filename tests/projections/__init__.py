@@ -1,0 +1,1 @@
+"""Projections: declared, staged, published."""
