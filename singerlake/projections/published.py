@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
+
+from singerlake.errors import DamagedError
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,35 @@ class Position:
     definition: str
     lake: str
     sources: tuple[SourceState, ...]
+
+    def to_json(self) -> str:
+        """Spell it for a commit's metadata."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Position:
+        """Read what :meth:`to_json` wrote; members that a newer release adds are left out.
+
+        Args:
+            text: The text.
+            where: Where it was found, for the message.
+
+        Raises:
+            DamagedError: It is something else.
+        """
+        try:
+            said = json.loads(text)
+            sources = tuple(
+                SourceState(
+                    str(one["table"]), int(one["transaction"]), str(one["commit"]), one["version"]
+                )
+                for one in said["sources"]
+            )
+            return cls(str(said["projection"]), str(said["definition"]), str(said["lake"]), sources)
+        except (ValueError, LookupError, TypeError) as error:
+            raise DamagedError(
+                f"{where} does not say which state of the lake it shows: {text[:200]!r}"
+            ) from error
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from datetime import timedelta
 
+import pyarrow as pa
+
 from singerlake.projections.projection import Projection, Target
 from singerlake.projections.published import Commit, Published
 from singerlake.storage.base import Store
@@ -35,6 +37,21 @@ class Destination(ABC):
             UsageError: Something else lies there, or another projection's rows.
             DamagedError: What is there cannot be read.
         """
+
+    def file_schema(self, schema: pa.Schema, base: Published | None) -> pa.Schema:  # noqa: ARG002
+        """Give the columns under which files are to be written, and check that they can be.
+
+        Asked before the first file is written. Iceberg numbers columns here, as metadata of the
+        fields.
+
+        Args:
+            schema: The columns of the rows.
+            base: What :meth:`published` gave when the run began.
+
+        Raises:
+            UsageError: The format has no such type. The message tells what to cast.
+        """
+        return schema
 
     @abstractmethod
     def folder(self) -> str:
