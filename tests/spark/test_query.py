@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singerlake.errors import DamagedError, InvalidQueryError, NotFoundError, SingerlakeError
+from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.spark.jobs.freeze import freeze
 from singerlake.spark.jobs.query import query
@@ -98,6 +99,16 @@ def test_forms(
     assert list(answer.rows()) == rows
     if sources is not None:
         assert sorted(map(str, answer.sources)) == sources
+
+
+def test_heads_are_taken_at_a_transaction(spark: SparkSession, lake: Lake) -> None:
+    sql = "select count(*), (select count(*) from tap_x.orders.2) from tap_x.orders"
+    with query(spark, lake, sql, heads={TableName("tap-x", "orders"): 1}) as result:
+        assert list(result.rows()) == [(10, 11)]
+        assert sorted(map(str, result.sources)) == [
+            "tap-x.orders at transaction 1",
+            "tap-x.orders.2 at transaction 3",
+        ]
 
 
 @pytest.mark.parametrize(

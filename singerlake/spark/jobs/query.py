@@ -42,6 +42,7 @@ def query(
     provenance: bool = False,
     etags: Mapping[str, int] | None = None,
     misfits: str = FAIL,
+    heads: Mapping[TableName, int] | None = None,
 ) -> QueryResult:
     """Query a lake.
 
@@ -63,6 +64,7 @@ def query(
         misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
             error to read one, ``null`` reads it as null, and ``text`` makes text of its
             column. The result's sources say how many there were.
+        heads: For tables read at their head: the transaction whose state is taken for it.
 
     Raises:
         ConflictError: A table has moved on from its etag.
@@ -74,7 +76,13 @@ def query(
     with plain_errors():
         own, text, relations = _parsed(spark, sql)
     views = _Views(
-        spark, own, lake, provenance=provenance, misfits=misfits, etags=dict(etags or {})
+        spark,
+        own,
+        lake,
+        provenance=provenance,
+        misfits=misfits,
+        etags=dict(etags or {}),
+        heads=dict(heads or {}),
     )
     try:
         with plain_errors():
@@ -117,6 +125,7 @@ class _Views:
     misfits: str = FAIL
     replaced: dict[tuple[TableName, int], Mapping[str, int]] = field(default_factory=dict)
     etags: dict[str, int] = field(default_factory=dict)
+    heads: dict[TableName, int] = field(default_factory=dict)
     mark: str = field(default_factory=lambda: f"singerlake_{uuid4().hex[:8]}")
     names: dict[tuple[TableName, int], str] = field(default_factory=dict)
     sources: dict[tuple[TableName, int, int | None], Source] = field(default_factory=dict)
@@ -145,8 +154,8 @@ class _Views:
             frozen, snapshot = self._named(head, wanted)
             number = frozen.number if frozen is not None else None
         else:
-            snapshot = head
             self._check_etag(head)
+            snapshot = head.at(self.heads.get(name, head.number))
         key = (name, snapshot.number)
         if key not in self.names:
             self.names[key] = self._make(name, snapshot)
