@@ -13,11 +13,10 @@ from singerlake.format.names import TableName, written
 from singerlake.lake import Lake
 from singerlake.maintenance import repeats
 from singerlake.maintenance.repeats import Repeats
-from singerlake.maintenance.sizes import sizes
 from singerlake.nearest import bare, offer
 from singerlake.transactions.snapshot import Snapshot
-from singerlake_cli import dropped_tables, output, sizes_output
-from singerlake_cli.shared import Shared
+from singerlake_cli import output
+from singerlake_cli.shared import Shared, exit_with
 
 RECENT = 6
 """So many transactions back the sparkline goes."""
@@ -61,6 +60,8 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     if dropped and measured:
         raise UsageError("say --sizes or --dropped, not both")
     if dropped:
+        from singerlake_cli import dropped_tables
+
         dropped_tables.list_dropped(shared, lake, tap)
         return
     tables = []
@@ -75,7 +76,7 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     for name in names:
         try:
             snapshot = lake.table(name).snapshot()
-            more = asdict(sizes(lake.store, snapshot)) if measured else {}
+            more = _measured(lake, snapshot) if measured else {}
         except DroppedError:
             gone += 1
             continue
@@ -98,12 +99,12 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     shared.output.result(
         lambda: tables,
         lambda: (
-            sizes_output.print_sizes(tables, shown, also or empty)
+            _print_measured(tables, shown, also or empty)
             if measured
             else _print(tables, shown, repeating, empty, also)
         ),
     )
-    dropped_tables.exit_with(shared, failed)
+    exit_with(shared, failed)
 
 
 def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
@@ -119,6 +120,19 @@ def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
         "recent": [t.rows for t in writes[-RECENT:]],
         "repeats": asdict(repeated) if repeated else None,
     }
+
+
+def _measured(lake: Lake, snapshot: Snapshot) -> dict[str, Any]:
+    """What a table takes, and what of it a vacuum could give back."""
+    from singerlake.maintenance.sizes import sizes  # late: with the plans of a vacuum
+
+    return asdict(sizes(lake.store, snapshot))
+
+
+def _print_measured(tables: list[dict[str, Any]], shown: dict[str, str], note: str) -> None:
+    from singerlake_cli.sizes_output import print_sizes
+
+    print_sizes(tables, shown, note)
 
 
 def _tap(lake: Lake, text: str) -> str:
