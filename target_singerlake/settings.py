@@ -13,7 +13,7 @@ from singerlake.format import block, names
 from singerlake.plugins.settings import AWS, LAKE
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import WriteOptions
-from target_singerlake import non_finite, quarantine
+from target_singerlake import contract, non_finite, quarantine
 from target_singerlake.run import RunOptions
 
 MAX_BLOCK_ROWS = 1_000_000
@@ -85,6 +85,21 @@ _TARGET = [
         description=(
             "How many lines a run may put aside with `invalid_records: quarantine`; one more ends "
             "it, as `fail` does."
+        ),
+    ),
+    th.Property(
+        "schema_changes",
+        th.ObjectType(
+            additional_properties=th.StringType(
+                allowed_values=[contract.EVOLVE, contract.WARN, contract.FAIL]
+            )
+        ),
+        title="Schema changes",
+        description=(
+            "What to do where a stream's schema differs from the one that its table has, by "
+            "patterns of streams with * and ?, the first that matches: `evolve`, the default, "
+            "takes it, `warn` says what differs, and `fail` ends the run before it is stored. "
+            'For example {"orders*": "fail", "*": "warn"}.'
         ),
     ),
     th.Property(

@@ -27,6 +27,7 @@ from singerlake.plugins.settings import lake_uri, store_options
 from singerlake.quantities import count
 from singerlake.safe_text import guard_stderr
 from target_singerlake import freezing, job, quarantine, settings
+from target_singerlake.contract import Contract
 from target_singerlake.intake import Intake
 from target_singerlake.interrupts import Interrupts
 from target_singerlake.mapped_streams import MappedStreams, MetadataSink
@@ -64,6 +65,7 @@ class TargetSingerlake(LakePlugin, Target):
         self._warnings = Warnings()
         self._run: Run | None = None
         self._quarantine: Quarantine | None = None
+        self._contract: Contract | None = None
         self._passed_over: set[tuple[str, str, str]] = set()
         self._intake: Intake | None = None
         self._report: job.Report | None = None
@@ -189,6 +191,8 @@ class TargetSingerlake(LakePlugin, Target):
             done=self._interrupts.progress,
         )
         self._run = run
+        patterns = self.config.get("schema_changes") or {}
+        self._contract = Contract(lake, options.tap_id, patterns, logger)
         if self.config["invalid_records"] == quarantine.QUARANTINE:
             self._quarantine = Quarantine(run, options.tap_id, self.config["max_invalid"])
         return Intake(
@@ -215,9 +219,12 @@ class TargetSingerlake(LakePlugin, Target):
 
     def _validator(self, stream: str, schema: dict[str, Any], keys: list[str]) -> Validator:
         assert self._run is not None, "there is no line before the run"  # noqa: S101
+        entry = SchemaEntry(schema, keys)
         if self._quarantine is not None:
-            quarantine.check_name(stream, SchemaEntry(schema, keys))
-        bound = self._run.overlays.bound(stream, SchemaEntry(schema, keys))
+            quarantine.check_name(stream, entry)
+        if self._contract is not None:
+            self._contract.check(stream, entry)
+        bound = self._run.overlays.bound(stream, entry)
         return Validator(
             stream,
             bound.schema,
