@@ -60,6 +60,7 @@ class ChangeOptions:
         label: That version's label.
         dry_run: Only say what would be done.
         said: What people say of the columns from then on; None leaves it as it is.
+        always: Make a transaction even where no row changes, for what its metadata say.
         writing: How to treat other writers.
     """
 
@@ -71,6 +72,7 @@ class ChangeOptions:
     label: str | None = None
     dry_run: bool = False
     said: OverlayChange | None = None
+    always: bool = False
     writing: WriteOptions = field(default_factory=WriteOptions)
 
 

@@ -103,6 +103,7 @@ def test_a_table_from_a_query(shop: Lake, spark: SparkSession) -> None:
     assert version["fingerprint"] == made["fingerprint"]
     history = run_json(shop, "history", "views.big")
     assert [entry["operation"] for entry in history] == ["freeze", "create"]
+    sources[0]["commit"] = shop.find("tap.orders")[0].snapshot().at(1).commit
     assert history[1]["metadata"] == {"by": current_user(), "query": sql, "sources": sources}
     assert run(shop, "verify", "views.big").exit_code == 0
     again = run(shop, "create-table", "views.big", "--from-query", sql)

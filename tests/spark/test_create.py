@@ -133,8 +133,9 @@ def test_lines_log_catalogue_and_lake_file(spark: SparkSession, shop: Lake) -> N
     table = shop.table(NAME)
     (entry,) = table.entries()
     assert (entry.number, entry.operation, entry.rows) == (1, "create", 2)
-    sources = [{"table": "tap-shop.orders", "version": None, "transaction": 1}]
-    said = {"run": "nightly", "by": current_user(), "query": sql, "sources": sources}
+    read = shop.table(TableName("tap-shop", "orders")).snapshot()
+    source = {"table": "tap-shop.orders", "version": None, "transaction": 1, "commit": read.commit}
+    said = {"run": "nightly", "by": current_user(), "query": sql, "sources": [source]}
     assert entry.metadata == said
     schema, *lines = map(json.loads, table.read_block(entry.blocks[0]).splitlines())
     assert schema["type"] == "SCHEMA"

@@ -245,8 +245,8 @@ class _Job:
             whole=whole,
         )
         changes = found.changes if found is not None else 0
-        moot = not changes and self._wanted.overlay is None and not options.new_version
-        if moot or (options.dry_run and found is None):
+        says = self._wanted.overlay is not None or options.new_version or options.always
+        if not (changes or says) or (options.dry_run and found is None):
             return done
         output = self._output(found)
         if options.dry_run:

@@ -106,16 +106,36 @@ def create(
     """
     table = plans.new_name(name)
     plans.check_new(lake.store, table)
+    # Its leases are given up here: where the collector does it, Ctrl-C is lost in there.
+    with query(spark, lake, sql) as result:
+        return create_of(spark, lake, table, sql, result, keys=keys, options=options)
+
+
+def create_of(
+    spark: SparkSession,
+    lake: Lake,
+    table: TableName,
+    sql: str,
+    result: QueryResult,
+    *,
+    keys: tuple[str, ...] = (),
+    options: ChangeOptions | None = None,
+) -> Created:
+    """Make a table of what a query gave; arguments and errors are those of :func:`create`."""
     options = options or ChangeOptions()
     check_words(options)
-    # Its leases are given up here: where the collector does it, Ctrl-C is lost in there.
-    with query(spark, lake, sql) as result, plain_errors():
-        _check_key_names(keys, result.columns)
+    with plain_errors():
+        check_key_names(keys, result.columns)
         schema = schema_of(result.frame.schema.fields, list(keys))
         return _Job(spark, lake, table, schema, sql, result, options).run()
 
 
-def _check_key_names(keys: tuple[str, ...], columns: list[str]) -> None:
+def check_key_names(keys: tuple[str, ...], columns: list[str]) -> None:
+    """Make sure that a query has the columns that are to be a key.
+
+    Raises:
+        UsageError: It lacks one, or one is named twice.
+    """
     if len(set(keys)) < len(keys):
         raise UsageError(f"a key column is named twice: {', '.join(keys)}")
     if lacking := [key for key in keys if key not in columns]:
@@ -254,7 +274,12 @@ class _Job:
 
     def _entry(self, blocks: list[Block], writer_id: str) -> Entry:
         sources = [
-            {"table": str(s.table), "version": s.version, "transaction": s.transaction}
+            {
+                "table": str(s.table),
+                "version": s.version,
+                "transaction": s.transaction,
+                "commit": s.commit,
+            }
             for s in self._result.sources
         ]
         comment = self._options.comment

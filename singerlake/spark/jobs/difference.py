@@ -33,9 +33,9 @@ from singerlake.transactions.snapshot import Snapshot
 
 ADDED, CHANGED, REMOVED = "added", "changed", "removed"
 _RESPELLED = "respelled"
-_PAIR = ("pair_block", "pair_row")
+PAIR = ("pair_block", "pair_row")
 """A position that names a pair: that in the second state, or where there is none, in the first."""
-_IS_AFTER = "is_after"
+IS_AFTER = "is_after"
 _WORDS = ("comparing keys", "reading rows that differ", "comparing rows")
 
 
@@ -198,11 +198,11 @@ class Diff:
     def _ordered(self) -> DataFrame:
         rows = self._rows.where(F.col("change") != _RESPELLED)
         keys = [_either(index) for index in self._shape.keys]
-        return rows.orderBy(*(keys or _PAIR))
+        return rows.orderBy(*(keys or PAIR))
 
     def _identity(self) -> Column:
         if not self._shape.keys:
-            return F.concat_ws(":", *_PAIR).alias("row_id")
+            return F.concat_ws(":", *PAIR).alias("row_id")
         parts = (_either(index).alias(self.names[index]) for index in self._shape.keys)
         return F.struct(*parts).alias("key")
 
@@ -232,8 +232,6 @@ class _Job:
         self._spark = spark
         self._table = table
         self._compared = compared
-        states = (compared.before.snapshot, compared.after.snapshot)
-        self._blocks = max(states, key=lambda state: state.number).blocks
 
     def diff(self, lease: ReaderLease, misfits: str) -> Diff:
         after = self._compared.after.snapshot
@@ -259,36 +257,59 @@ class _Job:
         return {shape.names[index]: counted[index] for index in sorted(counted)}
 
     def _read(self, pairs: DataFrame, after: Snapshot, shape: Shape) -> DataFrame:
-        """Both rows of each pair, as the second state reads them; of each which of the two."""
-        tasks = block_tasks.split(self._blocks, 2 * cores(self._spark), block_tasks.TASK_BYTES)
-        reader = BlockReader.of(self._table.store, after, tasks, shape.columns, shape.key_names)
-        # Each task is sent its own blocks with its rows.
-        reader = replace(reader, tasks=[])
-        alone = b"" if len(tasks) > 1 else block_tasks.encode(tasks[0] if tasks else [])
-        requests = _requests(pairs)
-        if len(tasks) > 1:
-            shared = [routing.Task(task, block_tasks.encode(task)) for task in tasks]
-            routed = routing.route(self._spark, requests, shared)
-        else:  # marks and their shuffle would take longer than the reading
-            nothing = F.lit(None).cast("binary").alias(routing.WORK)
-            routed = requests.select(F.lit(0).alias(routing.TASK), "*", nothing)
-            routed = routed.repartition(1).sortWithinPartitions("block", "row")
-        schema = frames.frame_schema(shape.columns, (MISFITS,))
-        for name in (*_PAIR, _IS_AFTER):
-            schema = schema.add(requests.schema[name])
-        return routed.mapInArrow(RowsAt(reader, alone, (*_PAIR, _IS_AFTER)), schema)
+        return read_both(self._spark, self._table, self._compared, pairs, after, shape)
+
+
+def read_both(
+    spark: SparkSession,
+    table: Table,
+    compared: Comparison,
+    pairs: DataFrame,
+    after: Snapshot,
+    shape: Shape,
+) -> DataFrame:
+    """Read both rows of each pair, as the second state reads them; of each which of the two.
+
+    Args:
+        spark: The session.
+        table: The table.
+        compared: The states.
+        pairs: Their positions, as ``Differing`` has them.
+        after: The second state; its columns may be read otherwise.
+        shape: Its shape.
+
+    Returns:
+        The columns of the shape, misfits, ``PAIR`` and ``IS_AFTER``.
+    """
+    states = (compared.before.snapshot, compared.after.snapshot)
+    blocks = max(states, key=lambda state: state.number).blocks
+    tasks = block_tasks.split(blocks, 2 * cores(spark), block_tasks.TASK_BYTES)
+    reader = BlockReader.of(table.store, after, tasks, shape.columns, shape.key_names)
+    # Each task is sent its own blocks with its rows.
+    reader = replace(reader, tasks=[])
+    alone = b"" if len(tasks) > 1 else block_tasks.encode(tasks[0] if tasks else [])
+    requests = _requests(pairs)
+    if len(tasks) > 1:
+        shared = [routing.Task(task, block_tasks.encode(task)) for task in tasks]
+        routed = routing.route(spark, requests, shared)
+    else:  # marks and their shuffle would take longer than the reading
+        nothing = F.lit(None).cast("binary").alias(routing.WORK)
+        routed = requests.select(F.lit(0).alias(routing.TASK), "*", nothing)
+        routed = routed.repartition(1).sortWithinPartitions("block", "row")
+    schema = frames.frame_schema(shape.columns, (MISFITS,))
+    for name in (*PAIR, IS_AFTER):
+        schema = schema.add(requests.schema[name])
+    return routed.mapInArrow(RowsAt(reader, alone, (*PAIR, IS_AFTER)), schema)
 
 
 def _requests(pairs: DataFrame) -> DataFrame:
     """The positions of both rows of each pair."""
-    names = [
-        F.coalesce(*both).alias(name) for *both, name in zip(AFTER, BEFORE, _PAIR, strict=True)
-    ]
+    names = [F.coalesce(*both).alias(name) for *both, name in zip(AFTER, BEFORE, PAIR, strict=True)]
     sides = (
         F.struct(
             *(F.col(own).alias(name) for own, name in zip(side, ("block", "row"), strict=True)),
             *names,
-            F.lit(side is AFTER).alias(_IS_AFTER),
+            F.lit(side is AFTER).alias(IS_AFTER),
         )
         for side in (BEFORE, AFTER)
     )
@@ -298,8 +319,8 @@ def _requests(pairs: DataFrame) -> DataFrame:
 
 def _paired(read: DataFrame, shape: Shape) -> DataFrame:
     """Each pair as one row: its two rows, what kind of change it is, and which columns differ."""
-    cells, is_after = F.struct(*shape.aliases), F.col(_IS_AFTER)
-    sides = read.groupBy(*_PAIR).agg(
+    cells, is_after = F.struct(*shape.aliases), F.col(IS_AFTER)
+    sides = read.groupBy(*PAIR).agg(
         F.first(F.when(~is_after, cells), ignorenulls=True).alias("before"),
         F.first(F.when(is_after, cells), ignorenulls=True).alias("after"),
     )

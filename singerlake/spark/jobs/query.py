@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException
@@ -18,7 +18,6 @@ from singerlake.errors import (
 from singerlake.format import sql_tokens
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.format.sql_tables import find
 from singerlake.lake import Lake
 from singerlake.nearest import SHOWN, nearest, offer
 from singerlake.records.misfits import FAIL
@@ -26,7 +25,7 @@ from singerlake.spark.jvm.failures import condition, first_line, plain_errors
 from singerlake.spark.sql import plan, row_weight
 from singerlake.spark.sql.plan import Relation
 from singerlake.spark.sql.result import QueryResult, Source
-from singerlake.spark.sql.table_names import with_views
+from singerlake.spark.sql.table_names import find, with_views
 from singerlake.spark.state import requested_rows
 from singerlake.spark.state.frames import renamed, with_provenance
 from singerlake.transactions.lease import ReaderLease
@@ -75,8 +74,8 @@ def query(
     """
     requested_rows.check_choice(misfits)
     with plain_errors():
-        own, text, relations = _parsed(spark, sql)
-    views = _Views(
+        own, text, relations = parsed(spark, sql)
+    views = Views(
         spark,
         own,
         lake,
@@ -87,15 +86,19 @@ def query(
     )
     try:
         with plain_errors():
-            frame = _planned(own, text, relations, views)
+            frame = row_weight.limited(planned(text, relations, views))
     except BaseException:
         views.release()
         raise
     return QueryResult(frame, list(views.sources.values()), views.leases)
 
 
-def _parsed(spark: SparkSession, sql: str) -> tuple[SparkSession, str, list[Relation]]:
-    """A session of the query's own, the query as Spark takes it, and what it reads."""
+def parsed(spark: SparkSession, sql: str) -> tuple[SparkSession, str, list[Relation]]:
+    """Return a session of the query's own, the query as Spark takes it, and what it reads.
+
+    Raises:
+        InvalidQueryError: It is no SELECT, or does not parse.
+    """
     own = spark.newSession()
     # The session's catalog knows no file formats to read from a path, whatever the name.
     own.conf.set("spark.sql.runSQLOnFiles", "false")
@@ -106,29 +109,51 @@ def _parsed(spark: SparkSession, sql: str) -> tuple[SparkSession, str, list[Rela
     return own, text, plan.relations(own, text)
 
 
-def _planned(own: SparkSession, text: str, relations: list[Relation], views: _Views) -> DataFrame:
+def planned(text: str, relations: list[Relation], views: Views) -> DataFrame:
+    """Plan a query over views; what a row of it may weigh is not limited.
+
+    Raises:
+        InvalidQueryError: It calls what it may not, or names no column of the tables.
+        NotFoundError: It names a table or a version that is not there.
+    """
     try:
-        frame = own.sql(with_views(text, relations, views.known, views.view))
+        frame = views.own.sql(with_views(text, relations, views.known, views.view))
         plan.check_analyzed(frame._jdf.queryExecution().analyzed())
-        return row_weight.limited(frame)
+        return frame
     except AnalysisException as error:
         raise _explained(error, views) from None
 
 
 @dataclass
-class _Views:
-    """The lake's tables as views of the query's session, made as they turn up."""
+class Views:
+    """The lake's tables as views of the query's session, made as they turn up.
+
+    Attributes:
+        spark: The session that makes indexes.
+        own: The session that the views are in, and their rows.
+        lake: The lake.
+        provenance: Whether the tables have three more columns.
+        misfits: What becomes of values that do not fit.
+        etags: For tables read at their head: the transaction they must be at.
+        heads: For tables read at their head: the transaction whose state is taken for it.
+        rows: Gives a table's rows under its columns' own names; None reads them.
+        states: What is read, by the table and its transaction.
+        sources: The same for people.
+        leases: Keep vacuums off what is read.
+    """
 
     spark: SparkSession
     own: SparkSession
     lake: Lake
     provenance: bool = False
     misfits: str = FAIL
-    replaced: dict[tuple[TableName, int], Mapping[str, int]] = field(default_factory=dict)
     etags: dict[str, int] = field(default_factory=dict)
     heads: dict[TableName, int] = field(default_factory=dict)
+    rows: Callable[[TableName, Snapshot], DataFrame] | None = None
+    replaced: dict[tuple[TableName, int], Mapping[str, int]] = field(default_factory=dict)
     mark: str = field(default_factory=lambda: f"singerlake_{uuid4().hex[:8]}")
     names: dict[tuple[TableName, int], str] = field(default_factory=dict)
+    states: dict[tuple[TableName, int], Snapshot] = field(default_factory=dict)
     sources: dict[tuple[TableName, int, int | None], Source] = field(default_factory=dict)
     columns: dict[TableName, list[str]] = field(default_factory=dict)
     leases: list[ReaderLease] = field(default_factory=list)
@@ -144,10 +169,10 @@ class _Views:
 
     def view(self, relation: Relation) -> str:
         """Return the name of the view that holds what a relation means."""
-        name, version = self._find(relation.parts)
+        name, version = self.find(relation.parts)
         if version is not None and (relation.version or relation.timestamp):
             raise InvalidQueryError(f"{'.'.join(relation.parts)} names two versions at once")
-        head = self._head(name)
+        head = self.head(name)
         number = None
         if relation.timestamp is not None:
             snapshot = head.at_time(relation.timestamp)
@@ -160,11 +185,18 @@ class _Views:
         key = (name, snapshot.number)
         if key not in self.names:
             self.names[key] = self._make(name, snapshot)
-        source = Source(name, number, snapshot.number, self.replaced[key])
+            self.states[key] = snapshot
+        source = Source(name, number, snapshot.number, self.replaced.get(key, {}), snapshot.commit)
         self.sources[(name, snapshot.number, number)] = source
         return self.names[key]
 
-    def _find(self, parts: tuple[str, ...]) -> tuple[TableName, str | None]:
+    def find(self, parts: tuple[str, ...]) -> tuple[TableName, str | None]:
+        """Find the table that a name means, and the version if it has one.
+
+        Raises:
+            NotFoundError: The lake has no such table.
+            InvalidQueryError: It could mean several.
+        """
         try:
             return find(parts, self.known)
         except NotFoundError:
@@ -182,8 +214,8 @@ class _Views:
             hint = ".".join(map(sql_tokens.quote, (other.tap, other.stream)))
             raise NotFoundError(f"{error}; the stream of that name is written {hint}") from None
 
-    def _head(self, name: TableName) -> Snapshot:
-        """One snapshot a table and query, so that all its parts see the same."""
+    def head(self, name: TableName) -> Snapshot:
+        """Return a table's head: one snapshot a query, so that all its parts see the same."""
         if name not in self._heads:
             lease = self.lake.table(name).lease().acquire()
             self.leases.append(lease)
@@ -203,23 +235,29 @@ class _Views:
                 "ask again, without the etag"
             )
 
+    def over(self, rows: Callable[[TableName, Snapshot], DataFrame]) -> Views:
+        """Return views of the same tables with other rows, under the same leases."""
+        mark = f"{self.mark}_{uuid4().hex[:8]}"
+        return replace(self, rows=rows, names={}, replaced={}, mark=mark)
+
     def _make(self, name: TableName, snapshot: Snapshot) -> str:
-        table = self.lake.table(name)
-        with plain_errors():
-            requested = requested_rows.rows(self.spark, self.own, table, snapshot, self.misfits)
-            frame = (
-                with_provenance(requested.frame, requested.shape, snapshot)
-                if self.provenance
-                else renamed(requested.frame, requested.shape)
-            )
-        self.replaced[(name, snapshot.number)] = requested.misfits
+        frame = self._read(name, snapshot) if self.rows is None else self.rows(name, snapshot)
         self.columns[name] = list(frame.columns)
         view = f"{self.mark}_{len(self.names) + 1}"
         frame.createOrReplaceTempView(view)
         return view
 
+    def _read(self, name: TableName, snapshot: Snapshot) -> DataFrame:
+        table = self.lake.table(name)
+        with plain_errors():
+            requested = requested_rows.rows(self.spark, self.own, table, snapshot, self.misfits)
+        self.replaced[(name, snapshot.number)] = requested.misfits
+        if self.provenance:
+            return with_provenance(requested.frame, requested.shape, snapshot)
+        return renamed(requested.frame, requested.shape)
 
-def _explained(error: AnalysisException, views: _Views) -> SingerlakeError:
+
+def _explained(error: AnalysisException, views: Views) -> SingerlakeError:
     """Turn Spark's complaint about names into one that shows the names there are."""
     what = condition(error)
     parameters = error.getMessageParameters() or {}
@@ -238,7 +276,7 @@ def _explained(error: AnalysisException, views: _Views) -> SingerlakeError:
     return InvalidQueryError(message)
 
 
-def _columns_offered(name: str, views: _Views) -> str:
+def _columns_offered(name: str, views: Views) -> str:
     """What to say after "there is no column …", which may be of any of the tables that are read."""
     wanted = name.rpartition(".")[2].strip("`")
     near = [

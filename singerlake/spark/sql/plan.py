@@ -99,7 +99,7 @@ def check_row_expression(spark: SparkSession, text: str) -> Any:
     """
     expression = _expression(spark, text)
     for one in tree(expression):
-        if _holds_plan(one) or kind_of(one) in ("UnresolvedStar", "WindowExpression"):
+        if holds_plan(one) or kind_of(one) in ("UnresolvedStar", "WindowExpression"):
             raise InvalidQueryError(f"{text!r} asks more than one row: here it may not")
     for _ in _walk_expression(expression):
         pass
@@ -174,25 +174,30 @@ def _walk_expression(root: Any) -> Iterator[Relation]:
             _check_call(items(expression.nameParts()), items(expression.arguments()))
         elif kind == "UnresolvedGenerator":
             _check_call([expression.name().funcName()], items(expression.children()))
-        elif _holds_plan(expression):
+        elif holds_plan(expression):
             yield from _walk_plan(expression.plan(), False)
 
 
 _PLAN_EXPRESSION = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
-_holding: dict[str, bool] = {}
+_parents: dict[str, frozenset[str]] = {}
 
 
-def _holds_plan(expression: Any) -> bool:
-    """Whether an expression is a subquery. Asked of Java once for each class."""
-    java_class = expression.getClass()
+def holds_plan(expression: Any) -> bool:
+    """Tell whether an expression is a subquery."""
+    return is_a(expression, _PLAN_EXPRESSION)
+
+
+def is_a(node: Any, parent: str) -> bool:
+    """Tell whether a node is of a class of Java's, or below it. Java is asked once for each."""
+    java_class = node.getClass()
     name = str(java_class.getName())
-    if name not in _holding:
+    if name not in _parents:
         parents = []
         while java_class is not None:
-            parents.append(java_class.getName())
+            parents.append(str(java_class.getName()))
             java_class = java_class.getSuperclass()
-        _holding[name] = _PLAN_EXPRESSION in parents
-    return _holding[name]
+        _parents[name] = frozenset(parents)
+    return parent in _parents[name]
 
 
 def _check_function(parts: list[str], allowed: frozenset[str]) -> None:

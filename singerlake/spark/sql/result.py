@@ -34,12 +34,14 @@ class Source:
         version: Its version's number; None where the query did not ask for one.
         transaction: The transaction whose state it is: the result's etag.
         misfits: How many values of a column were replaced because they do not fit it.
+        commit: That transaction's id.
     """
 
     table: TableName
     version: int | None
     transaction: int
     misfits: Mapping[str, int] = field(default_factory=dict, hash=False)
+    commit: str = ""
 
     def __str__(self) -> str:
         suffix = "" if self.version is None else f".{self.version}"

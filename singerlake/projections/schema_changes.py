@@ -1,0 +1,107 @@
+"""How the columns of a projection's rows differ from those that were staged, and the way there.
+
+The columns that a projection has are those of its table: one that the SQL gives no more is dropped,
+as it would be gone from a table made anew. What people said of the others stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from singerlake.errors import UsageError
+from singerlake.format.log import SchemaEntry
+from singerlake.format.overlay import ColumnOverlay, Overlay
+from singerlake.format.types import columns_of
+from singerlake.maintenance import overlay_changes as says
+from singerlake.transactions.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class AnswerChange:
+    """One difference between the columns that there are and those that there will be.
+
+    Attributes:
+        column: Which; None for the key.
+        before: Its type, or the key's columns; None where it is new.
+        after: The same then; None where it goes.
+    """
+
+    column: str | None
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        if self.column is None:
+            return f"the key is {self.after or 'none'} instead of {self.before or 'none'}"
+        if self.before is None:
+            return f"{self.column!r} is new ({self.after})"
+        if self.after is None:
+            return f"{self.column!r} is gone ({self.before})"
+        return f"{self.column!r} is {self.after} instead of {self.before}"
+
+
+def answer_changes(present: Snapshot, wanted: SchemaEntry) -> list[AnswerChange]:
+    """Compare a staging table's columns and key with those of a projection's rows.
+
+    Args:
+        present: The table.
+        wanted: The schema that a new table of these rows would have.
+    """
+    return [*_changes(present, wanted)]
+
+
+def _changes(present: Snapshot, wanted: SchemaEntry) -> Iterator[AnswerChange]:
+    old, new = dict(present.columns), dict(columns_of(wanted))
+    for name, type_ in new.items():
+        if name not in old:
+            yield AnswerChange(name, None, str(type_))
+        elif old[name] != type_:
+            yield AnswerChange(name, str(old[name]), str(type_))
+    before, after = (", ".join(one.key_properties) or None for one in (present.schema, wanted))
+    if before != after:
+        yield AnswerChange(None, before, after)
+    # Last, for a column of the key cannot be dropped.
+    for name, type_ in old.items():
+        if name not in new:
+            yield AnswerChange(name, str(type_), None)
+
+
+def evolved(present: Snapshot, entry: SchemaEntry) -> Overlay:
+    """Return the overlay under which a staging table has other columns.
+
+    Args:
+        present: The table.
+        entry: The schema that it is to have.
+
+    Raises:
+        UsageError: The table's columns cannot become these.
+    """
+    table = present.table
+    try:
+        for change in answer_changes(present, entry):
+            present = present.laid_over(_with(present, change, entry))
+    except UsageError as error:
+        raise UsageError(
+            f"{error}; or drop {table}, and the next refresh makes it anew with the columns that "
+            f"the projection has now: singerlake drop {table}"
+        ) from error
+    return present.overlay
+
+
+def _with(present: Snapshot, change: AnswerChange, entry: SchemaEntry) -> Overlay:
+    name = change.column
+    if name is None:
+        if not entry.key_properties:
+            raise UsageError(f"{present.table} has a key, and a table cannot lose it")
+        return says.with_key(present, entry.key_properties)
+    if change.after is None:
+        return says.without_column(present, name)
+    spec: dict[str, Any] = entry.schema["properties"][name]
+    if change.before is not None:
+        return says.with_type(present, name, spec)
+    if not present.overlay.columns.get(name, ColumnOverlay()).dropped:
+        return says.with_column(present, name, spec)
+    restored = present.laid_over(says.with_restored(present, name))
+    return says.with_type(restored, name, spec)
