@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from singerlake.errors import (
     DamagedError,
@@ -19,17 +19,18 @@ from singerlake.format import metadata, names
 from singerlake.format.log import Block, Entry, FrozenVersion
 from singerlake.format.metadata import Catalogue, LakeFile
 from singerlake.format.names import TableName, TableRef
-from singerlake.maintenance import scan
-from singerlake.maintenance.inventory import Inventory, take_inventory
 from singerlake.nearest import bare, offer
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.storage.opening import default_uri, open_store
 from singerlake.storage.options import StoreOptions
-from singerlake.transactions import capabilities, lake_file, log
+from singerlake.transactions import lake_file, log
 from singerlake.transactions.blocks import read_block
-from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.writer import TableWriter, WriteOptions
+
+if TYPE_CHECKING:  # each is imported where it is used: listing tables needs none of them
+    from singerlake.maintenance.inventory import Inventory
+    from singerlake.transactions.lease import ReaderLease
+    from singerlake.transactions.writer import TableWriter, WriteOptions
 
 logger = logging.getLogger(__name__)
 _Lake = TypeVar("_Lake", bound="Lake")
@@ -74,6 +75,8 @@ class Table:
         """
         snapshot = log.read_snapshot(self.store, self.name)
         if snapshot is None:
+            from singerlake.maintenance import scan
+
             snapshot = scan.read_files(self.store, self.name)
         if snapshot is None:
             raise NotFoundError(
@@ -113,6 +116,8 @@ class Table:
             NotFoundError: There is no such table.
             DamagedError: The log has a gap or cannot be read.
         """
+        from singerlake.transactions.lease import ReaderLease
+
         return ReaderLease(self.store, self.checkpoint())
 
     def checkpoint(self) -> Snapshot:
@@ -131,6 +136,8 @@ class Table:
         self, options: WriteOptions | None = None, writer_id: str | None = None
     ) -> TableWriter:
         """Something to commit rows with."""
+        from singerlake.transactions.writer import TableWriter
+
         return TableWriter(self.store, self.name, options, writer_id)
 
 
@@ -186,7 +193,7 @@ class Lake:
                 "%s; what people say of the lake is in it: see singerlake verify --all", error
             )
             return True
-        self.store.recorded_capabilities = capabilities.recorded(self.store, self.file)
+        self.store.recorded_capabilities = lake_file.recorded_capabilities(self.store, self.file)
         return self.file is not None
 
     def taps(self) -> list[str]:
@@ -323,6 +330,8 @@ class Lake:
             tables: The tables, as :meth:`tables` has listed them.
             tap: The tap that they are of; all taps by default.
         """
+        from singerlake.maintenance.inventory import take_inventory
+
         return take_inventory(self.store, tables, tap, self.file)
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
-
-import click
 
 from singerlake.errors import NotFoundError, SingerlakeError
 from singerlake.format.names import written
 from singerlake.lake import Lake
 from singerlake.maintenance.drop import DroppedTable, Holdings, describe
+from singerlake.storage.base import Store
+from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
-from singerlake_cli.shared import Shared
+from singerlake_cli.shared import Shared, exit_with
 
 DROPPED_FIRST = ("transaction", "versions", "size", "why", "by")
 """Columns that a narrow terminal leaves out, those that matter least first."""
@@ -43,6 +42,32 @@ def dropped_as_json(gone: DroppedTable) -> dict[str, Any]:
         "comment": gone.comment,
         "until": gone.until,
     }
+
+
+def show_dropped(shared: Shared, store: Store, head: Snapshot, labels: int) -> None:
+    """Show a table that is not there: what is known of it.
+
+    Args:
+        shared: What all commands are told.
+        store: The lake's store.
+        head: The dropped table's head.
+        labels: Columns that the names of facts take.
+    """
+    gone = describe(store, head)
+    by = f", by {gone.by}" if gone.by else ""
+    lines = [
+        ("table", str(gone.holdings.table)),
+        ("dropped", f"{output.clock(gone.time)} UTC, transaction {gone.holdings.transaction}{by}"),
+        *([("because", gone.comment)] if gone.comment else []),
+        ("held", held_words(gone.holdings)),
+        ("undrop", way_back(gone)),
+    ]
+
+    def print_lines() -> None:
+        for label, value in lines:
+            output.say(f"{label:<{labels}}{value}", hang=labels)
+
+    shared.output.result(lambda: dropped_as_json(gone), print_lines)
 
 
 def list_dropped(shared: Shared, lake: Lake, tap: str | None) -> None:
@@ -94,11 +119,3 @@ def list_dropped(shared: Shared, lake: Lake, tap: str | None) -> None:
         ),
     )
     exit_with(shared, failed)
-
-
-def exit_with(shared: Shared, failed: Sequence[SingerlakeError]) -> None:
-    """Tell of the tables that could not be listed, and end with the exit code for it."""
-    for failure in failed:
-        shared.output.error(failure)
-    if failed:
-        click.get_current_context().exit(max(failure.exit_code for failure in failed))

@@ -11,7 +11,6 @@ import click
 
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.lake import Lake
-from singerlake.maintenance.change import ChangeOptions
 from singerlake.nearest import bare
 from singerlake.safe_text import visible
 from singerlake_cli import interrupts
@@ -204,6 +203,14 @@ def creation_options(command: Command) -> Command:
     return _packed(command, [*_SAID_OPTIONS, *_VERSION_OPTIONS])
 
 
+def exit_with(shared: Shared, failed: Sequence[SingerlakeError]) -> None:
+    """Tell of the tables that could not be listed, and end with the exit code for it."""
+    for failure in failed:
+        shared.output.error(failure)
+    if failed:
+        click.get_current_context().exit(max(failure.exit_code for failure in failed))
+
+
 def _packed(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
     @functools.wraps(command)
     def packed(
@@ -216,6 +223,8 @@ def _packed(command: Command, options: Sequence[Callable[[Any], Any]]) -> Comman
         etag: int | None = None,
         **kwargs: Any,
     ) -> Any:
+        from singerlake.maintenance.change import ChangeOptions  # late: a few commands need it
+
         change = ChangeOptions(
             comment=comment,
             metadata=_pairs("--metadata", metadata),
@@ -246,7 +255,7 @@ def alter_options(command: Command) -> Command:
         dry_run: bool,
         **kwargs: Any,
     ) -> Any:
-        from singerlake.maintenance.alter import AlterOptions  # late: one command of many needs it
+        from singerlake.maintenance.alter import AlterOptions  # late: a few commands need it
 
         more = _pairs("--metadata", metadata)
         options = AlterOptions(comment=comment, metadata=more, etag=etag, dry_run=dry_run)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
-from singerlake.errors import InvalidNameError
-from singerlake.format import json_schema, times
+from singerlake.errors import InputError, InvalidNameError
+from singerlake.format import json_schema
 from singerlake.format.log import SchemaEntry
-from singerlake.format.messages import time_member, with_time
 from target_singerlake import messages, non_finite
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError, RecordBeforeSchemaError
@@ -22,12 +21,13 @@ from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.messages import ActivateVersion, Batch, Message, Record, Schema, State
 from target_singerlake.progress import Progress
 from target_singerlake.prover import Prover
+from target_singerlake.quarantine import Quarantine
 from target_singerlake.run import Run
+from target_singerlake.times_given import timed_chunk, timed_lines
 from target_singerlake.validation import Validator
 
 _STREAM = attrgetter("stream")
 _RECORD = attrgetter("record")
-_TIME = attrgetter("time_extracted")
 STRETCH_LINES = 8
 """Stretches of RECORDs shorter than this on average are not worth a decoding each."""
 
@@ -44,6 +44,7 @@ class Intake:
         progress: Counts.
         validate: Makes a stream's validator from name, schema and keys.
         how: What becomes of a record that holds what JSON has not: see :mod:`non_finite`.
+        quarantine: Takes lines that are refused; None where the first of them ends the run.
 
     Attributes:
         counts: Messages by type.
@@ -58,12 +59,15 @@ class Intake:
         progress: Progress,
         validate: Callable[[str, dict[str, Any], list[str]], Validator],
         how: str = non_finite.FAIL,
+        quarantine: Quarantine | None = None,
     ) -> None:
         self._run = run
         self._mapped_streams = mapped_streams
         self._progress = progress
         self._validate = validate
         self._how = how
+        self._quarantine = quarantine
+        self._as_sent: dict[int, bytes] = {}
         self.mended = 0
         self.incremental: set[str] = set()
         self._validators: dict[str, Validator] = {}
@@ -81,6 +85,7 @@ class Intake:
             InputError: A line cannot be accepted.
         """
         chunk = Chunk(data)
+        self._as_sent.clear()
         if self._several:
             _ = chunk.lines  # they will be needed, so they may as well be counted
         if chunk.records:
@@ -126,6 +131,8 @@ class Intake:
         if not changed or not set(wrong).isdisjoint(changed):
             return None
         self.mended += len(changed)
+        for n in changed:
+            self._as_sent.setdefault(self._line + 1 + n, chunk.lines[n])
         return Chunk.of(lines)
 
     def _proven(self, chunk: Chunk) -> bool:
@@ -141,7 +148,7 @@ class Intake:
             records = chunk.decode(any_time)
             if not records:
                 return False
-            chunk = _timed(chunk, records)
+            chunk = timed_chunk(chunk, records)
         kinds = set(map(type, records))
         self._several = len(kinds) > 1
         streams = self._prover.streams
@@ -158,8 +165,13 @@ class Intake:
             if not line.strip():
                 self._line += 1
                 continue
-            whole, message = self._one(line)
-            self._many([whole], [message])
+            try:
+                whole, message = self._one(line)
+            except InvalidLineError as error:
+                self._line += 1
+                self._put_aside(line, self._line, error)
+            else:
+                self._many([whole], [message])
 
     def _one(self, line: bytes) -> tuple[bytes, Message]:
         """Decode a line, made JSON first if it is none and the settings say so."""
@@ -183,6 +195,7 @@ class Intake:
                     "surrogates in records"
                 ) from error
         self.mended += 1
+        self._as_sent.setdefault(number, line)
         return whole, message
 
     def _many(self, lines: list[bytes], decoded: list[Message]) -> None:
@@ -201,47 +214,98 @@ class Intake:
     def _records(self, lines: list[bytes], records: list[Record]) -> None:
         if not records:
             return
+        total = len(lines)
         streams = list(map(_STREAM, records))
-        self._check(_grouped(streams, records), records)
-        if self._mapped.isdisjoint(streams):
-            timed = _timed_lines(lines, records)
-            self._run.add_mixed(streams, timed, sum(map(len, timed)))
+        refused = self._check(_grouped(streams, records), records)
+        if not self._mapped.isdisjoint(streams):
+            self._mapped_records(lines, records, refused)
         else:
-            self._mapped_records(lines, records)
-        self._count(len(lines))
+            if refused:
+                lines, records = self._accepted(lines, records, refused)
+                streams = list(map(_STREAM, records))
+            timed = timed_lines(lines, records)
+            self._run.add_mixed(streams, timed, sum(map(len, timed)))
+        self._count(total)
 
-    def _mapped_records(self, lines: list[bytes], records: list[Record]) -> None:
+    def _accepted(
+        self, lines: list[bytes], records: list[Record], refused: Mapping[int, InputError]
+    ) -> tuple[list[bytes], list[Record]]:
+        """Put the refused lines aside and return the others."""
+        first = self._line + 1
+        for number, error in refused.items():
+            self._put_aside(lines[number - first], number, error, records[number - first])
+        good = [n for n in range(len(lines)) if first + n not in refused]
+        return [lines[n] for n in good], [records[n] for n in good]
+
+    def _mapped_records(
+        self, lines: list[bytes], records: list[Record], refused: Mapping[int, InputError]
+    ) -> None:
         """One by one, for a map may put two streams into one, and an error names a line."""
         for number, (line, record) in enumerate(
             zip(lines, records, strict=True), start=self._line + 1
         ):
-            if record.stream in self._mapped:
-                self._mapped_streams.record(line, number)
+            try:
+                if number in refused:
+                    raise refused[number]
+                if record.stream in self._mapped:
+                    self._mapped_streams.record(line, number)
+                    continue
+            except InputError as error:
+                self._put_aside(line, number, error, record)
             else:
-                [timed] = _timed_lines([line], [record])
+                [timed] = timed_lines([line], [record])
                 self._run.add_text(record.stream, timed, rows=1)
+
+    def _put_aside(
+        self, line: bytes, number: int, error: InputError, record: Record | None = None
+    ) -> None:
+        """Keep a refused line where it harms nobody, if the settings say so.
+
+        Raises:
+            InputError: They do not, or not this one.
+        """
+        if self._quarantine is None:
+            raise error
+        sent = self._as_sent.get(number)
+        if record is None or record.stream not in self._schema_lines:
+            self._quarantine.line(sent or line, number, error, self._schema_lines)
+        else:
+            raw = sent or bytes(record.record)
+            self._quarantine.record(record.stream, sent or line, number, raw, error)
 
     def _count(self, lines: int) -> None:
         self._line += lines
         self.counts["RECORD"] += lines
         self._progress.records += lines
 
-    def _check(self, groups: dict[str, list[Record]], records: list[Record]) -> None:
+    def _check(
+        self, groups: dict[str, list[Record]], records: list[Record]
+    ) -> Mapping[int, InputError]:
         """Validate records, stream by stream; only of streams in doubt go through them in order.
 
         Args:
             groups: The records by stream.
             records: The same in the order of their lines, for the first error is to be named.
+
+        Returns:
+            Why lines are refused, by their numbers, where that does not end the run.
         """
         tries: dict[str, Callable[[Raw, int], None]] = {}
         for stream in groups.keys() - self._mapped:
             if attempt := self._doubt(stream, list(map(_RECORD, groups[stream]))):
                 tries[stream] = attempt
+        refused: dict[int, InputError] = {}
         if not tries:
-            return
+            return refused
         for number, record in enumerate(records, start=self._line + 1):
             if (attempt := tries.get(record.stream)) is not None:
-                attempt(record.record, number)
+                try:
+                    attempt(record.record, number)
+                except InputError as error:
+                    if self._quarantine is None:
+                        raise
+                    refused[number] = error
+        return refused
 
     def _doubt(self, stream: str, raws: list[Raw]) -> Callable[[Raw, int], None] | None:
         """Find what each record of a stream must go through; None where all are certain to be good.
@@ -334,28 +398,3 @@ def _grouped(keys: Iterable[G], values: list[V]) -> dict[G, list[V]]:
     for key, value in zip(keys, values, strict=True):
         groups[key].append(value)
     return groups
-
-
-def _timed(chunk: Chunk, records: list[Any]) -> Chunk:
-    """Give each line of a decoded chunk its ``time_extracted``."""
-    if UNSET not in map(_TIME, records):
-        return chunk
-    if chunk.records and set(map(_TIME, records)) == {UNSET}:
-        extracted = chunk.decode(messages.EXTRACTED)
-        if extracted is not None and all(map(messages.says_nothing, extracted)):
-            # The commonest case, of a tap that leaves times to others: one for all the lines.
-            return chunk.appended(time_member(times.iso(times.now())))
-    return Chunk.of(_timed_lines(chunk.lines, records))
-
-
-def _timed_lines(lines: list[bytes], records: list[Any]) -> list[bytes]:
-    """Give each decoded line its ``time_extracted``."""
-    if UNSET not in map(_TIME, records):
-        return lines
-    received = times.iso(times.now())
-    return [
-        line
-        if record.time_extracted is not UNSET
-        else with_time(line, messages.time_of(line, received))
-        for line, record in zip(lines, records, strict=True)
-    ]

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from singerlake.annotations import changes, document
-from singerlake.annotations.changes import Change
-from singerlake.annotations.fields import checked, is_url
-from singerlake.annotations.subjects import Subject
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format import times
 from singerlake.format.annotations import JobRun
 from singerlake.lake import Lake
+
+if TYPE_CHECKING:  # annotations are imported where they are used: most runs have none to make
+    from singerlake.annotations.changes import Change
 
 SUCCEEDED, FAILED = "succeeded", "failed"
 
@@ -43,6 +42,8 @@ def find(url: str | None, environment: Mapping[str, str]) -> Job | None:
     """
     known = _airflow(environment) or _dagster(environment) or _github(environment)
     if url:
+        from singerlake.annotations.fields import checked
+
         address = checked("job_url", url, "this run")
         name, scheduler = (known.name, known.scheduler) if known else (None, None)
         return Job(str(address), name, scheduler)
@@ -83,7 +84,11 @@ def _github(environment: Mapping[str, str]) -> Job | None:
 
 def _link(url: str | None) -> str | None:
     """A URL that a variable gave; what is none must not end a run that works."""
-    return url if url and is_url(url) else None
+    if not url:
+        return None
+    from singerlake.annotations.fields import is_url
+
+    return url if is_url(url) else None
 
 
 def changes_in_settings(setting: Any, tap: str) -> list[Change]:
@@ -92,8 +97,13 @@ def changes_in_settings(setting: Any, tap: str) -> list[Change]:
     Raises:
         UsageError: It says what cannot be said.
     """
+    if not setting:
+        return []
+    from singerlake.annotations import document
+    from singerlake.annotations.subjects import Subject
+
     try:
-        return document.changes(setting, Subject(tap)) if setting else []
+        return document.changes(setting, Subject(tap))
     except UsageError as error:
         raise UsageError(f"annotations: {error}") from error
 
@@ -124,6 +134,8 @@ class Report:
         self._done = True
         if not tables and self._tap not in lake.annotations().taps:
             return  # nothing of the tap is there, maybe not even a lake: an entry would be a lie
+        from singerlake.annotations import changes
+
         try:
             if self._job is None:
                 if outcome == SUCCEEDED:

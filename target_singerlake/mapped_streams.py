@@ -125,6 +125,7 @@ class MappedStreams:
         where = f"line {number}: the record of stream {message['stream']!r}"
         if not isinstance(message["record"], dict):
             raise InvalidLineError(f"{where} is not an object")
+        lines: list[tuple[str, bytes]] = []  # all of them or, where one is refused, none
         for stream_map in self._target.mapper.stream_maps[message["stream"]]:
             alias = stream_map.stream_alias
             with _map_expression_errors(where, InvalidLineError):
@@ -134,7 +135,9 @@ class MappedStreams:
                 record = self._sinks[alias].metadata_added(record, message)
                 text = serialize_json(record).encode("utf-8")
             self._validators[alias].check(Raw(text), number)
-            self._run.add_text(alias, _line(alias, text, message), rows=1)
+            lines.append((alias, _line(alias, text, message)))
+        for alias, mapped in lines:
+            self._run.add_text(alias, mapped, rows=1)
 
     def activate_version(self, stream: str, version: int) -> None:
         """Pass an ACTIVATE_VERSION on to what a stream is mapped to."""

@@ -27,6 +27,7 @@ class Progress:
         self.bytes = 0
         self.stored_rows = 0
         self.stored_bytes = 0
+        self.refused = 0
 
     def advance(self, read: int) -> None:
         """Count input bytes and say how far it is, if it has been a while."""
@@ -42,14 +43,20 @@ class Progress:
             self.stored_rows += rows
             self.stored_bytes += compressed
 
+    def put_aside(self, lines: int) -> None:
+        """Count refused lines that a commit stored. Called from any thread."""
+        with self._mutex:
+            self.refused += lines
+
     def summary(self, tables: int) -> None:
         """Say what the whole run did."""
         self._logger.info(
-            "%s; committed %s to %s, %s compressed",
+            "%s; committed %s to %s, %s compressed%s",
             self._so_far(time.monotonic()),
             count(self.stored_rows, "record"),
             count(tables, "table"),
             size(self.stored_bytes),
+            f"; refused {count(self.refused, 'line')}" if self.refused else "",
         )
 
     def _so_far(self, now: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -63,9 +63,10 @@ class RunOptions:
 class _Stream:
     """What a run holds of one stream."""
 
-    def __init__(self, writer: TableWriter, table: TableName) -> None:
+    def __init__(self, writer: TableWriter, table: TableName, *, ahead: bool) -> None:
         self.writer = writer
         self.table = table
+        self.ahead = ahead
         self.schema_hash = ""
         self.schema = SchemaEntry({})
         self.buffer = StreamBuffer(b"")
@@ -114,15 +115,20 @@ class Run:
         self._state: bytes | None = None
         self._written = 0
         self.committed: dict[TableName, int] = {}
+        self.put_aside: Counter[TableName] = Counter()
         self.snapshots: dict[TableName, Snapshot] = {}
 
-    def set_schema(self, name: str, line: bytes, schema: SchemaEntry) -> None:
+    def set_schema(
+        self, name: str, line: bytes, schema: SchemaEntry, *, ahead: bool = False
+    ) -> None:
         """Put a SCHEMA line into effect.
 
         Args:
             name: The stream.
             line: The line; blocks from now on begin with it.
             schema: What it says.
+            ahead: Whether its lines are those that others refused: their table is committed
+                before others are, so that none of these is ever without them.
 
         Raises:
             InvalidNameError: The stream's name or the schema cannot be stored in a lake.
@@ -133,7 +139,7 @@ class Run:
             table = TableName(self._options.tap_id, name)
             _ = table.folder  # raises for a name that cannot be stored, before anything is written
             writer = self.lake.table(table).writer(self._options.write, self._writer_id)
-            stream = self._streams[name] = _Stream(writer, table)
+            stream = self._streams[name] = _Stream(writer, table, ahead=ahead)
         if stream.buffer.schema_line == line:
             return
         self._cut(stream)
@@ -241,7 +247,9 @@ class Run:
         for stream in self._streams.values():
             self._cut(stream)
         self._compressor.drain()
-        self._commit_tables([s for s in self._streams.values() if s.staged is not None])
+        for ahead in (True, False):
+            streams = [s for s in self._streams.values() if s.ahead is ahead]
+            self._commit_tables([s for s in streams if s.staged is not None])
         self._gathered = 0
         self._committed_at = time.monotonic()
         if self._state is not None:
@@ -261,6 +269,8 @@ class Run:
 
         Within a table the order of writing holds. After a failure no further table is begun.
         """
+        if not streams:
+            return
         failed = threading.Event()
 
         def one(stream: _Stream) -> Snapshot | None:
@@ -287,7 +297,7 @@ class Run:
         staged = stream.staged
         assert staged is not None, "only streams with something staged"  # noqa: S101
         metrics = {"input_bytes": stream.bytes}
-        overlay = self.overlays.of(stream.table.stream)
+        overlay = None if stream.ahead else self.overlays.of(stream.table.stream)
         try:
             snapshot = stream.writer.commit(
                 staged, metrics=metrics, catalogue=False, overlay=overlay
@@ -298,7 +308,11 @@ class Run:
         stream.staged, stream.bytes = None, 0
         if snapshot is not None:
             self.committed[stream.table] = snapshot.number
-            self._progress.committed(staged.rows, staged.size)
+            if stream.ahead:
+                self.put_aside[stream.table] += staged.rows
+                self._progress.put_aside(staged.rows)
+            else:
+                self._progress.committed(staged.rows, staged.size)
             self.snapshots[stream.table] = snapshot
         return snapshot
 

@@ -13,7 +13,7 @@ from singerlake.format import block, names
 from singerlake.plugins.settings import AWS, LAKE
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import WriteOptions
-from target_singerlake import non_finite
+from target_singerlake import contract, non_finite, quarantine
 from target_singerlake.run import RunOptions
 
 MAX_BLOCK_ROWS = 1_000_000
@@ -64,6 +64,42 @@ _TARGET = [
             "Whether a record is refused when a column cannot hold one of its values, so that "
             "no query could read it; by default the summary of the run warns of such values. "
             "In the key they are always refused."
+        ),
+    ),
+    th.Property(
+        "invalid_records",
+        th.StringType(allowed_values=[quarantine.FAIL, quarantine.QUARANTINE]),
+        default=quarantine.FAIL,
+        title="Invalid records",
+        description=(
+            "What to do with lines that are refused: `fail`, which ends the run, or `quarantine`, "
+            "which keeps each as it came in a table of the same name with `__rejected` behind it, "
+            "with its number and the reason, and goes on."
+        ),
+    ),
+    th.Property(
+        "max_invalid",
+        th.IntegerType(minimum=0),
+        default=1000,
+        title="Most invalid lines",
+        description=(
+            "How many lines a run may put aside with `invalid_records: quarantine`; one more ends "
+            "it, as `fail` does."
+        ),
+    ),
+    th.Property(
+        "schema_changes",
+        th.ObjectType(
+            additional_properties=th.StringType(
+                allowed_values=[contract.EVOLVE, contract.WARN, contract.FAIL]
+            )
+        ),
+        title="Schema changes",
+        description=(
+            "What to do where a stream's schema differs from the one that its table has, by "
+            "patterns of streams with * and ?, the first that matches: `evolve`, the default, "
+            "takes it, `warn` says what differs, and `fail` ends the run before it is stored. "
+            'For example {"orders*": "fail", "*": "warn"}.'
         ),
     ),
     th.Property(

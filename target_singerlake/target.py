@@ -24,12 +24,15 @@ from singerlake.lake import Lake
 from singerlake.maintenance import repeats
 from singerlake.plugins.plugin import LakePlugin
 from singerlake.plugins.settings import lake_uri, store_options
+from singerlake.quantities import count
 from singerlake.safe_text import guard_stderr
-from target_singerlake import freezing, job, settings
+from target_singerlake import freezing, job, quarantine, settings
+from target_singerlake.contract import Contract
 from target_singerlake.intake import Intake
 from target_singerlake.interrupts import Interrupts
 from target_singerlake.mapped_streams import MappedStreams, MetadataSink
 from target_singerlake.progress import Progress
+from target_singerlake.quarantine import Quarantine
 from target_singerlake.reader import ChunkReader
 from target_singerlake.run import Run
 from target_singerlake.validation import Validator
@@ -61,6 +64,8 @@ class TargetSingerlake(LakePlugin, Target):
         self._progress = Progress(logger)
         self._warnings = Warnings()
         self._run: Run | None = None
+        self._quarantine: Quarantine | None = None
+        self._contract: Contract | None = None
         self._passed_over: set[tuple[str, str, str]] = set()
         self._intake: Intake | None = None
         self._report: job.Report | None = None
@@ -101,10 +106,11 @@ class TargetSingerlake(LakePlugin, Target):
         self._run = None
         try:
             run.close()
-            self._progress.summary(len(run.committed))
+            self._progress.summary(len(run.committed) - len(run.put_aside))
             self._say_repeats(run)
             self._say_values()
             self._freeze(run)
+            self._say_refused(run)
         except BaseException:
             self._note(run, job.FAILED)
             raise
@@ -123,7 +129,7 @@ class TargetSingerlake(LakePlugin, Target):
         """Let the lake's file say how the run ended."""
         if self._report is not None:
             rows = self._progress.stored_rows
-            self._report.note(run.lake, outcome, rows, len(run.committed))
+            self._report.note(run.lake, outcome, rows, len(run.committed) - len(run.put_aside))
 
     def _say_repeats(self, run: Run) -> None:
         """Say of tables without a key that they grow by their own size with each sync."""
@@ -154,6 +160,20 @@ class TargetSingerlake(LakePlugin, Target):
         for warning in self._warnings.words():
             logger.warning("%s", warning)
 
+    def _say_refused(self, run: Run) -> None:
+        """Say last, where a schedule's log is looked at first, that not all lines were taken."""
+        if self._quarantine is not None and run.put_aside:
+            kept = (
+                f"{count(lines, 'line')} in {table} (the first is line "
+                f"{self._quarantine.first[table]:,})"
+                for table, lines in sorted(run.put_aside.items())
+            )
+            logger.warning(
+                "some lines were refused and put aside: %s; look with: singerlake query "
+                "'select line, reason, message from TABLE'",
+                ", ".join(kept),
+            )
+
     def _begin(self) -> Intake:
         options = settings.run_options(self.config, self._interrupts.check)
         configured = job.changes_in_settings(self.config.get("annotations"), options.tap_id)
@@ -171,12 +191,17 @@ class TargetSingerlake(LakePlugin, Target):
             done=self._interrupts.progress,
         )
         self._run = run
+        patterns = self.config.get("schema_changes") or {}
+        self._contract = Contract(lake, options.tap_id, patterns, logger)
+        if self.config["invalid_records"] == quarantine.QUARANTINE:
+            self._quarantine = Quarantine(run, options.tap_id, self.config["max_invalid"])
         return Intake(
             run,
             MappedStreams(self, run, self._validator),
             self._progress,
             self._validator,
             self.config["non_finite"],
+            self._quarantine,
         )
 
     def _end_early(self) -> None:
@@ -187,13 +212,19 @@ class TargetSingerlake(LakePlugin, Target):
                 run.close()
                 if run.committed:
                     self._say_values()
+                    self._say_refused(run)
                 self._note(run, job.FAILED)
         finally:
             self._interrupts.over()  # last: each of these may hang on a store that is gone
 
     def _validator(self, stream: str, schema: dict[str, Any], keys: list[str]) -> Validator:
         assert self._run is not None, "there is no line before the run"  # noqa: S101
-        bound = self._run.overlays.bound(stream, SchemaEntry(schema, keys))
+        entry = SchemaEntry(schema, keys)
+        if self._quarantine is not None:
+            quarantine.check_name(stream, entry)
+        if self._contract is not None:
+            self._contract.check(stream, entry)
+        bound = self._run.overlays.bound(stream, entry)
         return Validator(
             stream,
             bound.schema,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from singerlake.errors import UsageError
+from singerlake.format import times
 
 Value: TypeAlias = str | list[str] | None
 
@@ -29,8 +29,6 @@ FIELDS = {
 """Which fields there are, by what they are said of."""
 
 _URLS = ("documentation", "job_url")
-_AGE = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d|w)")
-_UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 # Characters that no file of JSON or YAML should hold; ends of lines and tabs may be in a text.
 _UNFIT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
@@ -57,22 +55,8 @@ def checked(field: str, value: object, about: str) -> Value:
     if field in _URLS and text:
         _check_url(text, where)
     if field == "freshness" and text:
-        age(text, where)
+        times.age(text, where)
     return text or None
-
-
-def age(text: str, where: str = "freshness") -> timedelta:
-    """How long ``24h`` is.
-
-    Raises:
-        UsageError: It is written otherwise.
-    """
-    match = _AGE.fullmatch(text)
-    if match is None:
-        raise UsageError(
-            f"{where} is {text[:80]!r}: write it as a number and a unit, for example 30min, 24h, 7d"
-        )
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def is_url(text: str) -> bool:

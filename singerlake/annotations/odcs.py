@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from singerlake.annotations import columns
-from singerlake.annotations.fields import age
+from singerlake.format import times
 from singerlake.format.annotations import ColumnEntry, TableEntry, TapEntry
 from singerlake.format.metadata import LakeFile
 from singerlake.format.types import Kind, Type
@@ -88,7 +88,7 @@ def _promise(entry: TapEntry | TableEntry, stream: str | None) -> dict[str, Any]
     """The service level that a freshness is."""
     if not entry.freshness:
         return None
-    hours = age(entry.freshness).total_seconds() / _HOUR
+    hours = times.age(entry.freshness, "freshness").total_seconds() / _HOUR
     value: int | float = int(hours) if hours == int(hours) else round(hours, 4)
     promise: dict[str, Any] = {"property": "freshness", "value": value, "unit": "h"}
     if stream is not None:

@@ -7,6 +7,8 @@ import time
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
+from singerlake.errors import UsageError
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)"
@@ -14,6 +16,8 @@ _TIMESTAMP = re.compile(
     r"\s*([Zz]|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII,
 )
+_AGE = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d|w)")
+_AGE_UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @lru_cache(maxsize=1024)
@@ -91,3 +95,17 @@ def from_micros(micros: int) -> datetime:
 def micros(instant: datetime) -> int:
     """Microseconds between the beginning of 1970 and an instant."""
     return (instant - _EPOCH) // timedelta(microseconds=1)
+
+
+def age(text: str, where: str) -> timedelta:
+    """How long ``24h`` is.
+
+    Raises:
+        UsageError: It is written otherwise.
+    """
+    match = _AGE.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"{where} is {text[:80]!r}: write it as a number and a unit, for example 30min, 24h, 7d"
+        )
+    return timedelta(**{_AGE_UNITS[match[2]]: int(match[1])})

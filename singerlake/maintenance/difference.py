@@ -65,7 +65,8 @@ class SchemaChange:
 
     Attributes:
         change: ``added``, ``removed``, ``renamed`` or ``retyped``, of a column; ``rules`` where
-            its JSON Schema differs and its type does not; ``description``; ``key``, of the table.
+            its JSON Schema differs and its type does not, or, without a column, what the schema
+            says of whole rows; ``description``; ``key``, of the table.
         column: Which; None where it is about the table.
         before: What was there: a type, a JSON Schema, a description, the key's columns; None for
             nothing.
@@ -78,7 +79,9 @@ class SchemaChange:
     after: str | None
 
     def __str__(self) -> str:
-        what = "the key" if self.column is None else f"column {self.column!r}"
+        what = "the key" if self.change == "key" else "the rows"
+        if self.column is not None:
+            what = f"column {self.column!r}"
         if self.change == "added":
             return f"{what} was added ({self.after})"
         if self.change == "removed":

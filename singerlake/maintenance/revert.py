@@ -14,6 +14,7 @@ from singerlake.format import times
 from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.maintenance.alter import retyped_columns
+from singerlake.maintenance.state_files import missing
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
 from singerlake.transactions.commit import commit, draft_entry
@@ -103,26 +104,6 @@ def undone_by(head: Snapshot, number: int) -> list[TransactionSummary]:
             undone.append(later)
         before = later
     return undone[::-1]
-
-
-def missing(store: Store, snapshot: Snapshot) -> list[str]:
-    """Files of a state that are not there, or shorter than its blocks say."""
-    needed: dict[str, int] = {}
-    for block in snapshot.blocks:
-        end = block.offset + block.length
-        needed[block.file] = max(end, needed.get(block.file, 0))
-    folder = snapshot.table.folder
-    present = {item.key: item.size for item in store.list(folder)}
-    return [file for file, end in needed.items() if present.get(folder + file, -1) < end]
-
-
-def last_readable(store: Store, snapshot: Snapshot) -> int:
-    """The last transaction whose state needs no file that is gone; by one listing."""
-    gone = set(missing(store, snapshot))
-    first = next((block for block in snapshot.blocks if block.file in gone), None)
-    if first is None:
-        return snapshot.number
-    return snapshot.transaction_of_block(first.first_version or first.number) - 1
 
 
 def new_singer_version(snapshot: Snapshot) -> int:

@@ -13,6 +13,7 @@ from enum import Enum
 from hashlib import sha256
 
 from singerlake.format.names import TableName
+from singerlake.format.sql_tokens import tokens
 from singerlake.format.types import RULES
 from singerlake.storage.options import StoreOptions
 
@@ -20,6 +21,20 @@ DEFAULT_KEEP = timedelta(days=1)
 """How long readers of former files find them, unless the projection says otherwise."""
 DEFAULT_FILE_BYTES = 128 << 20
 """How large a published file becomes, about."""
+
+
+_DIGITS = {
+    "sql": 16,
+    "key": 10,
+    "order_by": 10,
+    "partition_by": 10,
+    "format": 6,
+    "compression": 6,
+    "rules": 6,
+}
+"""How many digits of a definition each field has: enough that no accident makes two alike."""
+DECIDE_ROWS = frozenset({"sql", "key", "rules"})
+"""The fields that say which rows there are; the others, how they lie where they are published."""
 
 
 class Format(str, Enum):
@@ -160,27 +175,34 @@ class Projection:
     where: str = ""
 
     @property
-    def row_definition(self) -> str:
-        """A hash of all that decides which rows there are: 64 digits.
-
-        A staging table goes by it: where it changes, all rows are computed anew. The rules by
-        which columns get their types are part of it, for a newer release may have others.
-        """
-        said = {"sql": self.sql, "key": self.key, "rules": RULES}
-        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-    @property
     def definition(self) -> str:
-        """A hash of all that decides which rows there are, and how they lie: 64 digits.
+        """Hashes of all that decides which rows there are, and how they lie: 64 digits.
 
-        Where it changes, what was published is built anew.
+        Where it changes, what was published is built anew. Each field has digits of its own, so
+        that :meth:`changed_since` can tell which it was.
         """
         target = self.target
-        said = {
-            "rows": self.row_definition,
+        said: dict[str, object] = {
+            # Its tokens: neither comments nor the ends of lines decide anything.
+            "sql": [token.text for token in tokens(self.sql)],
+            "key": self.key,
             "order_by": [str(one) for one in self.order_by],
             "partition_by": [str(one) for one in self.partition_by],
             "format": str(target.format) if target else None,
             "compression": target.compression if target else None,
+            # A newer release may make columns of other types of the same schemas.
+            "rules": RULES,
         }
-        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        return "".join(
+            sha256(json.dumps(said[name]).encode()).hexdigest()[:digits]
+            for name, digits in _DIGITS.items()
+        )
+
+    def changed_since(self, definition: str) -> tuple[str, ...]:
+        """Tell which fields have changed since a definition; none where it is this one."""
+        mine, changed, start = self.definition, [], 0
+        for name, digits in _DIGITS.items():
+            if mine[start : start + digits] != definition[start : start + digits]:
+                changed.append(name)
+            start += digits
+        return tuple(changed) or (() if mine == definition else tuple(_DIGITS))

@@ -131,6 +131,10 @@ class Published:
 class Commit:
     """What is to be published, as one step that readers see whole or not at all.
 
+    One that has a version changes nothing of what readers see who name none: the rows of its files
+    become readable as that version, beside the rest. Where all its files are kept ones, that is
+    another name for what is there.
+
     Attributes:
         position: What it will show.
         schema: The columns.

@@ -35,7 +35,7 @@ class Refresh:
 
     Attributes:
         transaction: Which one it is.
-        position: What it was computed of; ``definition`` is ``Projection.row_definition``.
+        position: What it was computed of.
         touched: The last transaction since that was no refresh and may have changed rows or
             columns; None where there is none, so that the table has what the refresh left.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from singerlake.annotations.fields import age, is_url
+from singerlake.annotations.fields import is_url
 from singerlake.errors import DamagedError, UsageError
 from singerlake.format import times
 from singerlake.format.annotations import JobRun, TableEntry, TapEntry
@@ -159,7 +159,7 @@ class Gatherer:
         if said.freshness is None:
             return False
         try:
-            allowed = age(said.freshness)
+            allowed = times.age(said.freshness, "freshness")
         except UsageError:
             return False  # written by hand, or by a newer release
         seen = [last_sync or ""]

@@ -15,30 +15,12 @@ import logging
 import threading
 
 from singerlake.errors import DamagedError, NewerFormatError
-from singerlake.format.metadata import LakeFile
 from singerlake.storage.base import Capabilities, Store
 from singerlake.storage.probe import ignored_conditions
 from singerlake.transactions import lake_file
-from singerlake.transactions.locks.lock import SURE_SETTLES
 
 logger = logging.getLogger(__name__)
 _one_at_a_time = threading.Lock()
-
-
-def recorded(store: Store, file: LakeFile | None) -> Capabilities | None:
-    """Say what a lake's file tells of its store; None where it was never probed there."""
-    if file is None or file.conditional_writes is None or file.probed != store.uri:
-        return None
-    return _capabilities(store, file, supports_conditional_writes=file.conditional_writes)
-
-
-def _capabilities(
-    store: Store, file: LakeFile | None, *, supports_conditional_writes: bool
-) -> Capabilities:
-    seconds = file.lock_settle_seconds if file is not None else None
-    if seconds is None:
-        seconds = store.default_settle_seconds
-    return Capabilities(supports_conditional_writes, max(0.0, seconds))
 
 
 def open_for_writing(store: Store) -> None:
@@ -56,6 +38,8 @@ def open_for_writing(store: Store) -> None:
         capabilities = store.recorded_capabilities or _recorded_or_probed(store)
         store.fix_capabilities(capabilities)
     if not capabilities.supports_conditional_writes:
+        from singerlake.transactions.locks.lock import SURE_SETTLES  # late: readers need no locks
+
         logger.warning(
             "the store of %s accepts conditional writes and ignores them: writers take turns by "
             "locks, and a commit waits about %g s; what that can promise is in docs/safety.md",
@@ -67,9 +51,11 @@ def open_for_writing(store: Store) -> None:
 
 def _recorded_or_probed(store: Store) -> Capabilities:
     file = lake_file.read_if_readable(store)
-    if (known := recorded(store, file)) is not None:
+    if (known := lake_file.recorded_capabilities(store, file)) is not None:
         return known
-    probed = _capabilities(store, file, supports_conditional_writes=not ignored_conditions(store))
+    probed = lake_file.capabilities_of(
+        store, file, supports_conditional_writes=not ignored_conditions(store)
+    )
     try:
         file = lake_file.record_capabilities(store, probed)
     except NewerFormatError:
@@ -77,4 +63,4 @@ def _recorded_or_probed(store: Store) -> Capabilities:
     except DamagedError as error:  # only annotations need the file: data is committed without it
         logger.warning("what was found of the store is not recorded: %s", error)
         return probed
-    return recorded(store, file) or probed
+    return lake_file.recorded_capabilities(store, file) or probed

@@ -11,7 +11,7 @@ import hashlib
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,7 +20,9 @@ from singerlake.format import metadata, names
 from singerlake.format.metadata import LAKE_FORMAT, LakeFile
 from singerlake.format.sealed import UNREADABLE
 from singerlake.storage.base import Capabilities, KeyExistsError, KeyMissingError, Store
-from singerlake.transactions.shared_file import Present, merge
+
+if TYPE_CHECKING:
+    from singerlake.transactions.shared_file import Present
 
 logger = logging.getLogger(__name__)
 _ANYTHING = msgspec.json.Decoder()
@@ -53,6 +55,23 @@ def read_if_readable(store: Store) -> LakeFile | None:
         return None
 
 
+def recorded_capabilities(store: Store, file: LakeFile | None) -> Capabilities | None:
+    """Say what a lake's file tells of its store; None where it was never probed there."""
+    if file is None or file.conditional_writes is None or file.probed != store.uri:
+        return None
+    return capabilities_of(store, file, supports_conditional_writes=file.conditional_writes)
+
+
+def capabilities_of(
+    store: Store, file: LakeFile | None, *, supports_conditional_writes: bool
+) -> Capabilities:
+    """What a store can be relied on for, with the time to settle that a lake's file may say."""
+    seconds = file.lock_settle_seconds if file is not None else None
+    if seconds is None:
+        seconds = store.default_settle_seconds
+    return Capabilities(supports_conditional_writes, max(0.0, seconds))
+
+
 def change(
     store: Store,
     edit: Callable[[dict[str, Any]], bool],
@@ -72,6 +91,7 @@ def change(
         DamagedError: It is a JSON object with members of other types than expected.
         LockTimeoutError: On a store that ignores conditions, another held the lock too long.
     """
+    from singerlake.transactions.shared_file import merge  # late: with locks, which no reader needs
 
     def edited(present: dict[str, Any]) -> dict[str, Any] | None:
         return present if edit(present) else None

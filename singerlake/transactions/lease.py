@@ -33,8 +33,8 @@ from singerlake.format import metadata, names, times
 from singerlake.format.metadata import Lease
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Listed, Store
-from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.locks.heartbeat import Heartbeat
+from singerlake.transactions.locks.lock import new_writer_id
 from singerlake.transactions.log import refresh
 from singerlake.transactions.snapshot import Snapshot
 

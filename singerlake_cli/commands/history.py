@@ -10,9 +10,8 @@ from msgspec import structs, to_builtins
 
 from singerlake.format.log import Entry
 from singerlake.format.metadata import TransactionSummary
-from singerlake.format.overlay_words import differences
 from singerlake.lake import Table
-from singerlake.maintenance.revert import last_readable
+from singerlake.maintenance.state_files import last_readable
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.entries import all_entries, comment, made_by, readable_entries, run_id
@@ -131,6 +130,8 @@ def _note(snapshot: Snapshot, entry: Entry | None) -> str | None:
     if to := entry.metadata.get("reverted_to"):
         done.append(f"back to transaction {to}")
     if entry.overlay is not None:
+        from singerlake.format.overlay_words import differences  # late: few transactions alter
+
         before, after = (snapshot.overlay_at(entry.number - n) for n in (1, 0))
         done += differences(before, after)
     return ": ".join(filter(None, ("; ".join(done), comment(entry)))) or None

@@ -9,15 +9,14 @@ import click
 
 from singerlake.errors import DamagedError, DroppedError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.metadata import LakeFile
-from singerlake.format.names import TableName, written
+from singerlake.format.names import REJECTED, TableName, written
 from singerlake.lake import Lake
 from singerlake.maintenance import repeats
 from singerlake.maintenance.repeats import Repeats
-from singerlake.maintenance.sizes import sizes
 from singerlake.nearest import bare, offer
 from singerlake.transactions.snapshot import Snapshot
-from singerlake_cli import dropped_tables, output, sizes_output
-from singerlake_cli.shared import Shared
+from singerlake_cli import output
+from singerlake_cli.shared import Shared, exit_with
 
 RECENT = 6
 """So many transactions back the sparkline goes."""
@@ -40,6 +39,7 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     "records" are all that were written: also those of rows that were replaced or deleted since, so
     a table may have fewer rows ("rows" of --output json counts the same). "head" is a table's last
     transaction, and "recent" draws the records of its last ones, the newest at the right.
+    "rejected" are lines that the target refused and put aside (its setting invalid_records).
 
     With --sizes, "size" is what the data takes, and "store" all there is of the table, with its
     indexes, its log and what waits to be deleted. "small" files are those that `vacuum` would
@@ -61,9 +61,11 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     if dropped and measured:
         raise UsageError("say --sizes or --dropped, not both")
     if dropped:
+        from singerlake_cli import dropped_tables
+
         dropped_tables.list_dropped(shared, lake, tap)
         return
-    tables = []
+    tables: list[dict[str, Any]] = []
     failed: list[SingerlakeError] = []
     names = lake.tables(tap)
     all_names = set(names)
@@ -75,7 +77,7 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     for name in names:
         try:
             snapshot = lake.table(name).snapshot()
-            more = asdict(sizes(lake.store, snapshot)) if measured else {}
+            more = _measured(lake, snapshot) if measured else {}
         except DroppedError:
             gone += 1
             continue
@@ -87,23 +89,20 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
             continue
         if (repeated := repeats.find(snapshot)) is not None:
             repeating.append(f"{shown[str(name)]}: {repeated}")
-        annotated = {
-            "owner": _annotation(lake_file, name, "owner") or lake_file.owner,
-            "deprecated": _annotation(lake_file, name, "deprecated"),
-        }
-        tables.append({**_described(snapshot, repeated), **annotated, **more})
+        tables.append({**_described(snapshot, repeated), **_annotated(lake_file, name), **more})
+    _count_rejected(tables)
     failed += map(DamagedError, map(str, lake.inventory(all_names - nothing, tap).lost))
     empty = f"the lake at {shared.uri} is empty"
     also = f"{output.count(gone, 'table')} dropped: singerlake ls --dropped" if gone else ""
     shared.output.result(
         lambda: tables,
         lambda: (
-            sizes_output.print_sizes(tables, shown, also or empty)
+            _print_measured(tables, shown, also or empty)
             if measured
             else _print(tables, shown, repeating, empty, also)
         ),
     )
-    dropped_tables.exit_with(shared, failed)
+    exit_with(shared, failed)
 
 
 def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
@@ -121,6 +120,26 @@ def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
     }
 
 
+def _measured(lake: Lake, snapshot: Snapshot) -> dict[str, Any]:
+    """What a table takes, and what of it a vacuum could give back."""
+    from singerlake.maintenance.sizes import sizes  # late: with the plans of a vacuum
+
+    return asdict(sizes(lake.store, snapshot))
+
+
+def _print_measured(tables: list[dict[str, Any]], shown: dict[str, str], note: str) -> None:
+    from singerlake_cli.sizes_output import print_sizes
+
+    print_sizes(tables, shown, note)
+
+
+def _count_rejected(tables: list[dict[str, Any]]) -> None:
+    """Say of each table how many lines were refused of its stream."""
+    rows = {listed["table"]: listed["rows"] for listed in tables}
+    for listed in tables:
+        listed["rejected"] = rows.get(listed["table"] + REJECTED, 0)
+
+
 def _tap(lake: Lake, text: str) -> str:
     """The tap that is meant, with underscores in the place of dashes or without."""
     taps = lake.taps()
@@ -132,6 +151,13 @@ def _tap(lake: Lake, text: str) -> str:
             raise DamagedError(str(lost))
     known = offer(text, taps, "it has none yet")
     raise NotFoundError(f"the lake at {lake.store.uri} has no tap {text!r}: {known}")
+
+
+def _annotated(file: LakeFile, name: TableName) -> dict[str, Any]:
+    return {
+        "owner": _annotation(file, name, "owner") or file.owner,
+        "deprecated": _annotation(file, name, "deprecated"),
+    }
 
 
 def _annotation(file: LakeFile, name: TableName, field: str) -> str | None:
@@ -171,6 +197,9 @@ def _print(
         "last sync",
         "recent",
     )
+    if any(t["rejected"] for t in tables):
+        columns = (*columns, "rejected>")
+        rows = [(*row, t["rejected"] or None) for row, t in zip(rows, tables, strict=True)]
     if any(t["owner"] for t in tables):
         columns = (*columns, "owner~")
         rows = [(*row, t["owner"]) for row, t in zip(rows, tables, strict=True)]

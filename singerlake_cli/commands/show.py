@@ -12,14 +12,10 @@ from msgspec.structs import asdict
 from singerlake.annotations.columns import column_texts
 from singerlake.format.annotations import TableEntry
 from singerlake.format.log import FrozenVersion
-from singerlake.format.overlay_words import constraint_words
-from singerlake.format.type_list import declared_type
 from singerlake.format.types import Kind, Type, columns_of
-from singerlake.maintenance.drop import DroppedTable, describe
 from singerlake.projections.registry import published_from
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
-from singerlake_cli.dropped_tables import dropped_as_json, held_words, way_back
 from singerlake_cli.shared import Shared, complete_table
 
 _LABELS = {
@@ -56,8 +52,9 @@ def command(shared: Shared, table: str) -> None:
     lake_table, ref = lake.find(table)
     head = lake_table.snapshot(dropped=True)
     if ref.version is None and head.dropped_at:
-        gone = describe(lake_table.store, head)
-        shared.output.result(lambda: dropped_as_json(gone), lambda: _print_dropped(gone))
+        from singerlake_cli import dropped_tables
+
+        dropped_tables.show_dropped(shared, lake_table.store, head, LABELS)
         return
     head.check_there()
     snapshot = head if ref.version is None else head.named(ref.version)[1]
@@ -79,20 +76,6 @@ def command(shared: Shared, table: str) -> None:
     )
 
 
-def _print_dropped(gone: DroppedTable) -> None:
-    """A table that is not there: what is known of it."""
-    by = f", by {gone.by}" if gone.by else ""
-    lines = [
-        ("table", str(gone.holdings.table)),
-        ("dropped", f"{output.clock(gone.time)} UTC, transaction {gone.holdings.transaction}{by}"),
-        *([("because", gone.comment)] if gone.comment else []),
-        ("held", held_words(gone.holdings)),
-        ("undrop", way_back(gone)),
-    ]
-    for label, value in lines:
-        output.say(f"{label:<{LABELS}}{value}", hang=LABELS)
-
-
 def _print(facts: dict[str, Any], snapshot: Snapshot, entry: TableEntry) -> None:
     for label, value in _lines(facts):
         output.say(f"{label:<{LABELS}}{value}", hang=LABELS)
@@ -109,6 +92,8 @@ def _print(facts: dict[str, Any], snapshot: Snapshot, entry: TableEntry) -> None
     headings = ("column", "type~", "key", *(["description~"] if descriptions else []))
     output.print_table(None, headings, rows)
     if asked := snapshot.overlay.constraints:
+        from singerlake.format.overlay_words import constraint_words
+
         words = [(name, constraint_words(one)) for name, one in asked.items()]
         output.print_table(None, ("constraint", "asks for~"), words)
     if snapshot.frozen:
@@ -257,5 +242,7 @@ def _type(schema: Any, column: Type | None = None) -> str:
     kinds = schema.get("type", "any")
     text = kinds if isinstance(kinds, str) else " or ".join(kinds)
     if column is not None and column.kind is Kind.DECIMAL and "precision" in schema:
+        from singerlake.format.type_list import declared_type
+
         return f"{text} ({declared_type(schema, column)})"
     return f"{text} ({schema['format']})" if "format" in schema else text

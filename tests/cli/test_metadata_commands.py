@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -357,6 +358,54 @@ def test_metadata_commands_import_nothing_heavy(filled: Lake, args: list[str]) -
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+UNNEEDED = (
+    "singerlake.annotations.changes",
+    "singerlake.format.column_list",
+    "singerlake.format.sql_tokens",
+    "singerlake.maintenance.alter",
+    "singerlake.maintenance.change",
+    "singerlake.maintenance.drop",
+    "singerlake.maintenance.freeze",
+    "singerlake.maintenance.garbage",
+    "singerlake.maintenance.revert",
+    "singerlake.maintenance.scan",
+    "singerlake.maintenance.vacuum",
+    "singerlake.projections.destinations",
+    "singerlake.reading",
+    "singerlake.records",
+    "singerlake.site",
+    "singerlake.spark",
+    "singerlake.storage.s3",
+    "singerlake.transactions.commit",
+    "singerlake.transactions.lease",
+    "singerlake.transactions.locks",
+    "singerlake.transactions.staging",
+    "singerlake.transactions.writer",
+)
+"""What plans, writes or locks: a command that only shows what the log says starts without it."""
+
+
+@pytest.mark.parametrize("command", ["ls", "show", "versions", "history"])
+def test_what_only_shows_the_log_imports_neither_plans_nor_writers(
+    filled: Lake, command: str
+) -> None:
+    args = ["--lake", filled.store.uri, command, *(["tap-shop.orders"] * (command != "ls"))]
+    code = (
+        "import sys\n"
+        "from singerlake_cli.main import cli\n"
+        f"cli.main(args={args!r}, standalone_mode=False)\n"
+        f"unneeded = [m for m in {UNNEEDED!r} if m in sys.modules]\n"
+        "print(unneeded, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_what_no_metadata_command_needs_is_there_by_these_names() -> None:
+    for module in UNNEEDED:
+        assert importlib.util.find_spec(module) is not None, f"{module} was renamed: rename it here"
 
 
 def test_output_into_a_closed_pipe_is_quiet(filled: Lake) -> None:

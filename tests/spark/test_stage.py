@@ -78,7 +78,7 @@ def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake)
     source = lake.table(NAME).snapshot()
     for number, entry in enumerate(entries, start=1):
         assert entry.metadata["projection"] == "open_orders"
-        assert entry.metadata["definition"] == OPEN.row_definition
+        assert entry.metadata["definition"] == OPEN.definition
         assert entry.metadata["sources"] == [
             {
                 "table": "tap-shop.orders",

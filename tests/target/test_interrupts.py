@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
+from singerlake.annotations import changes
 from singerlake.errors import InputError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.spark.jobs import freeze
 from singerlake.spark.jvm import session
-from target_singerlake import freezing, job
+from target_singerlake import freezing
 from target_singerlake.errors import TerminatedError
 from target_singerlake.interrupts import GRACE_SECONDS, Interrupts
 from tests.target.harness import record, run, schema, state
@@ -127,7 +128,7 @@ def test_a_note_that_hangs_is_ended_by_a_signal(
         os.kill(os.getpid(), signal.SIGTERM)
         waiting.append(len(running))
 
-    monkeypatch.setattr(job.changes, "record_run", hangs)
+    monkeypatch.setattr(changes, "record_run", hangs)
     lake = Lake.open(str(tmp_path / "lake"), create=True)
     run(lake.store.uri, lines[:-1])
     with suppress(InputError):

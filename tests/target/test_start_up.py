@@ -20,6 +20,8 @@ except SystemExit as end:
 assert "joblib" in sys.modules, "the SDK has let go of it: quick_imports can, too"
 assert ("numpy" in sys.modules) == ("numpy" in "{before}"), "numpy was imported after all"
 assert not {{"boto3", "pyspark", "yaml"}} & sys.modules.keys()
+unneeded = "singerlake.annotations.", "singerlake.maintenance.alter", "singerlake.maintenance.scan"
+assert not [name for name in sys.modules if name.startswith(unneeded)]
 assert gc.isenabled()
 import numpy
 assert numpy.arange(3).sum() == 3

@@ -18,6 +18,7 @@ from singerlake.errors import (
 from singerlake.format import sql_tokens
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
+from singerlake.format.sql_tables import find
 from singerlake.lake import Lake
 from singerlake.nearest import SHOWN, nearest, offer
 from singerlake.records.misfits import FAIL
@@ -25,7 +26,7 @@ from singerlake.spark.jvm.failures import condition, first_line, plain_errors
 from singerlake.spark.sql import plan, row_weight
 from singerlake.spark.sql.plan import Relation
 from singerlake.spark.sql.result import QueryResult, Source
-from singerlake.spark.sql.table_names import find, with_views
+from singerlake.spark.sql.table_names import with_views
 from singerlake.spark.state import requested_rows
 from singerlake.spark.state.frames import renamed, with_provenance
 from singerlake.transactions.lease import ReaderLease

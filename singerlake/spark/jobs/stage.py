@@ -26,7 +26,7 @@ from singerlake.maintenance.alter import OverlayChange
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.projections import refreshes
 from singerlake.projections.positions import behind
-from singerlake.projections.projection import OnSchemaChange, Projection
+from singerlake.projections.projection import DECIDE_ROWS, OnSchemaChange, Projection
 from singerlake.projections.published import Position
 from singerlake.projections.refreshes import Refresh
 from singerlake.projections.schema_changes import AnswerChange, answer_changes, evolved
@@ -154,7 +154,7 @@ class _Job:
         self._dry_run = dry_run
         self._table = lake.table(projection.stage)
         self._head = self._now()
-        definition, uri = projection.row_definition, lake.store.uri
+        definition, uri = projection.definition, lake.store.uri
         self._position = Position(projection.name, definition, uri, asked.sources)
 
     def _now(self) -> Snapshot | None:
@@ -221,8 +221,9 @@ class _Job:
             return "it was asked for"
         if last.touched is not None:
             return f"transaction {last.touched} of {table} was no refresh"
-        if last.position.definition != self._position.definition:
-            return "the SQL, the key or the rules of types are others"
+        others = self._projection.changed_since(last.position.definition)
+        if changed := [one for one in others if one in DECIDE_ROWS]:
+            return f"the definition changed: {', '.join(changed)}"
         if columns:
             return "the columns are others: " + "; ".join(map(str, columns))
         if self._is_as_read(last):

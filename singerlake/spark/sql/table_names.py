@@ -4,49 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from singerlake.errors import InvalidQueryError, NotFoundError
-from singerlake.format import names, sql_tokens
+from singerlake.errors import InvalidQueryError
+from singerlake.format import sql_tokens
 from singerlake.format.names import TableName
+from singerlake.format.sql_tables import find
 from singerlake.format.sql_tokens import Token
-from singerlake.nearest import offer
 from singerlake.spark.sql.plan import Relation
 
 Change = tuple[int, int, str]
-
-
-def find(parts: tuple[str, ...], known: list[TableName]) -> tuple[TableName, str | None]:
-    """Find the table, and the version if any, that a name in SQL means.
-
-    A part matches as it is, or with each character that SQL cannot have in a bare name
-    written as an underscore, in any case.
-
-    Raises:
-        NotFoundError: The lake has no such table.
-        InvalidQueryError: It could mean several.
-    """
-    if len(parts) > 1:
-        tap, rest = parts[0], list(parts[1:])
-        shorter = _match(tap, ".".join(rest[:-1]), known) if len(rest) > 1 else None
-        whole = _match(tap, ".".join(rest), known)
-        if shorter and (rest[-1].isdecimal() or rest[-1].startswith("@") or not whole):
-            return shorter, rest[-1]
-        if whole:
-            return whole, None
-    written = ".".join(parts)
-    raise NotFoundError(
-        f"the lake has no table {written}: {offer(written, map(str, known), 'it is empty')}"
-        + ("; write a table as tap.stream" if len(parts) == 1 else "")
-    )
-
-
-def _match(tap: str, stream: str, known: list[TableName]) -> TableName | None:
-    near = names.alike(TableName(tap, stream), known)
-    if len(near) > 1:
-        raise InvalidQueryError(
-            f"{tap}.{stream} could mean {' or '.join(map(str, near))}: write the one that is meant "
-            "in backticks"
-        )
-    return near[0] if near else None
 
 
 def with_views(
