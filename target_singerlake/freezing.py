@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from singerlake import extras
+from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 
@@ -23,7 +24,11 @@ def check_possible() -> None:
 
 
 def freeze_tables(
-    lake: Lake, tables: Iterable[TableName], logger: logging.Logger, check: Callable[[], None]
+    lake: Lake,
+    tables: Iterable[TableName],
+    logger: logging.Logger,
+    check: Callable[[], None],
+    done: Callable[[TableName, FrozenVersion], None] = lambda _table, _version: None,
 ) -> None:
     """Freeze the head of some tables, one after the other on one Spark session.
 
@@ -32,6 +37,7 @@ def freeze_tables(
         tables: Which.
         logger: Told of each version.
         check: Called before each table; may raise to end it there.
+        done: Told of each version too.
 
     Raises:
         SingerlakeError: A table could not be frozen. What was synced stays, and so do the
@@ -44,6 +50,7 @@ def freeze_tables(
     for name in sorted(tables):
         check()
         version = freeze(spark, lake.table(name))
+        done(name, version)
         logger.info(
             "%s version %d: %s rows, fingerprint %s",
             name,

@@ -60,6 +60,21 @@ class RunOptions:
     write: WriteOptions = field(default_factory=WriteOptions)
 
 
+@dataclass
+class Committed:
+    """What a run has committed to one table.
+
+    Attributes:
+        transaction: The last.
+        rows: RECORD lines.
+        size: Compressed bytes.
+    """
+
+    transaction: int = 0
+    rows: int = 0
+    size: int = 0
+
+
 class _Stream:
     """What a run holds of one stream."""
 
@@ -114,7 +129,7 @@ class Run:
         self._committed_at = time.monotonic()
         self._state: bytes | None = None
         self._written = 0
-        self.committed: dict[TableName, int] = {}
+        self.committed: defaultdict[TableName, Committed] = defaultdict(Committed)
         self.put_aside: Counter[TableName] = Counter()
         self.snapshots: dict[TableName, Snapshot] = {}
 
@@ -307,7 +322,10 @@ class Run:
             raise
         stream.staged, stream.bytes = None, 0
         if snapshot is not None:
-            self.committed[stream.table] = snapshot.number
+            done = self.committed[stream.table]
+            done.transaction = snapshot.number
+            done.rows += staged.rows
+            done.size += staged.size
             if stream.ahead:
                 self.put_aside[stream.table] += staged.rows
                 self._progress.put_aside(staged.rows)

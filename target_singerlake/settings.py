@@ -181,6 +181,26 @@ _TARGET = [
         ),
     ),
     th.Property(
+        "summary_file",
+        th.StringType,
+        title="Summary file",
+        description=(
+            "A file that says as JSON what the run did, written at its end, also of one that "
+            "failed. One that is there before is deleted at the beginning."
+        ),
+    ),
+    th.Property(
+        "on_event",
+        th.StringType,
+        secret=True,
+        title="On event",
+        description=(
+            "A command, or the address of a webhook (https://…), that gets a JSON object at the "
+            "end of a run in which a schema changed, lines were put aside or a version was frozen, "
+            "or that failed: on standard input, or as the body of a POST."
+        ),
+    ),
+    th.Property(
         "job_url",
         th.StringType,
         title="Job URL",

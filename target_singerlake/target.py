@@ -10,7 +10,7 @@ from collections import Counter
 from types import FrameType
 from typing import IO, Any, ClassVar
 
-from singer_sdk import Target
+from singer_sdk import Target, metrics
 from singer_sdk.exceptions import ConfigurationError, MappingError
 from singer_sdk.helpers.capabilities import (
     CapabilitiesEnum,
@@ -35,6 +35,7 @@ from target_singerlake.progress import Progress
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.reader import ChunkReader
 from target_singerlake.run import Run
+from target_singerlake.summary import Summary
 from target_singerlake.validation import Validator
 from target_singerlake.values import Warnings
 
@@ -64,8 +65,7 @@ class TargetSingerlake(LakePlugin, Target):
         self._progress = Progress(logger)
         self._warnings = Warnings()
         self._run: Run | None = None
-        self._quarantine: Quarantine | None = None
-        self._contract: Contract | None = None
+        self._summary: Summary | None = None
         self._passed_over: set[tuple[str, str, str]] = set()
         self._intake: Intake | None = None
         self._report: job.Report | None = None
@@ -89,8 +89,8 @@ class TargetSingerlake(LakePlugin, Target):
             for data in self.message_reader.chunks(file_input):  # type: ignore[attr-defined]
                 intake.feed(data)
                 del data
-        except BaseException:
-            self._end_early()
+        except BaseException as error:
+            self._end_early(error)
             raise
         return intake.counts
 
@@ -100,36 +100,53 @@ class TargetSingerlake(LakePlugin, Target):
         run = self._run
         try:
             run.commit()
-        except BaseException:
-            self._end_early()
+        except BaseException as error:
+            self._end_early(error)
             raise
         self._run = None
         try:
             run.close()
             self._progress.summary(len(run.committed) - len(run.put_aside))
+            self._measure(run)
             self._say_repeats(run)
             self._say_values()
             self._freeze(run)
             self._say_refused(run)
-        except BaseException:
-            self._note(run, job.FAILED)
+        except BaseException as error:
+            self._note(run, error)
             raise
         else:
-            self._note(run, job.SUCCEEDED)
+            self._note(run, None)
         finally:
             self._interrupts.over()  # last: a note may hang on a store that is gone
 
     def _freeze(self, run: Run) -> None:
         """Freeze versions of what was committed, if asked to."""
+        assert self._summary is not None, "process_lines comes first"  # noqa: S101
         if self.config["new_version"] and run.committed:
             with self._interrupts.unlimited():
-                freezing.freeze_tables(run.lake, run.committed, logger, self._interrupts.check)
+                freezing.freeze_tables(
+                    run.lake, run.committed, logger, self._interrupts.check, self._summary.frozen
+                )
 
-    def _note(self, run: Run, outcome: str) -> None:
-        """Let the lake's file say how the run ended."""
+    def _note(self, run: Run, error: BaseException | None) -> None:
+        """Let the lake's file say how the run ended, and whoever wants to be told."""
         if self._report is not None:
+            outcome = job.SUCCEEDED if error is None else job.FAILED
             rows = self._progress.stored_rows
             self._report.note(run.lake, outcome, rows, len(run.committed) - len(run.put_aside))
+        if self._summary is not None:
+            self._summary.end(error)
+
+    def _measure(self, run: Run) -> None:
+        """Log what was stored of each stream as the SDK's sinks do."""
+        for table, done in sorted(run.committed.items()):
+            tags: dict[str, Any] = {
+                metrics.Tag.STREAM: table.stream,
+                metrics.Tag.PID: os.getpid(),
+            }
+            count_ = metrics.Point("counter", metrics.Metric.RECORD_COUNT, done.rows, tags)
+            metrics.log(self.metrics_logger, count_)
 
     def _say_repeats(self, run: Run) -> None:
         """Say of tables without a key that they grow by their own size with each sync."""
@@ -162,10 +179,10 @@ class TargetSingerlake(LakePlugin, Target):
 
     def _say_refused(self, run: Run) -> None:
         """Say last, where a schedule's log is looked at first, that not all lines were taken."""
-        if self._quarantine is not None and run.put_aside:
+        refused = self._summary.quarantine if self._summary is not None else None
+        if refused is not None and run.put_aside:
             kept = (
-                f"{count(lines, 'line')} in {table} (the first is line "
-                f"{self._quarantine.first[table]:,})"
+                f"{count(lines, 'line')} in {table} (the first is line {refused.first[table]:,})"
                 for table, lines in sorted(run.put_aside.items())
             )
             logger.warning(
@@ -175,7 +192,16 @@ class TargetSingerlake(LakePlugin, Target):
             )
 
     def _begin(self) -> Intake:
+        summary = self._summary = Summary(self.config, logger, self._progress)
+        try:
+            return self._begun(summary)
+        except BaseException as error:
+            summary.end(error)
+            raise
+
+    def _begun(self, summary: Summary) -> Intake:
         options = settings.run_options(self.config, self._interrupts.check)
+        summary.about(lake_uri(self.config), options.tap_id, options.write.metadata)
         configured = job.changes_in_settings(self.config.get("annotations"), options.tap_id)
         this_job = job.find(self.config.get("job_url"), os.environ)
         self._report = job.Report(options.tap_id, this_job, configured, logger)
@@ -190,21 +216,21 @@ class TargetSingerlake(LakePlugin, Target):
             check=self._interrupts.check,
             done=self._interrupts.progress,
         )
-        self._run = run
+        self._run = summary.run = run
         patterns = self.config.get("schema_changes") or {}
-        self._contract = Contract(lake, options.tap_id, patterns, logger)
+        summary.contract = Contract(lake, options.tap_id, patterns, logger, watched=summary.wanted)
         if self.config["invalid_records"] == quarantine.QUARANTINE:
-            self._quarantine = Quarantine(run, options.tap_id, self.config["max_invalid"])
+            summary.quarantine = Quarantine(run, options.tap_id, self.config["max_invalid"])
         return Intake(
             run,
             MappedStreams(self, run, self._validator),
             self._progress,
             self._validator,
             self.config["non_finite"],
-            self._quarantine,
+            summary.quarantine,
         )
 
-    def _end_early(self) -> None:
+    def _end_early(self, error: BaseException) -> None:
         """End, and say of values what the next run will not: what is committed comes no more."""
         run, self._run = self._run, None
         try:
@@ -213,17 +239,17 @@ class TargetSingerlake(LakePlugin, Target):
                 if run.committed:
                     self._say_values()
                     self._say_refused(run)
-                self._note(run, job.FAILED)
+                self._note(run, error)
         finally:
             self._interrupts.over()  # last: each of these may hang on a store that is gone
 
     def _validator(self, stream: str, schema: dict[str, Any], keys: list[str]) -> Validator:
         assert self._run is not None, "there is no line before the run"  # noqa: S101
         entry = SchemaEntry(schema, keys)
-        if self._quarantine is not None:
+        if self.config["invalid_records"] == quarantine.QUARANTINE:
             quarantine.check_name(stream, entry)
-        if self._contract is not None:
-            self._contract.check(stream, entry)
+        if self._summary is not None and self._summary.contract is not None:
+            self._summary.contract.check(stream, entry)
         bound = self._run.overlays.bound(stream, entry)
         return Validator(
             stream,

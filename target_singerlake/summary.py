@@ -1,0 +1,210 @@
+"""What a run did, as data: in a file, and as events, once it has ended."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from singerlake.errors import SingerlakeError, UsageError
+from singerlake.format import times
+from singerlake.format.log import FrozenVersion
+from singerlake.format.names import REJECTED, TableName
+from target_singerlake import job
+from target_singerlake.contract import Contract
+from target_singerlake.hook import Hook
+from target_singerlake.progress import Progress
+from target_singerlake.quarantine import Quarantine
+from target_singerlake.run import Run
+
+
+class Summary:
+    """Gathers what a run did, and says it at its end.
+
+    Args:
+        config: The settings.
+        logger: For what could not be said.
+        progress: The run's counts.
+
+    Attributes:
+        run: Set once there is one.
+        contract: The same.
+        quarantine: The same, where there is one.
+        versions: What was frozen.
+
+    Raises:
+        UsageError: The settings cannot be done.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], logger: logging.Logger, progress: Progress
+    ) -> None:
+        self._logger = logger
+        self._progress = progress
+        self._started = times.iso(times.now())
+        self._path = _path(config.get("summary_file"))
+        said = config.get("on_event")
+        self._hook = Hook(said, logger) if said else None
+        self._about: dict[str, Any] = {}
+        self._done = False
+        self.run: Run | None = None
+        self.contract: Contract | None = None
+        self.quarantine: Quarantine | None = None
+        self.versions: list[tuple[TableName, FrozenVersion]] = []
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody is told of the run."""
+        return self._path is not None or self._hook is not None
+
+    def about(self, lake: str, tap: str, metadata: Mapping[str, Any]) -> None:
+        """Say which run it is."""
+        self._about = {"lake": lake, "tap": tap, "metadata": dict(metadata)}
+
+    def frozen(self, table: TableName, version: FrozenVersion) -> None:
+        """Take up a version."""
+        self.versions.append((table, version))
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Say it, once. Never raises.
+
+        Args:
+            error: Why the run failed; None if it did not.
+        """
+        if self._done:
+            return
+        self._done = True
+        if self._path is not None:
+            self._write(self._path, self._document(error))
+        if self._hook is not None:
+            for event, content in self._events(error):
+                named = {"event": event, "time": times.iso(times.now()), **self._about}
+                self._hook.tell({**named, **content})
+
+    def _document(self, error: BaseException | None) -> dict[str, Any]:
+        progress = self._progress
+        return {
+            "outcome": job.SUCCEEDED if error is None else job.FAILED,
+            **self._about,
+            "started": self._started,
+            "ended": times.iso(times.now()),
+            "read": {"records": progress.records, "bytes": progress.bytes},
+            "records": progress.stored_rows,
+            "bytes": progress.stored_bytes,
+            "rejected": progress.refused,
+            "tables": self._tables(),
+            "schema_changes": self._changes(),
+            "versions": self._versions(),
+            "error": _error(error),
+        }
+
+    def _tables(self) -> list[dict[str, Any]]:
+        """The tables that were committed to, but for those of refused lines."""
+        run = self.run
+        if run is None:
+            return []
+        refused = {table.stream: lines for table, lines in run.put_aside.items()}
+        return [
+            {
+                "table": str(table),
+                "transaction": done.transaction,
+                "records": done.rows,
+                "bytes": done.size,
+                "rejected": refused.get(table.stream + REJECTED, 0),
+            }
+            for table, done in sorted(run.committed.items())
+            if table not in run.put_aside
+        ]
+
+    def _rejected(self) -> list[dict[str, Any]]:
+        if self.run is None or self.quarantine is None:
+            return []
+        first = self.quarantine.first
+        return [
+            {"table": str(table), "lines": lines, "first_line": first[table]}
+            for table, lines in sorted(self.run.put_aside.items())
+        ]
+
+    def _changes(self) -> list[dict[str, Any]]:
+        if self.run is None or self.contract is None:
+            return []
+        stored = {table.stream for table in self.run.committed}
+        return [
+            {
+                "table": f"{self._about['tap']}.{stream}",
+                "stored": stream in stored,
+                "change": change.change,
+                "column": change.column,
+                "before": change.before,
+                "after": change.after,
+                "words": str(change),
+            }
+            for stream, changes in sorted(self.contract.changes.items())
+            for change in changes
+        ]
+
+    def _versions(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "table": str(table),
+                "version": version.number,
+                "transaction": version.transaction,
+                "rows": version.rows,
+                "fingerprint": version.fingerprint,
+            }
+            for table, version in self.versions
+        ]
+
+    def _events(self, error: BaseException | None) -> Iterator[tuple[str, dict[str, Any]]]:
+        if changes := self._changes():
+            yield "schema_changed", {"changes": changes}
+        if rejected := self._rejected():
+            yield "lines_rejected", {"lines": self._progress.refused, "tables": rejected}
+        if versions := self._versions():
+            yield "version_frozen", {"versions": versions}
+        if error is not None:
+            yield "run_failed", {"error": _error(error)}
+
+    def _write(self, path: Path, document: Mapping[str, Any]) -> None:
+        text = json.dumps(document, ensure_ascii=False, indent=1)
+        beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+        special = path.exists() and not path.is_file()  # a pipe, which nothing may replace
+        try:
+            into = path if special else beside
+            into.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+            if not special:
+                beside.replace(path)
+        except OSError as error:
+            self._logger.warning("cannot write summary_file %s: %s", path, error.strerror)
+            beside.unlink(missing_ok=True)
+
+
+def _path(said: str | None) -> Path | None:
+    """Where the summary goes; an earlier one there is no longer true.
+
+    Raises:
+        UsageError: It cannot be written there.
+    """
+    if not said:
+        return None
+    path = Path(said)
+    try:
+        if path.is_file():
+            path.unlink()
+        elif path.is_dir() or not path.parent.is_dir():
+            raise UsageError(f"summary_file {path} is a folder, or in one that is not there")
+    except OSError as error:
+        raise UsageError(f"summary_file {path} cannot be written: {error.strerror}") from error
+    return path
+
+
+def _error(error: BaseException | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    if isinstance(error, SingerlakeError):
+        return {"kind": error.kind, "message": str(error), "exit_code": error.exit_code}
+    # Others' words may hold anything; they are in the log.
+    return {"kind": "unexpected", "message": type(error).__name__, "exit_code": 1}
