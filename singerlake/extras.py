@@ -8,7 +8,13 @@ from importlib.util import find_spec
 
 from singerlake.errors import RuntimeMissingError
 
-EXTRAS = {"pyspark": "spark", "pandas": "pandas", "polars": "polars", "duckdb": "duckdb"}
+EXTRAS = {
+    "pyspark": "spark",
+    "pandas": "pandas",
+    "polars": "polars",
+    "duckdb": "duckdb",
+    "fastavro": "avro",
+}
 """The extra of the package that brings each library."""
 
 

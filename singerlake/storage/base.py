@@ -24,6 +24,10 @@ READERS = 8
 """Ranges read at the same time where a copy goes through us: on S3 most of it is waiting."""
 
 
+CLONE_BYTES = 16 << 20
+"""Bytes of an object that go through us at once where a store cannot copy it."""
+
+
 class KeyMissingError(SingerlakeError):
     """No object has this key. Caught inside the core; never shown to a person."""
 
@@ -253,7 +257,10 @@ class Store(ABC):
 
     @abstractmethod
     def folders(self, prefix: str) -> Sequence[str]:
-        """Names of the folders right below a prefix that ends in ``/``, sorted."""
+        """Names of the folders right below a prefix that ends in ``/``, sorted.
+
+        An empty prefix means the whole place.
+        """
 
     @abstractmethod
     def stage(self) -> Staged:
@@ -288,6 +295,30 @@ class Store(ABC):
             while waiting:
                 append()
         return counts
+
+    def clone(self, source: str, key: str, size: int) -> None:
+        """Give an object's bytes a second name, without sending them through us where that can be.
+
+        Objects that are replaced as a whole, as all of ours are, stay each their own.
+
+        Args:
+            source: The object.
+            key: Its other name, which nobody has taken.
+            size: Its bytes.
+
+        Raises:
+            KeyMissingError: There is no such object.
+            KeyExistsError: The name is taken. Stores where that takes a request more may
+                replace what is there.
+        """
+        staged = self.stage()
+        try:
+            self.get_range(source, 0, 0)  # nothing is copied of an empty object
+            starts = range(0, size, CLONE_BYTES)
+            self.copy([Range(source, at, min(CLONE_BYTES, size - at)) for at in starts], staged)
+            staged.publish(key)
+        finally:
+            staged.discard()
 
     def stage_in_parts(self) -> Staged:
         """Begin a file that goes up the way that large ones do, however small it is."""

@@ -379,6 +379,26 @@ class StoreContract:
             store.copy([Range("raw/digits", 0, 1), Range("raw/nothing", 0, 1)], staged)
         staged.discard()
 
+    def test_an_object_gets_a_second_name(self, store: Store) -> None:
+        for data in (b"bytes", b"", bytes(range(256)) * 2**16):
+            store.replace("raw/a/one", data, None)
+            for copying in (store.clone, functools.partial(Store.clone, store)):
+                copying("raw/a/one", f"new/x=%2F/{len(data)}", len(data))
+                assert store.get(f"new/x=%2F/{len(data)}").data == data
+                store.delete("raw/b/two")
+                copying("raw/a/one", "raw/b/two", len(data))
+                store.delete(f"new/x=%2F/{len(data)}")
+            store.replace("raw/a/one", b"others", None)
+            assert store.get("raw/b/two").data == data
+            with pytest.raises(KeyMissingError, match="raw/nothing"):
+                store.clone("raw/nothing", "raw/c", 1)
+
+    def test_whether_anything_is_there(self, store: Store) -> None:
+        assert store.first_key() is None
+        store.put_if_absent("some/thing", b"")
+        assert (store.first_key() or "").startswith("some")
+        assert [name for name in store.folders("") if name != ".staging"] == ["some"]
+
     # --- elsewhere
 
     def test_pickled(self, store: Store) -> None:

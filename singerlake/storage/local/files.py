@@ -147,6 +147,26 @@ def open_file(root: Path, parts: Sequence[str], flags: int = os.O_RDONLY) -> int
     return opened
 
 
+def link(root: Path, source: Sequence[str], parts: Sequence[str], names: DurableNames) -> None:
+    """Give a file another name, durable, in folders that are made where they are missing.
+
+    Args:
+        root: The lake's own folder.
+        source: The names of the folders on the way to the file, and its own.
+        parts: Likewise for the other name.
+        names: Makes folders.
+
+    Raises:
+        OSError: There is no such file, the name is taken, or the disk refused.
+    """
+    with (
+        folder(root, source[:-1]) as there,
+        folder(root, parts[:-1], make=names, durable=True) as target,
+    ):
+        os.link(source[-1], parts[-1], src_dir_fd=there, dst_dir_fd=target, follow_symlinks=False)
+        sync(target)
+
+
 def refuse_odd(about: os.stat_result, path: Path) -> None:
     """Refuse what is neither a regular file nor a folder.
 
@@ -166,6 +186,13 @@ def refuse_odd(about: os.stat_result, path: Path) -> None:
 def is_odd(about: os.stat_result) -> bool:
     """Tell whether it is neither a regular file nor a folder."""
     return not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode))
+
+
+def write_all(handle: int, data: bytes) -> None:
+    """Write to a descriptor; one call takes at most 2 GiB, and may take less."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
 
 
 def sync(handle: int) -> None:

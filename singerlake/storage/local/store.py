@@ -73,7 +73,7 @@ def _file(root: Path, parts: Sequence[str], flags: int) -> io.FileIO:
 
 
 def _parts(prefix: str) -> list[str]:
-    return prefix.rstrip("/").split("/")
+    return prefix.rstrip("/").split("/") if prefix else []
 
 
 def _sync_name(folder: int, path: Path) -> None:
@@ -91,13 +91,6 @@ def _etag(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _write_all(handle: int, data: bytes) -> None:
-    """Write to a descriptor; one call takes at most 2 GiB, and may take less."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
-
-
 class LocalStaged(Staged):
     """A temporary file in the lake's staging folder, on the file system it will stay on."""
 
@@ -113,7 +106,7 @@ class LocalStaged(Staged):
         with _map_os_errors("write", self._path), self._opened(os.O_RDWR) as file:
             # Not to the file's end: a write that failed half-way may be repeated.
             file.seek(self.size)
-            _write_all(file.fileno(), data)
+            files.write_all(file.fileno(), data)
         self.size += len(data)
 
     def take(self, ranges: Iterable[Range]) -> list[int]:
@@ -258,7 +251,7 @@ class LocalStore(Store):
         try:
             with _map_os_errors("write", self.staging / name):
                 try:
-                    _write_all(handle, data)
+                    files.write_all(handle, data)
                     if durable:
                         os.fsync(handle)
                 finally:
@@ -353,7 +346,7 @@ class LocalStore(Store):
             )
 
     def folders(self, prefix: str) -> Sequence[str]:
-        base = self._path(prefix.rstrip("/"))
+        base = self._path(prefix.rstrip("/")) if prefix else self.root
         with _map_os_errors("list", base):
             try:
                 with (
@@ -376,6 +369,28 @@ class LocalStore(Store):
         if not isinstance(staged, LocalStaged):
             return super().copy(ranges, staged)
         return staged.take(ranges)
+
+    def clone(self, source: str, key: str, size: int) -> None:
+        origin, path = self._path(source), self._path(key)
+        with _map_os_errors("create", path):
+            try:
+                files.link(self.root, source.split("/"), key.split("/"), self._names)
+            except FileNotFoundError as error:
+                raise KeyMissingError(f"{origin} is not there") from error
+            except FileExistsError as error:
+                raise KeyExistsError(f"{path} is taken") from error
+            except OSError as error:
+                if error.errno != errno.EMLINK:  # it has as many names as a file may have
+                    raise
+                super().clone(source, key, size)
+
+    def first_key(self) -> str | None:
+        with _map_os_errors("list", self.root):
+            try:
+                names = sorted(path.name for path in self.root.iterdir())
+            except FileNotFoundError:
+                return None
+        return next((name for name in names if name != STAGING_FOLDER), None)
 
     def leftovers(self) -> Iterator[Leftover]:
         with _map_os_errors("list", self.staging):

@@ -138,7 +138,7 @@ class ErrorMapper:
             return BusyError(f"{self.where(key)} is being written by another")
         if code in error_messages.CHANGED or status == HTTPStatus.PRECONDITION_FAILED:
             return KeyExistsError(f"{self.where(key)} is taken, or was changed by another")
-        if code in error_messages.MISSING and action in ("read", "replace", "delete"):
+        if code in error_messages.MISSING and action in ("read", "replace", "delete", "copy"):
             return KeyMissingError(f"{self.where(key)} is not there")
         if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and not write:
             return BeyondEndError(f"{self.where(key)} ends earlier")

@@ -48,6 +48,8 @@ from singerlake.storage.s3.connection import connect
 from singerlake.storage.s3.staged import S3Staged
 
 READ_TRIES = 3
+COPY_BYTES = 5 << 30
+"""What S3 copies in one request."""
 CHUNK_BYTES = 1 << 20
 """What is read at a time of an answer that does not say how long it is."""
 
@@ -177,6 +179,16 @@ class S3Store(Store):
             page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._base, MaxKeys=1)
         return next((str(one["Key"])[len(self._base) :] for one in page.get("Contents", ())), None)
 
+    def clone(self, source: str, key: str, size: int) -> None:
+        if size > COPY_BYTES:
+            super().clone(source, key, size)
+            return
+        origin = {"Bucket": self._bucket, "Key": self._name(source)}
+        target = {"Bucket": self._bucket, "Key": self._name(key)}
+        begin_write()
+        with self._errors.map_boto_errors("copy", source, write=True):
+            self._client.copy_object(**target, CopySource=origin)
+
     def write_page(self, key: str, data: bytes, media_type: str) -> None:
         self._put("replace", key, data, ContentType=media_type)
 
@@ -281,7 +293,7 @@ class S3Store(Store):
         return bytes(data)
 
     def _pages(self, prefix: str, **more: str) -> Iterator[Any]:
-        folder = f"{self._name(prefix.rstrip('/'))}/"
+        folder = f"{self._name(prefix.rstrip('/'))}/" if prefix else self._base
         paginator = self._client.get_paginator("list_objects_v2")
         pages = iter(paginator.paginate(Bucket=self._bucket, Prefix=folder, **more))
         while True:

@@ -1,0 +1,331 @@
+"""Plain files: each build in a folder of its own, complete by itself, and one pointer to the last.
+
+``_latest.json`` is replaced by one conditional write, and that is the commit: its readers see the
+former folder or the new one. Whoever only knows folders may read any that the pointer names or
+named: files are never changed, and a file that stays is there again under a second name.
+``_projection.json`` is written before anything else and says whose place it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+from singerlake.errors import ConflictError, DamagedError, UsageError
+from singerlake.format import times
+from singerlake.projections.destinations.base import Destination
+from singerlake.projections.destinations.pointer import (
+    POINTER,
+    Former,
+    FrozenFolder,
+    Pointer,
+    moved,
+)
+from singerlake.projections.files import file_format
+from singerlake.projections.projection import Projection, Target, Transform
+from singerlake.projections.published import Commit, DataFile, Published
+from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
+
+CLAIM = "_projection.json"
+VERSION_CLAIM = "_version.json"
+"""In the folder of a version: one run alone puts files there."""
+CLONES = 16
+"""Files that get a second name at the same time: on a bucket most of it is waiting."""
+SKEW = timedelta(hours=1)
+"""By how much the clocks of two machines that publish may differ."""
+SILENCE = timedelta(days=1)
+"""A run that has written nothing for so long is dead."""
+_OWN = re.compile(r"(v(?P<version>\d+)-?)?((?P<time>\d{8}T\d{12}Z)-[0-9a-f]{16})?")
+"""The folder of a generation, ``v1/``, or the latter with a name of its own behind it."""
+
+
+class PlainDestination(Destination):
+    """A folder of files behind a pointer.
+
+    Args:
+        projection: Whose rows it holds.
+        target: Where it is.
+        store: The store of that place.
+    """
+
+    def __init__(self, projection: Projection, target: Target, store: Store) -> None:
+        self.projection, self.target, self.store = projection, target, store
+        self._format = file_format(target.format)
+        self._format.compression(target.compression)
+
+    def file_schema(self, schema: pa.Schema, base: Published | None) -> pa.Schema:  # noqa: ARG002
+        """Leave out columns that the names of folders hold already, as readers of Hive have it."""
+        self._format.check(schema)
+        said = {
+            one.column
+            for one in self.projection.partition_by
+            if one.transform is Transform.IDENTITY
+        }
+        kept = [field for field in schema if field.name not in said]
+        if not kept:
+            raise UsageError(
+                f"{self.projection.name} is partitioned by all of its columns, and its files "
+                "would have none: leave one out of partition_by"
+            )
+        return pa.schema(kept)
+
+    def published(self) -> Published | None:
+        """Read the pointer."""
+        if (found := self._pointer()) is None:
+            self._is_ours()
+            return None
+        return found[0].as_published(found[1])
+
+    def folder(self) -> str:
+        """Begin a generation."""
+        if self._pointer() is None and not self._is_ours():
+            self._claim()
+        return f"{times.compact(times.now())}-{secrets.token_hex(8)}/"
+
+    def commit(self, base: Published | None, commit: Commit) -> Published:
+        """Complete the folder of the generation, then replace the pointer."""
+        found = self._pointer()
+        if (found and found[1]) != (base and base.token):
+            raise self._conflict()
+        now = times.now()
+        folder = _folder_of(commit.added) or self.folder()
+        if found is None:
+            pointer = self._next(None, commit, folder, now)
+            if commit.version is not None:
+                pointer = self._with_version(pointer, commit, folder)
+            etag = self._create(pointer)
+        else:
+            if commit.version is None:
+                pointer = self._next(found[0], commit, folder, now)
+            else:
+                pointer = self._with_version(found[0], commit, folder)
+            etag = self._replace(pointer, found[1])
+            if commit.version is not None:
+                self._delete([file.path for file in commit.added])
+        return pointer.as_published(etag)
+
+    def _next(self, before: Pointer | None, commit: Commit, folder: str, now: datetime) -> Pointer:
+        """Give the pointer to a generation whose folder is complete."""
+        files = [*self._clone(commit.kept, folder), *commit.added]
+        self._clear(folder, files)
+        ordered_by = self._ordered_by(commit.schema)
+        new = Pointer(folder, now, commit.position, commit.schema, ordered_by, files)
+        if before is None:
+            return new
+        kept_since = now - self.projection.keep
+        former = [
+            Former(before.folder, before.published, now),
+            *(one for one in before.former if one.replaced >= kept_since),
+        ]
+        return replace(new, former=former, versions=before.versions)
+
+    def _with_version(self, pointer: Pointer, commit: Commit, folder: str) -> Pointer:
+        """Give a pointer that names a version too, whose folder is complete."""
+        if commit.version is None:
+            raise ValueError("this commit is of no version")
+        name = f"v{commit.version}/"
+        try:
+            self.store.put_if_absent(f"{name}{VERSION_CLAIM}", b"{}")
+        except KeyExistsError:  # by a run that died, or by one that is at it
+            name = f"v{commit.version}-{folder}"
+        files = [*self._clone(commit.kept, name), *self._clone(commit.added, name)]
+        frozen = FrozenFolder(name, sum(file.rows for file in files), commit.position)
+        return replace(pointer, versions={**pointer.versions, commit.version: frozen})
+
+    def _clear(self, folder: str, files: Sequence[DataFile]) -> int:
+        """Delete what lies in a folder beside its files: of tasks that were run again."""
+        named = {file.path for file in files}
+        keys = [one.key for one in self.store.list(folder) if one.key not in named]
+        return self._delete(keys)
+
+    def _ordered_by(self, schema: pa.Schema) -> str | None:
+        first = next((one.column for one in self.projection.order_by), None)
+        first = first or next(iter(self.projection.key), None)
+        return first if first in schema.names else None
+
+    def _clone(self, files: Sequence[DataFile], to: str) -> list[DataFile]:
+        """Give files a second name in another folder."""
+        targets = [moved(file, _folder_of([file]), to) for file in files]
+
+        def clone(file: DataFile, target: DataFile) -> None:
+            self.store.clone(file.path, target.path, file.bytes)
+
+        try:
+            with ThreadPoolExecutor(CLONES, "clone") as pool:
+                for _ in pool.map(clone, files, targets):
+                    pass
+        except KeyMissingError as error:
+            raise DamagedError(
+                f"a published file is gone: {error}; publish with --full-refresh"
+            ) from error
+        return targets
+
+    def _create(self, pointer: Pointer) -> str:
+        data = pointer.encode(self.projection)
+        try:
+            return self.store.put_if_absent(POINTER, data)
+        except KeyExistsError:
+            # A request that was repeated finds what its first try has written.
+            present = self.store.get(POINTER)
+            if present.data != data:
+                raise self._conflict() from None
+            return present.etag
+
+    def _replace(self, pointer: Pointer, etag: str) -> str:
+        try:
+            return self.store.replace(POINTER, pointer.encode(self.projection), etag)
+        except KeyExistsError:
+            raise self._conflict() from None
+
+    def _conflict(self) -> ConflictError:
+        return ConflictError(
+            f"somebody else published {self.projection.name} at {self.store.uri} meanwhile, and "
+            "nothing was changed: run it again"
+        )
+
+    def _pointer(self) -> tuple[Pointer, str] | None:
+        try:
+            stored = self.store.get(POINTER)
+        except KeyMissingError:
+            return None
+        pointer = Pointer.decode(stored.data, f"{self.store.uri}/{POINTER}")
+        self._check_name(pointer.position.projection)
+        return pointer, stored.etag
+
+    def _is_ours(self) -> bool:
+        """Tell whether the place is claimed for this projection; False where it is empty.
+
+        Raises:
+            UsageError: It holds something else.
+        """
+        try:
+            said = json.loads(self.store.get(CLAIM).data)
+            self._check_name(str(said["projection"]))
+            return True
+        except KeyMissingError:
+            first = self.store.first_key()
+        except (ValueError, LookupError, TypeError):
+            first = CLAIM
+        if first is not None:
+            raise UsageError(
+                f"{self.store.uri} holds something else ({first}): publish into an empty folder"
+            )
+        return False
+
+    def _check_name(self, name: str) -> None:
+        if name != self.projection.name:
+            raise UsageError(
+                f"{self.store.uri} holds the projection {name!r}, not {self.projection.name!r}: "
+                f"publish into another folder, or end the other with `singerlake unpublish`"
+            )
+
+    def _claim(self) -> None:
+        about = "Rows published by Singerlake. _latest.json says which folder is the newest."
+        said = {"projection": self.projection.name, "about": about}
+        try:
+            self.store.put_if_absent(CLAIM, json.dumps(said, indent=1).encode())
+        except KeyExistsError:
+            self._is_ours()
+
+    def sweep(self, keep: timedelta) -> int:
+        """Delete former generations, and folders of runs that can commit no more."""
+        found = self._pointer()
+        pointer = found[0] if found else None
+        now = times.now()
+        # A task that was given up may have gone on after the commit.
+        count = self._clear(pointer.folder, pointer.files) if pointer else 0
+        for name in self._own_folders():
+            files = list(self.store.list(f"{name}/"))
+            newest = max((file.modified for file in files), default=0.0)
+            if _is_needed(name, pointer, now - keep) or _may_live(name, pointer, newest, now):
+                continue
+            count += self._delete([file.key for file in files])
+            self._prune(name)
+        for leftover in list(self.store.leftovers()):
+            if leftover.certain or leftover.modified < (now - SILENCE).timestamp():
+                self.store.remove_leftover(leftover)
+                count += 1
+        return count
+
+    def remove(self) -> None:
+        """Delete all folders of ours, then the pointer, and the claim last."""
+        if self._pointer() is None and not self._is_ours():
+            return
+        self._claim()  # should it have been lost: a removal that is cut short goes on by it
+        # Readers who come now are told that nothing is there, rather than where it was.
+        self.store.delete(POINTER)
+        for name in self._own_folders():
+            self._delete([file.key for file in self.store.list(f"{name}/")])
+            self._prune(name)
+        self.store.delete(CLAIM)
+
+    def _own_folders(self) -> list[str]:
+        return [name for name in self.store.folders("") if _OWN.fullmatch(name)]
+
+    def _prune(self, name: str) -> None:
+        """Remove a folder of a disk that nothing is in any more; buckets have none."""
+        if (path := self.store.local_path(name)) is not None:
+            for folder, _, _ in os.walk(path, topdown=False):
+                with suppress(OSError):
+                    Path(folder).rmdir()
+
+    def _delete(self, keys: Sequence[str]) -> int:
+        with ThreadPoolExecutor(CLONES, "delete") as pool:
+            for _ in pool.map(self.store.delete, keys):
+                pass
+        return len(keys)
+
+
+def _folder_of(files: Sequence[DataFile]) -> str:
+    """The generation, or the version, that files lie in; empty without files."""
+    return f"{files[0].path.partition('/')[0]}/" if files else ""
+
+
+def _is_needed(name: str, pointer: Pointer | None, since: datetime) -> bool:
+    """Whether readers may still read a folder."""
+    if pointer is None:
+        return False
+    former = [one.folder for one in pointer.former if one.replaced > since]
+    versions = [one.folder for one in pointer.versions.values()]
+    return f"{name}/" in (pointer.folder, *former, *versions)
+
+
+def _may_live(name: str, pointer: Pointer | None, newest: float, now: datetime) -> bool:
+    """Whether a folder that no reader needs may be of a run that is at work.
+
+    Args:
+        name: The folder's.
+        pointer: What the place has.
+        newest: When its newest file was written; one with a second name keeps its time.
+        now: The present.
+    """
+    match = _OWN.fullmatch(name)
+    if match is None:
+        return True
+    begun = _time_of(match["time"])
+    if pointer is not None:
+        if f"{name}/" in (one.folder for one in pointer.former):
+            return False
+        # Whoever began before the last commit, or is at a version that is there, builds on what
+        # is there no more.
+        if begun is not None and begun + SKEW < pointer.published:
+            return False
+        if begun is None:
+            return int(match["version"]) not in pointer.versions
+    return begun is None or max(newest, begun.timestamp()) > (now - SILENCE).timestamp()
+
+
+def _time_of(text: str | None) -> datetime | None:
+    with suppress(ValueError, TypeError):
+        return datetime.strptime(f"{text}+0000", "%Y%m%dT%H%M%S%fZ%z")
+    return None

@@ -1,0 +1,306 @@
+"""Writes a frame's rows as files in order: ranges that do not overlap, sorted within, by executors.
+
+A task is sent one range of partition, order and key, and writes files of about the wished size one
+behind the other. A file's name is of the attempt alone, and only the files that an attempt gives
+back are published: one that Spark repeats doubles nothing.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from singerlake.errors import UsageError
+from singerlake.nearest import offer
+from singerlake.projections import bounds, partitions
+from singerlake.projections.bounds import Bounds
+from singerlake.projections.destinations.base import Destination
+from singerlake.projections.files import FileFormat, FileWriter, Layout, file_format
+from singerlake.projections.files.output import StagedOutput
+from singerlake.projections.projection import (
+    OrderKey,
+    PartitionKey,
+    Projection,
+    Target,
+    Transform,
+)
+from singerlake.projections.published import DataFile
+from singerlake.records.steps import Batches
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.storage.base import Staged, Store
+
+WRITTEN = "file binary"
+
+
+def write_ordered(
+    spark: SparkSession,  # noqa: ARG001  # the frame has it too
+    frame: DataFrame,
+    projection: Projection,
+    destination: Destination,
+    schema: pa.Schema,
+    folder: str | None = None,
+) -> list[DataFile]:
+    """Write all rows of a frame as files in the order that a projection says.
+
+    Without ``order_by`` rows are ordered by the key, and where there is none they stay as they lie.
+
+    Args:
+        spark: The session.
+        frame: The rows.
+        projection: Says order, key, partitions and size of the files.
+        destination: Where they go. No reader sees them before its commit.
+        schema: The columns of the files, see ``Destination.file_schema``.
+        folder: Below which prefix; None to begin one.
+
+    Returns:
+        The files, in order.
+
+    Raises:
+        UsageError: A column of the order, the key or the partitions is not there, or not for that.
+    """
+    if projection.target is None:
+        raise UsageError(f"{projection.name} is only staged: it says no place in `to`")
+    with plain_errors():
+        check_columns(projection, to_arrow_schema(frame.schema, timezone="UTC"))
+        folder = folder or destination.folder()
+        writer = FilesWriter.of(projection, projection.target, destination.store, folder, schema)
+        found = in_order(frame, projection).mapInArrow(writer, WRITTEN).collect()
+    # Only our own tasks have written these.
+    files = [pickle.loads(bytes(row.file)) for row in found]  # noqa: S301
+    if not files and not projection.target.format.is_table_format and not projection.partition_by:
+        return writer.empty()
+    return files
+
+
+def check_columns(projection: Projection, schema: pa.Schema) -> None:
+    """Make sure that rows can be ordered and kept apart as a projection says.
+
+    Raises:
+        UsageError: A column is not there, or not for that.
+    """
+    named = {"order_by": [key.column for key in projection.order_by], "key": projection.key}
+    for what, columns in named.items():
+        for column in columns:
+            if column not in schema.names:
+                raise UsageError(
+                    f"{what} of {projection.name} names {column!r}, which is no column of its "
+                    f"rows: {offer(column, schema.names, 'there are none')}"
+                )
+            if not bounds.has_bounds(schema.field(column).type):
+                raise UsageError(
+                    f"{what} of {projection.name} names {column!r}, whose type has no order "
+                    f"({schema.field(column).type}): cast it to string"
+                )
+    partitions.check(projection.partition_by, schema)
+
+
+def order_of(projection: Projection) -> tuple[OrderKey, ...]:
+    """What the rows of each partition are ordered by, ties by the key; empty to let them lie."""
+    said = {one.column for one in projection.order_by}
+    key = (OrderKey(column) for column in projection.key if column not in said)
+    return (*projection.order_by, *key)
+
+
+def in_order(frame: DataFrame, projection: Projection) -> DataFrame:
+    """Share rows out by ranges of partition and order, sorted within each."""
+    apart = [_partition_value(key) for key in projection.partition_by]
+    expressions = [
+        *(value.asc_nulls_last() for value in apart),
+        *(
+            column(one.column).desc_nulls_last()
+            if one.descending
+            else column(one.column).asc_nulls_last()
+            for one in order_of(projection)
+        ),
+    ]
+    if not expressions:
+        return frame
+    return frame.repartitionByRange(*expressions).sortWithinPartitions(*expressions)
+
+
+def column(name: str) -> Column:
+    """Return a column by its name, whatever letters that has."""
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def _partition_value(key: PartitionKey) -> Column:
+    """Something that sorts as the values of a partition do."""
+    of = column(key.column)
+    if key.transform is Transform.YEAR:
+        return F.year(of)
+    if key.transform is Transform.MONTH:
+        return F.year(of) * 12 + F.month(of)
+    if key.transform is Transform.DAY:
+        return F.to_date(of)
+    if key.transform is Transform.BUCKET:
+        made: Any = arrow_udf  # its types know no "int"
+        buckets = made(lambda values: partitions.values(values, key), "int")
+        return cast("Column", buckets(of))
+    return of
+
+
+@dataclass
+class FilesWriter:
+    """Writes rows that come in order as files. Sent to the executors by value, store and all.
+
+    Attributes:
+        store: The destination's store.
+        folder: Below which prefix, with a slash at its end.
+        format: How files are written.
+        layout: How rows lie in one.
+        schema: The columns of the files.
+        partition_by: What files are kept apart by.
+        bounded: The column whose bounds are told; None without an order.
+        file_bytes: How large a file becomes, about.
+    """
+
+    store: Store
+    folder: str
+    format: FileFormat
+    layout: Layout
+    schema: pa.Schema
+    partition_by: tuple[PartitionKey, ...]
+    bounded: str | None
+    file_bytes: int
+
+    @classmethod
+    def of(
+        cls, projection: Projection, target: Target, store: Store, folder: str, schema: pa.Schema
+    ) -> FilesWriter:
+        """Make one for a projection."""
+        form, order = file_format(target.format), order_of(projection)
+        layout = Layout(form.compression(target.compression), order, projection.key)
+        first = order[0].column if order and order[0].column in schema.names else None
+        by = projection.partition_by
+        return cls(store, folder, form, layout, schema, by, first, target.file_bytes)
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Write a partition; its files are durable when the descriptions come out."""
+        context = TaskContext.get()
+        part = 0 if context is None else context.partitionId()
+        files = [pickle.dumps(file) for file in self.files(batches, part)]
+        if files:
+            yield pa.RecordBatch.from_arrays([pa.array(files, pa.binary())], names=["file"])
+
+    def files(self, batches: Batches, part: int = 0) -> Iterator[DataFile]:
+        """Write rows, one file behind the other.
+
+        Args:
+            batches: The rows, in order.
+            part: A number for the files' names, which makes them sort as the rows do.
+        """
+        return _Run(self, part).write(batches)
+
+    def empty(self) -> list[DataFile]:
+        """Write one file without rows: its columns can be read, where nothing else tells them."""
+        return list(self.files(iter([pa.RecordBatch.from_pylist([], schema=self.schema)])))
+
+
+@dataclass
+class _Open:
+    """A file that is being written."""
+
+    partition: tuple[str, ...]
+    staged: Staged
+    out: StagedOutput
+    writer: FileWriter
+    rows: int = 0
+    bounds: Bounds = field(default_factory=Bounds)
+
+
+class _Run:
+    """What one attempt of one task writes."""
+
+    def __init__(self, step: FilesWriter, part: int) -> None:
+        self._step = step
+        self._part = part
+        self._count = 0
+        self._open: _Open | None = None
+
+    def write(self, batches: Batches) -> Iterator[DataFile]:
+        try:
+            for batch in batches:
+                for partition, rows in self._runs(batch):
+                    if self._open is not None and self._open.partition != partition:
+                        yield self._close(self._open)
+                    yield from self._append(partition, rows)
+            if self._open is not None:
+                yield self._close(self._open)
+        finally:
+            if self._open is not None:
+                self._open.staged.discard()
+
+    def _runs(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
+        """Cut a batch where the partition changes; leave out what is in no file."""
+        by = self._step.partition_by
+        values = [partitions.values(batch.column(key.column), key) for key in by]
+        if not by:
+            yield (), conformed(batch, self._step.schema)
+            return
+        ends = {0, batch.num_rows}
+        for one in values:
+            ends |= set(pc.run_end_encode(one).run_ends.to_pylist())
+        rows = conformed(batch, self._step.schema)
+        for start, end in pairwise(sorted(ends)):
+            names = [
+                partitions.folder(key, one[start].as_py())
+                for key, one in zip(by, values, strict=True)
+            ]
+            yield tuple(names), rows.slice(start, end - start)
+
+    def _append(self, partition: tuple[str, ...], rows: pa.RecordBatch) -> Iterator[DataFile]:
+        if self._open is None:
+            self._open = self._begin(partition)
+        now, bounded = self._open, self._step.bounded
+        now.writer.write(rows)
+        now.rows += rows.num_rows
+        if bounded is not None:
+            now.bounds = now.bounds.with_more(bounds.bounds_of(rows.column(bounded)))
+        if now.out.size + now.writer.waiting >= self._step.file_bytes:
+            yield self._close(now)
+
+    def _begin(self, partition: tuple[str, ...]) -> _Open:
+        step = self._step
+        staged = step.store.stage()
+        out = StagedOutput(staged)
+        try:
+            writer = step.format.writer(cast("BinaryIO", out), step.schema, step.layout)
+        except BaseException:
+            staged.discard()
+            raise
+        return _Open(partition, staged, out, writer)
+
+    def _close(self, now: _Open) -> DataFile:
+        facts = now.writer.close()
+        now.out.flush()
+        name = f"part-{self._part:05d}-{self._count:05d}-{uuid.uuid4().hex[:16]}"
+        suffix = self._step.format.suffix(self._step.layout.compression)
+        path = "/".join((*now.partition, f"{name}{suffix}"))
+        path = f"{self._step.folder}{path}"
+        now.staged.publish(path)
+        now.staged.discard()
+        self._open = None
+        self._count += 1
+        low, high, nulls = bounds.shortened(now.bounds)
+        return DataFile(path, now.out.size, now.rows, now.partition, low, high, nulls > 0, facts)
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of a schema, in its types."""
+    columns = []
+    for one in schema:
+        array = batch.column(one.name)
+        columns.append(array if array.type == one.type else array.cast(one.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,1 @@
+"""Places where rows are published; all do what ``contract.py`` says."""
