@@ -47,6 +47,7 @@ COMMANDS = {
     "rebuild": "rebuild",
     "locks": "locks",
     "unlock": "unlock",
+    "metrics": "metrics",
     "doctor": "doctor",
     "completion": "completion",
 }

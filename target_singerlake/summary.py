@@ -13,6 +13,7 @@ from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import REJECTED, TableName
+from singerlake.safe_text import redacted
 from target_singerlake import job
 from target_singerlake.contract import Contract
 from target_singerlake.hook import Hook
@@ -205,6 +206,7 @@ def _error(error: BaseException | None) -> dict[str, Any] | None:
     if error is None:
         return None
     if isinstance(error, SingerlakeError):
-        return {"kind": error.kind, "message": str(error), "exit_code": error.exit_code}
+        message = redacted(str(error))
+        return {"kind": error.kind, "message": message, "exit_code": error.exit_code}
     # Others' words may hold anything; they are in the log.
     return {"kind": "unexpected", "message": type(error).__name__, "exit_code": 1}

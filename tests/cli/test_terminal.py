@@ -238,6 +238,7 @@ NOT_HERE = {
     "demo": "prints what other commands do",
     "docs": "writes a site, and says one line about it",
     "files-of": "prints paths or SQL for other programs, which nothing may break",
+    "metrics": "prints text for Prometheus, which nothing may break",
     "annotate": "prints the document that was asked for, or one line",
 }
 

@@ -53,6 +53,7 @@ ARGUMENTS = {
     "doctor": [],
     "locks": [],
     "ls": ["--sizes"],
+    "metrics": ["--sizes"],
     "query": ["select 1 from t.s"],
     "rebuild": ["--all"],
     "revert": ["t.s", "--to", "1"],

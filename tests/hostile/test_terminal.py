@@ -79,6 +79,7 @@ COMMANDS = [
     ["history", f"t.{STREAM}"],
     ["versions", f"t.{STREAM}"],
     ["locks"],
+    ["metrics"],
     ["rebuild", "--all"],
     ["vacuum", "--all", "--dry-run"],
     ["vacuum", "--all", "--only", "delete"],

@@ -31,6 +31,7 @@ COMMANDS = {
     "verify": ("verify", "Hold log, files and versions against each other."),
     "vacuum": ("vacuum", "Remove what nothing refers to any more."),
     "vacuum-all": ("vacuum --all", "Vacuum every table of the lake."),
+    "metrics": ("metrics", "Print ages, sizes, versions and locks for Prometheus."),
     "doctor": ("doctor", "Say what is there, what is missing, and what to do."),
 }
 """Commands of the utility: arguments and description of each."""

@@ -119,7 +119,7 @@ def test_a_run_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise error
 
     for error, told in [
-        (StoreError("full"), ("store", "full")),
+        (StoreError("s3://k:hunter2@b is full"), ("store", "s3://***@b is full")),
         (LockTimeoutError("held"), ("lock_timeout", "held")),
         (RuntimeError("hunter2"), ("unexpected", "RuntimeError")),
     ]:

@@ -1,0 +1,209 @@
+"""singerlake metrics: ages, sizes, versions and locks, for Prometheus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from singerlake import __version__
+from singerlake.errors import (
+    DamagedError,
+    DroppedError,
+    NotFoundError,
+    SingerlakeError,
+    UsageError,
+)
+from singerlake.format import times
+from singerlake.format.metadata import LakeFile
+from singerlake.format.names import REJECTED, TableName
+from singerlake.lake import Lake
+from singerlake.transactions.locks.holders import locks
+from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli import output
+from singerlake_cli.new_file import NewFile
+from singerlake_cli.prometheus import PREFIX, Metric, text
+from singerlake_cli.shared import Shared, exit_with
+
+HELP = {
+    "info": "The release that measured.",
+    "table_up": "Whether the table can be read (1) or is damaged (0).",
+    "table_records": "Records written, also of rows that were replaced or deleted since.",
+    "table_bytes": "Compressed bytes of these records.",
+    "table_rejected_lines": "Lines that the target refused of the stream and put aside.",
+    "table_transaction": "The table's last transaction.",
+    "table_last_commit_timestamp_seconds": "When that was made.",
+    "table_last_sync_timestamp_seconds": "When records were written last.",
+    "table_freshness_seconds": "How old the last sync may be, as annotated.",
+    "table_versions": "Frozen versions.",
+    "table_last_version": "The number of the last of them.",
+    "table_last_version_timestamp_seconds": "When it was frozen.",
+    "table_last_version_rows": "Rows in it.",
+    "table_store_bytes": "All that the table takes on the store.",
+    "table_index_bytes": "What its indexes take of that.",
+    "table_files": "Data files.",
+    "table_small_files": "Those that a vacuum would combine.",
+    "table_free_now_bytes": "What a vacuum would delete now.",
+    "table_free_later_bytes": "What it would delete once that is older.",
+    "tap_last_run_timestamp_seconds": "When the last run of a job ended that brought the tap.",
+    "tap_last_run_succeeded": "Whether it succeeded (1) or failed (0).",
+    "locks": "Locks and leases that are held.",
+    "lock_refreshed_timestamp_seconds": "When the one that stands still longest was refreshed.",
+}
+_SIZES = (
+    "store_bytes",
+    "index_bytes",
+    "files",
+    "small_files",
+    "free_now_bytes",
+    "free_later_bytes",
+)
+
+
+@click.command("metrics")
+@click.option(
+    "--to",
+    "path",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Replace this file, for the textfile collector of a node exporter.",
+)
+@click.option(
+    "--sizes", "measured", is_flag=True, help="Also what tables take on the store (a listing each)."
+)
+@click.pass_obj
+def command(shared: Shared, path: Path | None, measured: bool) -> None:
+    """Print the lake's measurements in the text form of Prometheus.
+
+    Times are points in time, so that the age of what a file says does not matter: the age of a
+    table is time() - singerlake_table_last_sync_timestamp_seconds. A table that cannot be read has
+    singerlake_table_up 0, and ends the command with its exit code once all is written.
+
+    \b
+    singerlake metrics
+    singerlake metrics --to /var/lib/node_exporter/singerlake.prom
+    singerlake --output json metrics --sizes
+    """
+    file = None if path is None else NewFile(path, force=True)
+    lake = shared.lake()
+    found = {name: Metric(name, text) for name, text in HELP.items()}
+    found["info"].add(1, version=__version__)
+    failed = _tables(lake, found, measured=measured)
+    _taps(lake.annotations(), found)
+    _locks(lake, found)
+    metrics = list(found.values())
+    if file is None:
+        shared.output.result(lambda: _as_json(metrics), lambda: output.say_text(text(metrics)))
+    else:
+        with file.writing() as beside:
+            beside.write_text(text(metrics), encoding="utf-8")
+    exit_with(shared, failed)
+
+
+def _tables(lake: Lake, found: dict[str, Metric], *, measured: bool) -> list[SingerlakeError]:
+    failed: list[SingerlakeError] = []
+    file = lake.annotations()
+    names = set(lake.tables())
+    rows: dict[TableName, int] = {}
+    nothing = set()
+    for name in sorted(names):
+        try:
+            snapshot = lake.table(name).snapshot()
+            if measured:
+                _measure(lake, snapshot, found)
+        except DroppedError:
+            continue
+        except NotFoundError:
+            nothing.add(name)
+            continue
+        except SingerlakeError as error:
+            failed.append(error)
+            found["table_up"].add(0, tap=name.tap, stream=name.stream)
+            continue
+        rows[name] = _table(snapshot, found)
+        _freshness(file, name, found)
+    for name in rows:
+        lines = rows.get(TableName(name.tap, name.stream + REJECTED))
+        found["table_rejected_lines"].add(lines, tap=name.tap, stream=name.stream)
+    for lost in lake.inventory(names - nothing).lost:
+        failed.append(DamagedError(str(lost)))
+        if lost.table is not None:
+            found["table_up"].add(0, tap=lost.tap, stream=lost.table.stream)
+    return failed
+
+
+def _table(snapshot: Snapshot, found: dict[str, Metric]) -> int:
+    """Take what the log says of a table; return its records."""
+    own = snapshot.own_transactions
+    writes = [one for one in own if one.rows]
+    version = snapshot.frozen[-1] if snapshot.frozen else None
+    rows = sum(block.rows for block in snapshot.blocks)
+    values = {
+        "up": 1,
+        "records": rows,
+        "bytes": sum(block.length for block in snapshot.blocks),
+        "transaction": snapshot.number,
+        "last_commit_timestamp_seconds": _seconds(own[-1].time if own else None),
+        "last_sync_timestamp_seconds": _seconds(writes[-1].time if writes else None),
+        "versions": len(snapshot.frozen),
+        "last_version": version.number if version else None,
+        "last_version_timestamp_seconds": _seconds(version.time if version else None),
+        "last_version_rows": version.rows if version else None,
+    }
+    table = snapshot.table
+    for name, value in values.items():
+        found[f"table_{name}"].add(value, tap=table.tap, stream=table.stream)
+    return rows
+
+
+def _measure(lake: Lake, snapshot: Snapshot, found: dict[str, Metric]) -> None:
+    from singerlake.maintenance.sizes import sizes  # late: with the plans of a vacuum
+
+    taken, table = sizes(lake.store, snapshot), snapshot.table
+    for name in _SIZES:
+        value = getattr(taken, name)
+        found[f"table_{name}"].add(value, tap=table.tap, stream=table.stream)
+
+
+def _freshness(file: LakeFile, name: TableName, found: dict[str, Metric]) -> None:
+    said = file.table(name).freshness or file.tap(name.tap).freshness or file.freshness
+    if said:
+        try:
+            seconds = times.age(said, "freshness").total_seconds()
+        except UsageError:  # written by hand, or by a newer release
+            return
+        found["table_freshness_seconds"].add(seconds, tap=name.tap, stream=name.stream)
+
+
+def _taps(file: LakeFile, found: dict[str, Metric]) -> None:
+    for tap, said in sorted(file.taps.items()):
+        run = said.last_run
+        if run is not None:
+            found["tap_last_run_timestamp_seconds"].add(_seconds(run.time), tap=tap)
+            found["tap_last_run_succeeded"].add(int(run.outcome == "succeeded"), tap=tap)
+
+
+def _locks(lake: Lake, found: dict[str, Metric]) -> None:
+    held: dict[tuple[str, str, str], list[str]] = {}
+    for lock in locks(lake.store):
+        table = lock.target.table
+        of = (table.tap, table.stream) if table is not None else ("", "")
+        held.setdefault((*of, lock.target.kind), []).append(lock.refreshed)
+    for (tap, stream, kind), refreshed in sorted(held.items()):
+        labels = {"tap": tap, "stream": stream, "lock": kind}
+        found["locks"].add(len(refreshed), **labels)
+        found["lock_refreshed_timestamp_seconds"].add(_seconds(min(refreshed)), **labels)
+
+
+def _seconds(stamp: str | None) -> float | None:
+    instant = times.parse(stamp) if stamp else None
+    return None if instant is None else instant.timestamp()
+
+
+def _as_json(metrics: list[Metric]) -> list[dict[str, Any]]:
+    return [
+        {"metric": PREFIX + metric.name, "labels": labels, "value": value}
+        for metric in metrics
+        for labels, value in metric.samples
+    ]
