@@ -12,6 +12,7 @@ from datetime import timedelta
 from enum import Enum
 from hashlib import sha256
 
+from singerlake.errors import UsageError
 from singerlake.format.names import TableName
 from singerlake.format.sql_tokens import tokens
 from singerlake.format.types import RULES
@@ -125,6 +126,7 @@ class Target:
         compression: Of the files; None for what is usual for the format.
         file_bytes: How large a file becomes, about.
         options: How the store is reached; the lake's own credentials are not taken.
+        unset: Environment variables that shall say so, and do not.
         catalog: The properties of pyiceberg's catalog; empty for one of SQLite beside the table.
         identifier: The Iceberg table's name in it, ``namespace.table``; empty for the
             projection's.
@@ -135,8 +137,21 @@ class Target:
     compression: str | None = None
     file_bytes: int = DEFAULT_FILE_BYTES
     options: StoreOptions = field(default_factory=StoreOptions)
+    unset: tuple[str, ...] = ()
     catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
     identifier: str = ""
+
+    def check_set(self) -> None:
+        """Make sure, before it is opened, that all is known by which it is reached.
+
+        Raises:
+            UsageError: An environment variable is not set.
+        """
+        if self.unset:
+            raise UsageError(
+                f"{self.uri} is reached by what {', '.join(self.unset)} of the environment says: "
+                "set it"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,142 @@
+"""Destinations that a file of projections gives a name: where they are, and how they are reached.
+
+Secrets are never in the file: it names environment variables that hold them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from singerlake import safe_text
+from singerlake.errors import UsageError
+from singerlake.nearest import offer
+from singerlake.storage.opening import folder
+from singerlake.storage.options import StoreOptions
+
+OPTIONS = tuple(option.name for option in fields(StoreOptions))
+FIELDS = ("uri", *OPTIONS, "catalog")
+_SECRETS = ("access_key_id", "secret_access_key", "session_token")
+_SECRET_PROPERTY = re.compile(r"secret|password|credential|token$|access-key", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A destination with a name.
+
+    Attributes:
+        uri: A folder, or ``s3://bucket/prefix``; what projections publish lies below it.
+        options: How its store is reached.
+        catalog: Properties of pyiceberg's catalog.
+        unset: Environment variables that it names and nobody has set.
+    """
+
+    uri: str
+    options: StoreOptions = field(default_factory=StoreOptions)
+    catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
+    unset: tuple[str, ...] = ()
+
+    def inside(self, path: str) -> str:
+        """Give the location of a projection here.
+
+        Raises:
+            UsageError: It would be somewhere else.
+        """
+        parts = path.strip("/").split("/")
+        if "://" in path or path.startswith(("/", "~")) or {"", ".", ".."} & {*parts}:
+            raise UsageError(
+                f"{path[:200]!r} is no folder within the destination: write it without what is "
+                "before it, for example shop/orders"
+            )
+        return f"{self.uri.rstrip('/')}/{'/'.join(parts)}"
+
+
+def location(text: str, base: Path) -> str:
+    """Give the location that somebody wrote: a folder, from where the file lies, or on S3.
+
+    Raises:
+        UsageError: It is another URI, or not quite one.
+    """
+    if text.startswith("s3://"):
+        if not text[len("s3://") :].strip("/"):
+            raise UsageError(f"{text!r} names no bucket")
+        return text.rstrip("/")
+    path = folder(text, "a destination")
+    if "://" not in text and not Path(text).expanduser().is_absolute():
+        path = base / text
+    return str(path.absolute())
+
+
+def place(members: Mapping[str, Any], base: Path, environ: Mapping[str, str]) -> Place:
+    """Read a destination.
+
+    Args:
+        members: What the file says of it; the names are known to be fields.
+        base: Where folders begin.
+        environ: The environment.
+
+    Raises:
+        UsageError: It says what cannot be said, or a secret.
+    """
+    uri = members.get("uri")
+    if not isinstance(uri, str) or not uri:
+        raise UsageError("it has no uri: write a folder, or s3://bucket/prefix")
+    if safe_text.redacted(uri) != uri:
+        raise UsageError("uri holds a password, and everybody can read this file: leave it out")
+    unset: list[str] = []
+    options = {
+        name: _value(name, members[name], environ, unset, secret=name in _SECRETS)
+        for name in OPTIONS
+        if members.get(name) is not None
+    }
+    catalog = members.get("catalog") or {}
+    if not isinstance(catalog, Mapping):
+        raise UsageError("catalog is no mapping of properties to values")
+    properties = {
+        str(name): _value(
+            str(name), value, environ, unset, secret=bool(_SECRET_PROPERTY.search(str(name)))
+        )
+        for name, value in catalog.items()
+    }
+    return Place(
+        location(uri, base), StoreOptions(**options), properties, tuple(dict.fromkeys(unset))
+    )
+
+
+def _value(
+    name: str, value: Any, environ: Mapping[str, str], unset: list[str], *, secret: bool
+) -> str:
+    """A value as it is written, or what the environment variable says that it names."""
+    if isinstance(value, Mapping):
+        return _of_environment(name, value, environ, unset)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (str, int, float)):
+        raise UsageError(f"{name} is neither text nor {{env: VARIABLE}}")
+    text = str(value)
+    if secret or safe_text.redacted(text) != text:
+        raise UsageError(
+            f"{name} is a secret, and everybody can read this file: write {{env: VARIABLE}}, with "
+            "the name of an environment variable that holds it"
+        )
+    return text
+
+
+def _of_environment(
+    name: str, value: Mapping[Any, Any], environ: Mapping[str, str], unset: list[str]
+) -> str:
+    variable = value.get("env")
+    if list(value) != ["env"] or not isinstance(variable, str):
+        said = ", ".join(str(one)[:40] for one in value)
+        raise UsageError(f"{name} has {said}: {offer(said, ['env'])} write {{env: VARIABLE}}")
+    if not _VARIABLE.fullmatch(variable):
+        raise UsageError(f"{name}: env is to name an environment variable, of A to Z, 0 to 9 and _")
+    if not environ.get(variable):
+        unset.append(variable)
+        return ""
+    safe_text.remember_secrets([environ[variable]])
+    return environ[variable]
