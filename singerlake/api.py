@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from singerlake import extras, lake
+from singerlake import extras, publishing
 from singerlake.errors import UsageError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.maintenance.change import ChangeOptions
+from singerlake.publishing import session_for
 from singerlake.state import Engine, Misfits, State
 from singerlake.transactions.snapshot import Snapshot
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Lake", "Table"]
 
 
-class Table(lake.Table):
+class Table(publishing.Table):
     """One stream of one tap."""
 
     def history(self) -> list[TransactionSummary]:
@@ -103,7 +104,7 @@ class Table(lake.Table):
         from singerlake.maintenance.freeze import plan
 
         plan(self.snapshot(), at=transaction, label=label, comment=comment)
-        spark = _session(spark, "freezing a version")
+        spark = session_for(spark, "freezing a version")
         from singerlake.spark.jobs.freeze import freeze
 
         return freeze(
@@ -150,7 +151,7 @@ class Table(lake.Table):
         if version is None and transaction is None and time is None:
             raise UsageError("name the state to go back to: a version, transaction= or time=")
         _, snapshot = _named(self.snapshot(), version, transaction, time)
-        spark = _session(spark, "reverting a table")
+        spark = session_for(spark, "reverting a table")
         from singerlake.spark.jobs.revert import revert
 
         return revert(
@@ -195,7 +196,7 @@ class Table(lake.Table):
         extras.require("pyspark", "a vacuum with something to do")
         from singerlake.spark.jobs.vacuum import vacuum_table
 
-        return vacuum_table(lambda: _session(spark, "a vacuum"), self, options, plan=plan)
+        return vacuum_table(lambda: session_for(spark, "a vacuum"), self, options, plan=plan)
 
     def verify(
         self, version: int | str | None = None, *, spark: SparkSession | None = None
@@ -213,7 +214,7 @@ class Table(lake.Table):
             NotFoundError: There is no such version.
             RuntimeMissingError: Spark or Java is not installed.
         """
-        spark = _session(spark, "verifying a table")
+        spark = session_for(spark, "verifying a table")
         from singerlake.spark.jobs.verify import verify
 
         return verify(spark, self, None if version is None else str(version))
@@ -265,7 +266,7 @@ class Table(lake.Table):
         return TableChange(self, options, spark)
 
 
-class Lake(lake.Lake):
+class Lake(publishing.Lake):
     """A lake in a store, whose tables can be changed."""
 
     def table(self, name: str | TableName) -> Table:
@@ -315,24 +316,10 @@ class Lake(lake.Lake):
             DamagedError: A table's data cannot be read.
             RuntimeMissingError: Spark or Java is not installed.
         """
-        spark = _session(spark, "a query")
+        spark = session_for(spark, "a query")
         from singerlake.spark.jobs.query import query
 
         return query(spark, self, sql, provenance=provenance, misfits=misfits)
-
-
-def _session(spark: SparkSession | None, purpose: str) -> SparkSession:
-    """The session that was given; else the running one, or a new one.
-
-    Raises:
-        RuntimeMissingError: Spark or Java is not installed.
-    """
-    if spark is not None:
-        return spark
-    extras.require("pyspark", purpose)
-    from singerlake.spark.jvm.session import session
-
-    return session()
 
 
 def _named(

@@ -40,6 +40,8 @@ COMMANDS = {
     "alter": "alter",
     "drop": "drop",
     "undrop": "undrop",
+    "publish": "publish",
+    "unpublish": "unpublish",
     "annotate": "annotate",
     "docs": "docs",
     "vacuum": "vacuum",
@@ -67,7 +69,17 @@ Exit codes:
 
 NOT_SHARED = {"demo", "completion"}
 """Commands that have no use for ``--lake`` and ``--output``."""
-WRITES_MORE = {"annotate", "demo", "docs", "doctor", "rebuild", "unlock", "vacuum"}
+WRITES_MORE = {
+    "annotate",
+    "demo",
+    "docs",
+    "doctor",
+    "publish",
+    "rebuild",
+    "unlock",
+    "unpublish",
+    "vacuum",
+}
 """Commands that change something before, or without, the log entry of a commit."""
 _GIVEN = "singerlake.arguments"
 """What a context keeps the arguments under, as they were given."""

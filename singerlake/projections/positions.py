@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from singerlake.format.names import TableName
-from singerlake.projections.published import SourceState
+from singerlake.lake import Lake
+from singerlake.projections.projection import DECIDE_ROWS, Projection
+from singerlake.projections.published import Position, SourceState
 from singerlake.quantities import count
 from singerlake.transactions.snapshot import Snapshot
 
@@ -49,4 +51,36 @@ def behind(state: SourceState, head: Snapshot) -> str | None:
     then = head.filed(state.transaction)
     if then.last_block == head.last_block and then.reads_like(head):
         return None
-    return f"{count(head.number - state.transaction, 'transaction')} behind {head.table}"
+    return f"it is {count(head.number - state.transaction, 'transaction')} behind {head.table}"
+
+
+def due(
+    lake: Lake, position: Position | None, projection: Projection, *, rows_only: bool = False
+) -> str | None:
+    """Say why something is to be done anew; None where it is up to date.
+
+    Args:
+        lake: The lake.
+        position: How far it is; None where it was never done.
+        projection: As it is declared now.
+        rows_only: Whether it does not matter how the rows lie: a staging table has no order.
+
+    Returns:
+        A clause that follows "because".
+
+    Raises:
+        NotFoundError: A table that it reads is not there any more.
+    """
+    if position is None:
+        return "nothing was there"
+    changed = projection.changed_since(position.definition)
+    if rows_only:
+        changed = tuple(one for one in changed if one in DECIDE_ROWS)
+    if changed:
+        return f"the definition changed: {', '.join(changed)}"
+    for state in position.sources:
+        version = None if state.version is None else str(state.version)
+        now = lake.table(table_of(state)).snapshot_at(version)
+        if (words := behind(state, now)) is not None:
+            return words
+    return None

@@ -14,8 +14,11 @@ from singerlake.errors import NotFoundError
 from singerlake.format.annotations import Publication
 from singerlake.format.metadata import LakeFile
 from singerlake.format.names import TableName
+from singerlake.format.sql_tables import find as find_table
+from singerlake.format.sql_tables import reference
 from singerlake.lake import Lake
 from singerlake.nearest import offer
+from singerlake.projections.projection import Projection
 from singerlake.transactions import lake_file
 from singerlake.transactions.capabilities import open_for_writing
 
@@ -50,6 +53,19 @@ def enter(lake: Lake, name: str, publication: Publication) -> bool:
     if lake.annotations().published.get(name) == publication:
         return False
     return _change(lake, name, msgspec.to_builtins(publication))
+
+
+def publication_of(lake: Lake, projection: Projection) -> Publication:
+    """Put into the form of the lake's file what a projection publishes."""
+    assert projection.target is not None  # noqa: S101  # else it is published nowhere
+    if projection.stage is not None:
+        tables = [str(projection.stage)]
+    else:
+        known = lake.tables()
+        named = (reference(source).parts for source in projection.sources)
+        tables = sorted({str(find_table(parts, known)[0]) for parts in named})
+    target = projection.target
+    return Publication(tables=tables, to=target.uri, format=str(target.format))
 
 
 def leave(lake: Lake, name: str) -> bool:

@@ -25,9 +25,9 @@ def test_a_table_moves_on(lake: Lake) -> None:
     assert table_of(state) == table.name
     assert behind(state, table.snapshot()) is None
     sync()
-    assert behind(state, table.snapshot()) == "1 transaction behind tap-a.b"
+    assert behind(state, table.snapshot()) == "it is 1 transaction behind tap-a.b"
     sync({**ID, **NAME})
-    assert behind(state, table.snapshot()) == "2 transactions behind tap-a.b"
+    assert behind(state, table.snapshot()) == "it is 2 transactions behind tap-a.b"
     assert behind(state, table.snapshot().at(1)) is None
     other = replace(state, commit="another")
     assert not is_same_table(other, table.snapshot())

@@ -1,0 +1,89 @@
+"""A projection that is declared nowhere: put together from a command's options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from singerlake.errors import UsageError
+from singerlake.projections import spelling
+from singerlake.projections.projection import (
+    DEFAULT_FILE_BYTES,
+    DEFAULT_KEEP,
+    Format,
+    Projection,
+    Target,
+)
+from singerlake.storage.opening import open_store
+from singerlake.storage.options import StoreOptions
+
+
+@dataclass(frozen=True)
+class AdHoc:
+    """What is said of a projection in a command or a call; texts as people write them.
+
+    Attributes:
+        to: Where it is published: a folder, or ``s3://bucket/prefix``.
+        table: The table, or the version of one, whose rows it has.
+        sql: One SELECT instead.
+        where: Which of the table's rows, as in SQL.
+        format: How rows lie there.
+        key: The columns by which a row is known again, ``id``; empty for the table's own.
+        order_by: ``ordered_at desc, id``.
+        partition_by: ``country, month(ordered_at)``.
+        compression: Of the files; None for what is usual for the format.
+        file_size: ``128MB``; None for what is usual.
+        incremental: Take only rows that changed, where the SQL allows it.
+        versions: Publish frozen versions as well.
+        keep: How long former files stay.
+        options: How the destination is reached.
+    """
+
+    to: str
+    table: str | None = None
+    sql: str | None = None
+    where: str | None = None
+    format: str = "parquet"
+    key: str = ""
+    order_by: str = ""
+    partition_by: str = ""
+    compression: str | None = None
+    file_size: str | None = None
+    incremental: bool = True
+    versions: bool = False
+    keep: timedelta = DEFAULT_KEEP
+    options: StoreOptions | None = None
+
+    def projection(self) -> Projection:
+        """Put the projection together. It is called by the place where it is published.
+
+        Raises:
+            UsageError: Something cannot be what is said.
+        """
+        sql = self._sql()
+        options = self.options or StoreOptions()
+        uri = open_store(self.to, options).uri
+        size = DEFAULT_FILE_BYTES if self.file_size is None else spelling.size(self.file_size)
+        return Projection(
+            name=uri,
+            sql=sql,
+            sources=spelling.sources(sql),
+            key=spelling.columns(self.key) if self.key else (),
+            order_by=spelling.order(self.order_by) if self.order_by else (),
+            partition_by=spelling.partitions(self.partition_by) if self.partition_by else (),
+            target=Target(uri, Format(self.format), self.compression, size, options),
+            incremental=self.incremental,
+            versions=self.versions,
+            keep=self.keep,
+        )
+
+    def _sql(self) -> str:
+        if (self.table is None) == (self.sql is None):
+            raise UsageError("name the table whose rows are published, or give the SQL for them")
+        if self.sql is not None:
+            if self.where is not None:
+                raise UsageError("where goes with a table: in SQL, write it there")
+            return self.sql
+        assert self.table is not None  # noqa: S101  # one of the two
+        sql = spelling.select_all(self.table)
+        return sql if self.where is None else f"{sql} where {self.where}"

@@ -1,0 +1,149 @@
+"""How projections are published, what became of them, and how that is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from singerlake.errors import SingerlakeError
+from singerlake.quantities import count
+
+
+@dataclass(frozen=True)
+class PublishOptions:
+    """How projections are published.
+
+    Attributes:
+        full_refresh: Compute and write everything anew.
+        dry_run: Only find out what would be done.
+        at: Publish this version, by number or label, beside the rows of now.
+    """
+
+    full_refresh: bool = False
+    dry_run: bool = False
+    at: str | None = None
+
+
+class Result(str, Enum):
+    """How a projection ended."""
+
+    UP_TO_DATE = "up to date"
+    DONE = "done"
+    TO_DO = "to do"
+    """It would have been done, but for a dry run."""
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """Another one failed that it reads."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """What a refresh did to a staging table, or would do.
+
+    Attributes:
+        table: Which.
+        transaction: The refresh; None where it was only asked.
+        how: ``created``, ``incremental``, or ``compared`` where all rows were computed.
+        why: Why all rows were computed, as a clause.
+        inserted: Rows that were not there.
+        updated: Rows that are others now.
+        deleted: Rows that are gone.
+    """
+
+    table: str
+    transaction: int | None
+    how: str
+    why: str
+    inserted: int
+    updated: int
+    deleted: int
+
+    @property
+    def changed(self) -> int:
+        """How many rows differ."""
+        return self.inserted + self.updated + self.deleted
+
+
+@dataclass(frozen=True)
+class PublishedRows:
+    """What lies at a destination now.
+
+    Attributes:
+        to: Where.
+        format: How.
+        why: Why it was due.
+        full: Whether all files were written anew.
+        rows: Rows there; None where it was only asked.
+        files: Files there; None likewise.
+        written: Rows in new files; in a dry run, rows that changed at the source, where that is
+            known without reading them.
+        versions: The frozen versions that were published.
+    """
+
+    to: str
+    format: str
+    why: str
+    full: bool
+    rows: int | None = None
+    files: int | None = None
+    written: int | None = None
+    versions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one projection.
+
+    Attributes:
+        projection: Its name.
+        result: How it ended.
+        staged: What was done to its staging table; None where it has none, or nothing was to do.
+        published: What was done at its destination; None likewise.
+        error: Why it failed.
+        reason: Why it was skipped, or what it is up to date with.
+    """
+
+    projection: str
+    result: Result
+    staged: StagedRows | None = None
+    published: PublishedRows | None = None
+    error: SingerlakeError | None = None
+    reason: str = ""
+
+    def words(self) -> list[str]:
+        """Say it to a person, a line each."""
+        if self.result in (Result.SKIPPED, Result.UP_TO_DATE, Result.FAILED):
+            reason = f": {self.reason}" if self.reason else ""
+            return [f"{self.projection}: {self.result}{reason}"]
+        told = []
+        if self.staged is not None:
+            told.append(f"{self.projection}: {_staged(self.staged)}")
+        if self.published is not None:
+            to = self.published.to
+            where = to if self.projection == to else f"{self.projection}: {to}"
+            told.append(f"{where}: {_published(self.published)}")
+        return told
+
+
+def _staged(staged: StagedRows) -> str:
+    transaction = "" if staged.transaction is None else f", transaction {staged.transaction}"
+    how = f"{staged.how}, because {staged.why}" if staged.why else staged.how
+    rows = f"{staged.inserted:,} inserted, {staged.updated:,} updated, {staged.deleted:,} deleted"
+    return f"{staged.table}{transaction} ({how}): {rows}"
+
+
+def _published(published: PublishedRows) -> str:
+    parts = []
+    if published.why:
+        how = "written in full" if published.full else "what changed"
+        written = "" if published.written is None else f": {count(published.written, 'row')}"
+        parts.append(f"{how}, because {published.why}{written}")
+    if published.versions:
+        parts.append(", ".join(f"v{number}" for number in published.versions))
+    if published.rows is not None and published.files is not None:
+        there = f"{count(published.rows, 'row')} in {count(published.files, 'file')}"
+        parts.append(f"{there} ({published.format})")
+    return "; ".join(parts)

@@ -1,0 +1,157 @@
+"""The lake and its tables, as far as programs publish them: projections, on Spark if there is work.
+
+Spark is imported when a job is begun, and not before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from singerlake import extras, lake
+from singerlake.projections.publishing import Outcome, PublishOptions, Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from singerlake.projections.projection import Projection
+    from singerlake.storage.options import StoreOptions
+
+
+class Table(lake.Table):
+    """One stream of one tap, to be published by itself."""
+
+    def publish(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        format: str = "parquet",  # noqa: A002  # as everybody names it
+        order_by: str = "",
+        key: str = "",
+        partition_by: str = "",
+        where: str | None = None,
+        versions: bool = False,
+        options: StoreOptions | None = None,
+        full_refresh: bool = False,
+        dry_run: bool = False,
+        spark: SparkSession | None = None,
+    ) -> Outcome:
+        """Publish the table's rows for other tools, or bring what is published up to date.
+
+        What is published so is declared nowhere, and goes by its place: say the same again.
+
+        Args:
+            to: A folder, or ``s3://bucket/prefix``.
+            format: ``parquet``, ``csv``, ``tsv``, ``jsonl``, ``avro``, ``iceberg`` or ``delta``.
+            order_by: ``ordered_at desc, id``.
+            key: The columns by which a row is known again; the table's key by default.
+            partition_by: ``country, month(ordered_at)``.
+            where: Only these rows, as SQL says it.
+            versions: Publish frozen versions as well.
+            options: How the place is reached; by default AWS's usual chain.
+            full_refresh: Compute and write everything anew.
+            dry_run: Only find out what would be done.
+            spark: The session; the running one by default, or a new one.
+
+        Raises:
+            UsageError: Something else lies there, or it cannot be published so.
+            InvalidQueryError: A column is not there.
+        """
+        from singerlake.projections.ad_hoc import AdHoc
+
+        said = AdHoc(
+            to=os.fspath(to),
+            table=str(self.name),
+            where=where,
+            format=format,
+            order_by=order_by,
+            key=key,
+            partition_by=partition_by,
+            versions=versions,
+            options=options,
+        )
+        how = PublishOptions(full_refresh=full_refresh, dry_run=dry_run)
+        return _publish(lake.Lake(self.store), [said.projection()], how, spark)[0]
+
+
+class Lake(lake.Lake):
+    """A lake whose projections are declared."""
+
+    def publish(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        full_refresh: bool = False,
+        dry_run: bool = False,
+        at: int | str | None = None,
+        spark: SparkSession | None = None,
+    ) -> list[Outcome]:
+        """Bring projections up to date: staging tables, and what is published for other tools.
+
+        Args:
+            names: Which, and before them those that make what they read; all by default.
+            file: Where they are declared; ``projections.yml`` by default.
+            full_refresh: Compute and write everything anew.
+            dry_run: Only find out what would be done.
+            at: Publish this frozen version, by number or label, beside the rows of now.
+            spark: The session; the running one by default, or a new one.
+
+        Returns:
+            What became of each, in the order in which they ran.
+
+        Raises:
+            UsageError: What is declared cannot be.
+            NotFoundError: None are declared, or a table that is read is not there.
+            SingerlakeError: One failed. The others were published all the same, but those that
+                read it.
+        """
+        from singerlake.projections.declaration import declared
+        from singerlake.projections.graph import graph
+
+        arranged = graph(self, declared(None if file is None else Path(file)))
+        wanted = arranged.projections if names is None else arranged.with_makers(names)
+        options = PublishOptions(full_refresh, dry_run, None if at is None else str(at))
+        return _publish(self, wanted, options, spark)
+
+
+def _publish(
+    within: lake.Lake,
+    projections: Sequence[Projection],
+    options: PublishOptions,
+    spark: SparkSession | None,
+) -> list[Outcome]:
+    """Publish projections; without Spark, where all are up to date.
+
+    Raises:
+        SingerlakeError: The first that failed, once all were tried.
+    """
+    from singerlake.projections.checks import is_up_to_date
+
+    asked_more = options.full_refresh or options.at is not None
+    if not asked_more and all(is_up_to_date(within, one) for one in projections):
+        return [Outcome(one.name, Result.UP_TO_DATE) for one in projections]
+    spark = session_for(spark, "publishing")
+    from singerlake.spark.jobs.publish import publish
+
+    outcomes = list(publish(spark, within, projections, options))
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return outcomes
+
+
+def session_for(spark: SparkSession | None, purpose: str) -> SparkSession:
+    """Return the session that was given; else the running one, or a new one.
+
+    Raises:
+        RuntimeMissingError: Spark or Java is not installed.
+    """
+    if spark is not None:
+        return spark
+    extras.require("pyspark", purpose)
+    from singerlake.spark.jvm.session import session
+
+    return session()

@@ -1,0 +1,108 @@
+"""singerlake publish: bring staging tables and published rows up to date."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.projections.ad_hoc import AdHoc
+from singerlake.projections.projection import Format, Projection
+from singerlake.projections.publishing import PublishOptions
+from singerlake_cli.publishing import as_json, chosen, end, outcomes, say
+from singerlake_cli.shared import Shared, spark_options
+
+_AD_HOC = {
+    "table": ("--from", "TABLE", "Publish this table, or a version of it, declared nowhere."),
+    "sql": ("--sql", "SELECT", "Publish what this gives, declared nowhere."),
+    "where": ("--where", "CONDITION", "With --from: only these rows."),
+    "to": ("--to", "URI", "Where: a folder, or s3://bucket/prefix."),
+    "key": ("--key", "COLUMNS", "By which a row is known again.  [default: the table's]"),
+    "order_by": ("--order-by", "COLUMNS", "In which order: 'ordered_at desc, id'."),
+    "partition_by": ("--partition-by", "KEYS", "Files apart by: 'country, month(ordered_at)'."),
+    "compression": ("--compression", "NAME", "zstd, gzip, none …  [default: the usual]"),
+    "file_size": ("--file-size", "SIZE", "How large a file becomes.  [default: 128MiB]"),
+}
+
+
+def _ad_hoc_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add what is said of a projection that is declared nowhere; it comes in as ``said``."""
+
+    @functools.wraps(command)
+    def packed(*args: Any, **kwargs: Any) -> None:
+        said = {name: kwargs.pop(name) for name in [*_AD_HOC, "format"]}
+        command(*args, said={k: v for k, v in said.items() if v is not None}, **kwargs)
+
+    formats = click.Choice([str(one) for one in Format])
+    add = click.option("--format", type=formats, help="As what, with --to.  [default: parquet]")
+    packed = add(packed)
+    for name, (option, metavar, text) in reversed(_AD_HOC.items()):
+        packed = click.option(option, name, metavar=metavar, help=text)(packed)
+    return packed
+
+
+@click.command("publish")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "every", is_flag=True, help="Every projection that is declared.")
+@click.option(
+    "--file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where they are declared.  [default: projections.yml]",
+)
+@click.option("--full-refresh", is_flag=True, help="Compute and write everything anew.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option(
+    "--at", metavar="VERSION", help="Publish this frozen version, beside the rows of now."
+)
+@_ad_hoc_options
+@spark_options
+@click.pass_obj
+def command(
+    shared: Shared,
+    names: tuple[str, ...],
+    every: bool,
+    file: Path | None,
+    full_refresh: bool,
+    dry_run: bool,
+    at: str | None,
+    said: dict[str, str],
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Bring projections up to date: staging tables, and what is published for other tools.
+
+    Projections are declared in projections.yml; those that a NAME reads are brought up to date
+    before it. What is up to date already is left alone. A rerun after a failure goes on where it
+    stopped; nobody sees anything in between. If one fails, only those that read it are skipped.
+
+    \b
+    singerlake publish --all
+    singerlake publish orders --dry-run
+    singerlake publish --from tap_shop.orders --to out/orders --order-by ordered_at
+    """
+    lake = shared.lake()
+    options = PublishOptions(full_refresh=full_refresh, dry_run=dry_run, at=at)
+    projections: Sequence[Projection]
+    if said:
+        if names or every or file is not None:
+            raise UsageError("name declared projections, or say --from and --to: not both")
+        projections = [_undeclared(said)]
+    else:
+        projections = chosen(lake, names, every=every, file=file)
+    done = []
+    for outcome in outcomes(lake, projections, options, master, conf):
+        shared.output.item(partial(as_json, outcome), partial(say, outcome))
+        done.append(outcome)
+    shared.output.end()
+    end(shared, done)
+
+
+def _undeclared(said: dict[str, str]) -> Projection:
+    if "to" not in said:
+        raise UsageError("say where to publish it: --to, a folder or s3://bucket/prefix")
+    return AdHoc(**said).projection()  # type: ignore[arg-type]  # all of them are texts

@@ -1,0 +1,97 @@
+"""singerlake unpublish: end a publication, and delete what was published if that is wanted."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import click
+from msgspec import to_builtins
+
+from singerlake.errors import NotFoundError, UsageError
+from singerlake.format.annotations import Publication
+from singerlake.lake import Lake
+from singerlake.projections import registry
+from singerlake.projections.declaration import declared
+from singerlake.projections.destinations.opening import open_destination
+from singerlake.projections.projection import Format, Projection, Target
+from singerlake_cli import output
+from singerlake_cli.shared import Shared
+
+
+@click.command("unpublish")
+@click.argument("name")
+@click.option("--delete", is_flag=True, help="Also delete what is published.")
+@click.option("--yes", is_flag=True, help="Do not ask before deleting.")
+@click.option(
+    "--file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where it is declared; for credentials and catalogs.  [default: projections.yml]",
+)
+@click.pass_obj
+def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | None) -> None:
+    """End the publication of a projection, by its NAME.
+
+    What lies at its destination stays as it is, for its readers, unless --delete is said. What was
+    never declared goes by the place where it is published. The staging table stays, too: it is a
+    table of the lake, for `singerlake drop`.
+
+    \b
+    singerlake unpublish orders
+    singerlake unpublish orders --delete --yes
+    """
+    lake = shared.lake()
+    declaration = _declaration(name, file)
+    entry = _entry(lake, name, declaration)
+    where = f"{entry.to} ({entry.format})"
+    if delete:
+        if shared.json and not yes:
+            raise UsageError(f"a script cannot be asked whether to delete {where}: add --yes")
+        destination = open_destination(declaration or _as_registered(name, entry))
+        there = destination.published()
+        if there is not None and not yes:
+            held = f"{output.count(there.rows, 'row')}, {output.count(len(there.files), 'file')}"
+            click.confirm(f"Delete what is published at {where} ({held})?", abort=True, err=True)
+        destination.remove()  # before the lake forgets where it was: interrupted, it is run again
+    registry.leave(lake, name)
+    shared.output.result(
+        lambda: {"projection": name, **to_builtins(entry), "deleted": delete},
+        lambda: output.say(
+            f"{name} is not published any more: {where} is deleted"
+            if delete
+            else f"{name} is not published any more; {where} stays as it is, and nobody updates it"
+        ),
+    )
+    if declaration is not None:
+        shared.output.note(
+            f"{name} is still declared ({declaration.where}): the next publish --all begins again"
+        )
+
+
+def _declaration(name: str, file: Path | None) -> Projection | None:
+    """The projection as it is declared; None where it is not."""
+    found: list[Projection] = []
+    with suppress(NotFoundError):
+        found = declared(file)
+    return next((one for one in found if one.name == name and one.target is not None), None)
+
+
+def _entry(lake: Lake, name: str, declaration: Projection | None) -> Publication:
+    """What the lake's file says of it; where that was lost, what is declared."""
+    try:
+        return registry.find(lake, name)
+    except NotFoundError:
+        if declaration is None or open_destination(declaration).published() is None:
+            raise
+        return registry.publication_of(lake, declaration)
+
+
+def _as_registered(name: str, entry: Publication) -> Projection:
+    """As much of a projection as is needed to open its destination."""
+    try:
+        form = Format(entry.format)
+    except ValueError:
+        raise UsageError(
+            f"{name} is published as {entry.format}, which this release does not know: upgrade"
+        ) from None
+    return Projection(name=name, sql="", target=Target(entry.to, form))

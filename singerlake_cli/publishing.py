@@ -1,0 +1,102 @@
+"""Publishing, as the commands do it that publish: look first, start Java only if there is work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.lake import Lake
+from singerlake.nearest import SHOWN
+from singerlake.projections.checks import is_up_to_date
+from singerlake.projections.declaration import declared
+from singerlake.projections.graph import graph
+from singerlake.projections.projection import Projection
+from singerlake.projections.publishing import Outcome, PublishOptions, Result
+from singerlake_cli import output
+from singerlake_cli.shared import Shared, begin_spark, start_spark
+from singerlake_cli.working import working
+
+
+def outcomes(
+    lake: Lake,
+    projections: Sequence[Projection],
+    options: PublishOptions,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> Iterator[Outcome]:
+    """Publish projections, one after the other as outcomes are taken.
+
+    Raises:
+        UsageError: They cannot be as a whole.
+        NotFoundError: One reads a table that is not there.
+    """
+    in_order = graph(lake, projections).projections
+    asked_more = options.full_refresh or options.at is not None
+    if not asked_more and all(is_up_to_date(lake, one) for one in in_order):
+        yield from (Outcome(one.name, Result.UP_TO_DATE) for one in in_order)
+        return
+    begin_spark(master, conf)
+    from singerlake.spark.jobs.publish import publish
+
+    job = None
+    for one in in_order:
+        with working(f"publishing {one.name}"):
+            job = job or publish(start_spark(master, conf), lake, in_order, options)
+            outcome = next(job)
+        yield outcome
+
+
+def chosen(
+    lake: Lake, names: Sequence[str], *, every: bool, file: Path | None
+) -> Sequence[Projection]:
+    """Find the projections that are declared and named, and those that make what they read.
+
+    Raises:
+        UsageError: None is named, or one that is not declared.
+        NotFoundError: None are declared.
+    """
+    projections = declared(file)
+    if every == bool(names):
+        known = ", ".join(one.name for one in projections[:SHOWN])
+        raise UsageError(
+            "name projections or say --all, not both"
+            if every
+            else f"say which projections: {known}{' …' if projections[SHOWN:] else ''}, or --all"
+        )
+    return projections if every else graph(lake, projections).with_makers(names)
+
+
+def say(outcome: Outcome) -> None:
+    """Say to people what became of a projection; an error is printed as such."""
+    if outcome.result is not Result.FAILED:
+        for line in outcome.words():
+            output.say(line)
+
+
+def end(shared: Shared, done: Iterable[Outcome]) -> None:
+    """Print what went wrong, and end the command with the exit code for it, if anything did."""
+    code = 0
+    for outcome in done:
+        if outcome.error is not None:
+            shared.output.error(outcome.error, outcome.projection)
+            code = max(code, outcome.error.exit_code)
+    if code:
+        click.get_current_context().exit(code)
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """What became of a projection, for scripts."""
+    error = outcome.error
+    return {
+        "projection": outcome.projection,
+        "result": str(outcome.result),
+        "reason": outcome.reason or None,
+        "staged": None if outcome.staged is None else asdict(outcome.staged),
+        "published": None if outcome.published is None else asdict(outcome.published),
+        "error": None if error is None else {"kind": error.kind, "message": str(error)},
+    }

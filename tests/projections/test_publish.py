@@ -1,0 +1,296 @@
+"""Projections staged and published as a whole: by the job, by the commands, from Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+import singerlake
+from singerlake.errors import ConflictError, InvalidQueryError, UsageError
+from singerlake.lake import Lake
+from singerlake.projections.ad_hoc import AdHoc
+from singerlake.projections.destinations.opening import open_destination
+from singerlake.projections.publishing import Result
+from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.publish import publish
+from singerlake.transactions import log
+from tests.build import commit_rows
+from tests.cli.call import run, run_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from singerlake.projections.publishing import Outcome
+
+pytestmark = pytest.mark.spark
+COLUMNS: dict[str, Any] = {
+    "id": {"type": "integer"},
+    "city": {"type": ["null", "string"]},
+    "total": {"type": "number"},
+    "_sdc_deleted_at": {"type": ["null", "string"], "format": "date-time"},
+}
+ROWS: list[Any] = [{"id": n, "city": "Rome" if n % 2 else "Oslo", "total": n / 2} for n in range(9)]
+YAML = """
+version: 1
+projections:
+- name: cities
+  sql: select city, count(*) as orders from staging.orders group by city
+  to: out/cities
+  format: csv
+  order_by: city
+- name: orders
+  sql: select id, city, total from tap_shop.orders where total >= 1
+  stage: staging.orders
+  key: id
+  order_by: total desc
+  to: out/orders
+"""
+
+
+def declared(folder: Path, text: str = YAML) -> Path:
+    file = folder / "projections.yml"
+    file.write_text(text)
+    return file
+
+
+def sync(lake: Lake, rows: list[Any]) -> None:
+    commit_rows(lake, "tap-shop.orders", COLUMNS, ["id"], rows)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> singerlake.Lake:
+    lake = singerlake.open(tmp_path / "lake", create=True)
+    sync(lake, ROWS)
+    return lake
+
+
+def read(place: Path, form: str = "parquet", version: int | None = None) -> list[tuple[Any, ...]]:
+    """What a reader finds who goes by the pointer."""
+    said = json.loads((place / "_latest.json").read_text())
+    folder = said["folder"] if version is None else said["versions"][str(version)]["folder"]
+    reader = {"parquet": "read_parquet", "csv": "read_csv_auto"}[form]
+    files = sorted((place / folder).glob(f"*.{form}"))
+    rows: list[tuple[Any, ...]] = []
+    for file in files:
+        rows += duckdb.sql(f"select * from {reader}('{file}')").fetchall()
+    return rows
+
+
+def commits(place: Path) -> str:
+    return str(json.loads((place / "_latest.json").read_text())["folder"])
+
+
+def one(outcomes: Any) -> Outcome:
+    (outcome,) = outcomes
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome  # type: ignore[no-any-return]
+
+
+def test_raw_staging_published(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
+    file = declared(tmp_path)
+    orders, cities = shop.publish(file=file, spark=spark)
+    assert (orders.projection, cities.projection) == ("orders", "cities")  # what reads comes later
+    assert orders.staged is not None and orders.staged.inserted == 7
+    assert orders.published is not None and orders.published.rows == 7
+    out = tmp_path / "out"
+    assert read(out / "orders") == [
+        (n, "Rome" if n % 2 else "Oslo", n / 2) for n in range(8, 1, -1)
+    ]
+    assert read(out / "cities", "csv") == [("Oslo", 4), ("Rome", 3)]
+    file_of_lake = Lake.open(shop.store.uri).annotations()
+    assert file_of_lake.published["orders"].tables == ["staging.orders"]
+    assert file_of_lake.published["cities"].to == str(out / "cities")
+
+    before = {place: commits(out / place) for place in ("orders", "cities")}
+    head = shop["staging.orders"].snapshot().number
+    again = shop.publish(file=file, spark=spark)
+    assert {outcome.result for outcome in again} == {Result.UP_TO_DATE}
+    assert before == {place: commits(out / place) for place in before}
+    assert shop["staging.orders"].snapshot().number == head
+
+    gone = {"id": 2, "_sdc_deleted_at": "2026-01-02T03:04:05Z"}
+    sync(shop, [{"id": 3, "city": None, "total": 1}, {"id": 20, "total": 9}, gone])
+    dry = shop.publish(file=file, dry_run=True, spark=spark)
+    assert dry[0].result is Result.TO_DO
+    assert dry[0].staged is not None and dry[0].staged.changed == 3
+    assert dry[0].published is not None and dry[0].published.written == 3
+    assert before == {place: commits(out / place) for place in before}
+    assert shop["staging.orders"].snapshot().number == head
+
+    orders, cities = shop.publish(file=file, spark=spark)
+    assert orders.staged is not None and orders.staged.how == "incremental"
+    assert (orders.staged.inserted, orders.staged.updated, orders.staged.deleted) == (1, 1, 1)
+    kept = [(n, "Rome" if n % 2 else "Oslo", n / 2) for n in range(8, 3, -1)]
+    assert read(out / "orders") == [(20, None, 9.0), *kept, (3, None, 1.0)]
+    assert read(out / "cities", "csv") == [("Oslo", 3), ("Rome", 2), (None, 2)]
+    entry = log.read_entry(shop.store, shop["staging.orders"].name, head + 1)
+    assert entry is not None and entry.metadata["projection"] == "orders"
+
+
+def test_one_that_fails_stops_only_its_readers(
+    spark: SparkSession, shop: singerlake.Lake, tmp_path: Path
+) -> None:
+    text = YAML + "- {name: whole, from: tap_shop.orders, to: out/whole, format: csv}\n"
+    file = declared(tmp_path, text.replace("select id, city, total", "select id, city, totl"))
+    with pytest.raises(InvalidQueryError, match="total"):
+        shop.publish(file=file, spark=spark)
+    assert len(read(tmp_path / "out" / "whole", "csv")) == 9
+    assert not (tmp_path / "out" / "cities").exists()
+    result = run(shop, "publish", "--all", "--file", str(file))
+    assert result.exit_code == InvalidQueryError.exit_code, result.output
+    assert "cities: skipped: it reads what orders makes" in result.output
+    assert "whole: up to date" in result.output
+    found = run_json(shop, "publish", "--all", "--file", str(file), code=2)
+    assert [one["result"] for one in found] == ["failed", "skipped", "up to date"]
+    assert found[0]["error"]["kind"] == "invalid_query"
+    # What is well is published by name, and what it reads with it.
+    result = run(shop, "publish", "cities", "--file", str(declared(tmp_path)))
+    assert result.exit_code == 0, result.output
+    assert len(read(tmp_path / "out" / "cities", "csv")) == 2
+
+
+def test_ad_hoc(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    args = ("--from", "tap-shop.orders", "--where", "city = 'Rome'", "--order-by", "total desc")
+    result = run(shop, "publish", *args, "--to", str(place))
+    assert result.exit_code == 0, result.output
+    assert [row[0] for row in read(place)] == [7, 5, 3, 1]
+    assert run(shop, "publish", *args, "--to", str(place)).output == f"{place}: up to date\n"
+    listed = run(shop, "show", "tap-shop.orders").output
+    assert f"published     {place} (parquet)\n" in listed
+    # Another order of the same rows, from Python.
+    outcome = shop["tap-shop.orders"].publish(place, where="city = 'Rome'", order_by="id")
+    assert outcome.published is not None
+    assert outcome.published.why == "the definition changed: order_by"
+    assert [row[0] for row in read(place)] == [1, 3, 5, 7]
+    with pytest.raises(UsageError, match="holds something else"):
+        shop["tap-shop.orders"].publish(tmp_path / "lake" / "raw")
+
+
+def test_versions(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    table = shop["tap-shop.orders"]
+    freeze(spark, table, label="first")
+    sync(shop, [{"id": 0, "city": "Bonn", "total": 0}])
+    freeze(spark, table)
+    sync(shop, [{"id": 100, "city": "Bonn", "total": 0}])
+    outcome = table.publish(place, order_by="id", versions=True)
+    assert outcome.published is not None and outcome.published.versions == (1, 2)
+    first, second, head = (read(place, version=number) for number in (1, 2, None))
+    assert [row[:2] for row in first[:2]] == [(0, "Oslo"), (1, "Rome")]
+    assert [row[:2] for row in second[:2]] == [(0, "Bonn"), (1, "Rome")]
+    assert (len(first), len(second), len(head)) == (9, 9, 10)
+    assert table.publish(place, order_by="id", versions=True).result is Result.UP_TO_DATE
+    # What is frozen of the state that readers see is another name for it; of an earlier one, not.
+    freeze(spark, table)
+    freeze(spark, table, at=1)
+    before = commits(place)
+    outcome = table.publish(place, order_by="id", versions=True)
+    assert outcome.published is not None and outcome.published.versions == (4, 3)
+    assert commits(place) == before
+    assert read(place, version=3) == head and read(place, version=4) == first
+    assert read(place) == head
+
+
+def test_a_version_is_published_when_it_is_frozen_or_asked_for(
+    spark: SparkSession, shop: singerlake.Lake, tmp_path: Path
+) -> None:
+    text = (
+        "projections: [{name: o, from: tap_shop.orders, to: out/o, order_by: id, versions: true}]"
+    )
+    file = str(declared(tmp_path, f"version: 1\n{text}\n"))
+    other = str(declared(tmp_path / "lake", YAML))
+    refused = run(shop, "freeze", "tap-shop.orders", "--publish", "--file", other)
+    assert refused.exit_code == 2 and "no projection publishes versions" in refused.output
+    assert shop["tap-shop.orders"].versions() == []
+    frozen = run_json(shop, "freeze", "tap-shop.orders", "--publish", "--file", file)
+    assert frozen["number"] == 1 and frozen["published"][0]["published"]["versions"] == [1]
+    freeze(spark, shop["tap-shop.orders"], label="again")
+    sync(shop, [{"id": 100, "city": "Bonn", "total": 0}])
+    result = run(shop, "publish", "o", "--at", "again", "--file", file)
+    assert result.exit_code == 0 and "v2" in result.output, result.output
+    assert len(read(tmp_path / "out" / "o", version=2)) == 9
+    assert len(read(tmp_path / "out" / "o")) == 9  # as before: only the version was asked for
+    result = run(shop, "publish", "o", "--at", "17", "--file", file)
+    assert result.exit_code == 3, result.output
+    assert run(shop, "publish", "o", "--file", file).exit_code == 0
+    assert len(read(tmp_path / "out" / "o")) == 10
+
+
+def test_columns_that_change(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
+    text = """
+version: 1
+projections:
+- {name: strict, from: tap_shop.orders, to: out/strict, on_schema_change: fail}
+- {name: easy, from: tap_shop.orders, to: out/easy}
+"""
+    file = declared(tmp_path, text)
+    shop.publish(file=file, spark=spark)
+    wider = {**COLUMNS, "note": {"type": "string"}}
+    commit_rows(shop, "tap-shop.orders", wider, ["id"], [{"id": 1, "total": 1, "note": "x"}])
+    with pytest.raises(UsageError, match="strict gets other columns: note string is new"):
+        shop.publish(file=file, spark=spark)
+    assert "note" not in str(duckdb_columns(tmp_path / "out" / "strict"))
+    assert "note" in str(duckdb_columns(tmp_path / "out" / "easy"))
+    shop.publish(file=file, full_refresh=True, spark=spark)
+    assert "note" in str(duckdb_columns(tmp_path / "out" / "strict"))
+
+
+def duckdb_columns(place: Path) -> list[str]:
+    folder = place / commits(place)
+    return list(duckdb.sql(f"select * from read_parquet('{folder}/*.parquet')").columns)
+
+
+def test_unpublish(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
+    file = declared(tmp_path)
+    shop.publish(["orders"], file=file, spark=spark)
+    place = tmp_path / "out" / "orders"
+    asked = run(shop, "unpublish", "orders", "--delete", "--file", str(file), input="n\n")
+    assert asked.exit_code == 1 and "7 rows" in asked.output
+    assert len(read(place)) == 7
+    ended = run(shop, "unpublish", "orders", "--file", str(file))
+    assert ended.exit_code == 0 and "nobody updates it" in ended.output
+    assert "the next publish --all begins again" in ended.output
+    assert len(read(place)) == 7
+    assert Lake.open(shop.store.uri).annotations().published == {}
+    # The place tells whose it is, also where the lake has forgotten.
+    gone = run_json(shop, "unpublish", "orders", "--delete", "--yes", "--file", str(file))
+    assert gone["deleted"] is True
+    assert [found for found in place.rglob("*") if found.is_file()] == []
+    again = run(shop, "unpublish", "orders", "--delete", "--yes", "--file", str(file))
+    assert again.exit_code == 3 and "nothing is published" in again.output
+    assert shop["staging.orders"].snapshot().number == 1
+
+
+def test_somebody_else_publishes_meanwhile(
+    spark: SparkSession, shop: singerlake.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projection = AdHoc(to=str(tmp_path / "place"), table="tap_shop.orders").projection()
+    one(publish(spark, shop, [projection]))
+    sync(shop, [{"id": 50, "total": 1}])
+    destination = open_destination(projection)
+    base = destination.published()
+    assert base is not None
+    one(publish(spark, shop, [projection]))
+    from singerlake.projections.published import Commit
+
+    with pytest.raises(ConflictError, match="somebody else published"):
+        destination.commit(base, Commit(base.position, base.schema, base.files, ()))
+    assert len(read(tmp_path / "place")) == 10
+
+
+def test_what_the_lake_does_not_know_is_noted_again(
+    spark: SparkSession, shop: singerlake.Lake, tmp_path: Path
+) -> None:
+    from singerlake.projections import registry
+
+    place = tmp_path / "place"
+    shop["tap-shop.orders"].publish(place)
+    registry.leave(shop, str(place))
+    shop["tap-shop.orders"].publish(place)
+    assert str(place) in Lake.open(shop.store.uri).annotations().published
