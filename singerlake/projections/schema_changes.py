@@ -10,11 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from singerlake.errors import UsageError
+from singerlake.format.laid import member_of
 from singerlake.format.log import SchemaEntry
 from singerlake.format.overlay import ColumnOverlay, Overlay
 from singerlake.format.types import columns_of
 from singerlake.maintenance import overlay_changes as says
+from singerlake.records.inference import nullable
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -93,15 +97,29 @@ def evolved(present: Snapshot, entry: SchemaEntry) -> Overlay:
 def _with(present: Snapshot, change: AnswerChange, entry: SchemaEntry) -> Overlay:
     name = change.column
     if name is None:
-        if not entry.key_properties:
-            raise UsageError(f"{present.table} has a key, and a table cannot lose it")
-        return says.with_key(present, entry.key_properties)
+        return _with_key(present, entry)
     if change.after is None:
         return says.without_column(present, name)
     spec: dict[str, Any] = entry.schema["properties"][name]
     if change.before is not None:
         return says.with_type(present, name, spec)
     if not present.overlay.columns.get(name, ColumnOverlay()).dropped:
+        # A column of the key too may be null at first: the rows that are there lack it.
+        spec = nullable(spec) if name in entry.key_properties else spec
         return says.with_column(present, name, spec)
     restored = present.laid_over(says.with_restored(present, name))
     return says.with_type(restored, name, spec)
+
+
+def _with_key(present: Snapshot, entry: SchemaEntry) -> Overlay:
+    """The overlay with another key; columns that are of it no more may be null."""
+    if not entry.key_properties:
+        raise UsageError(f"{present.table} has a key, and a table cannot lose it")
+    overlay = says.with_key(present, entry.key_properties)
+    columns = dict(overlay.columns)
+    for name in {*present.schema.key_properties} - {*entry.key_properties}:
+        spec = entry.schema["properties"].get(name)
+        member = member_of(overlay, name)
+        if spec is not None and member not in overlay.added:
+            columns[member] = replace(columns.get(member, ColumnOverlay()), type=spec)
+    return replace(overlay, columns=columns)

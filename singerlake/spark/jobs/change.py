@@ -168,7 +168,7 @@ class _Job:
         if wrong.blind:
             raise problems.rejected(wrong.whole())
         asked_rows.check_named(wanted, state.table)
-        self._now.check_key()
+        self._now.check_key(replaced=wanted.replaces)
         rows: list[DataFrame] = []
         if wanted.replaces or wanted.seen.named:
             rows = self._now.meant(wanted)

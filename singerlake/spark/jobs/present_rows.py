@@ -48,15 +48,20 @@ class PresentRows:
         self._table = table
         self._wanted = wanted
         self._shape = shape
+        self._all_go = False
 
     @property
     def new_key(self) -> bool:
         """Whether rows are told apart otherwise from then on."""
         return self._wanted.altered is not None and not self._wanted.altered.same_key
 
-    @cached_property
+    @property
     def frame(self) -> DataFrame:
         """The rows, with provenance and misfits."""
+        return self._frame.limit(0) if self._all_go else self._frame
+
+    @cached_property
+    def _frame(self) -> DataFrame:
         spark, table, state = self._spark, self._table, self._wanted.state
         if self._wanted.overlay is None:
             return index_rows.rows(spark, index_build.ensure(spark, table, state))
@@ -106,10 +111,15 @@ class PresentRows:
         """Whether all rows must be, lest others come back under a new key."""
         if not self.new_key:
             return False
-        return not folds_alike(self._spark, self._table, self._wanted.state, self.frame)
+        return self._all_go or not folds_alike(
+            self._spark, self._table, self._wanted.state, self.frame
+        )
 
-    def check_key(self) -> None:
+    def check_key(self, *, replaced: bool) -> None:
         """Refuse a new key that the rows cannot have.
+
+        Args:
+            replaced: Whether others take their place. Then none of them is found by it, and all go.
 
         Raises:
             ViolationsError: Rows lack a value of it, or have the same.
@@ -118,6 +128,9 @@ class PresentRows:
         if not self.new_key:
             return
         if found := key_violations(self.frame, shape.key_aliases, shape.key_names):
+            if replaced:
+                self._all_go = True
+                return
             raise ViolationsError.of_lines(
                 f"{table} cannot have the key {', '.join(shape.key_names)}, and nothing was "
                 "changed:",
