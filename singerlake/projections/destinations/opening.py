@@ -18,4 +18,5 @@ def open_destination(projection: Projection) -> Destination:
     target = projection.target
     if target is None:
         raise UsageError(f"{projection.name} is only staged: it says no place in `to`")
+    target.check_set()
     return PlainDestination(projection, target, open_store(target.uri, target.options))
