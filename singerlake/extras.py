@@ -14,6 +14,8 @@ EXTRAS = {
     "polars": "polars",
     "duckdb": "duckdb",
     "fastavro": "avro",
+    "pyiceberg": "iceberg",
+    "deltalake": "delta",
 }
 """The extra of the package that brings each library."""
 

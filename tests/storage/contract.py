@@ -398,6 +398,8 @@ class StoreContract:
         store.put_if_absent("some/thing", b"")
         assert (store.first_key() or "").startswith("some")
         assert [name for name in store.folders("") if name != ".staging"] == ["some"]
+        store.delete("some/thing")
+        assert store.first_key() is None
 
     # --- elsewhere
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from singerlake import extras
 from singerlake.errors import UsageError
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.destinations.plain import PlainDestination
-from singerlake.projections.projection import Projection
+from singerlake.projections.projection import Format, Projection
 from singerlake.storage.opening import open_store
 
 
@@ -14,9 +15,21 @@ def open_destination(projection: Projection) -> Destination:
 
     Raises:
         UsageError: It is published nowhere, or its target cannot be one.
+        RuntimeMissingError: The extra of its format is not installed.
     """
     target = projection.target
     if target is None:
         raise UsageError(f"{projection.name} is only staged: it says no place in `to`")
     target.check_set()
-    return PlainDestination(projection, target, open_store(target.uri, target.options))
+    store = open_store(target.uri, target.options)
+    if target.format is Format.ICEBERG:
+        extras.require("pyiceberg", "Publishing an Iceberg table")
+        from singerlake.projections.destinations.iceberg.destination import IcebergDestination
+
+        return IcebergDestination(projection, target, store)
+    if target.format is Format.DELTA:
+        extras.require("deltalake", "Publishing a Delta table")
+        from singerlake.projections.destinations.delta.destination import DeltaDestination
+
+        return DeltaDestination(projection, target, store)
+    return PlainDestination(projection, target, store)

@@ -8,7 +8,6 @@ named: files are never changed, and a file that stays is there again under a sec
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
@@ -23,6 +22,7 @@ import pyarrow as pa
 
 from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format import times
+from singerlake.projections.destinations import claim
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.destinations.pointer import (
     POINTER,
@@ -36,7 +36,8 @@ from singerlake.projections.projection import Projection, Target, Transform
 from singerlake.projections.published import Commit, DataFile, Published
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
 
-CLAIM = "_projection.json"
+KIND = "plain files"
+ABOUT = "Rows published by Singerlake. _latest.json says which folder is the newest."
 VERSION_CLAIM = "_version.json"
 """In the folder of a version: one run alone puts files there."""
 CLONES = 16
@@ -199,7 +200,7 @@ class PlainDestination(Destination):
         except KeyMissingError:
             return None
         pointer = Pointer.decode(stored.data, f"{self.store.uri}/{POINTER}")
-        self._check_name(pointer.position.projection)
+        claim.check_name(self.store, pointer.position.projection, self.projection.name)
         return pointer, stored.etag
 
     def _is_ours(self) -> bool:
@@ -208,34 +209,10 @@ class PlainDestination(Destination):
         Raises:
             UsageError: It holds something else.
         """
-        try:
-            said = json.loads(self.store.get(CLAIM).data)
-            self._check_name(str(said["projection"]))
-            return True
-        except KeyMissingError:
-            first = self.store.first_key()
-        except (ValueError, LookupError, TypeError):
-            first = CLAIM
-        if first is not None:
-            raise UsageError(
-                f"{self.store.uri} holds something else ({first}): publish into an empty folder"
-            )
-        return False
-
-    def _check_name(self, name: str) -> None:
-        if name != self.projection.name:
-            raise UsageError(
-                f"{self.store.uri} holds the projection {name!r}, not {self.projection.name!r}: "
-                f"publish into another folder, or end the other with `singerlake unpublish`"
-            )
+        return claim.is_ours(self.store, self.projection.name, KIND)
 
     def _claim(self) -> None:
-        about = "Rows published by Singerlake. _latest.json says which folder is the newest."
-        said = {"projection": self.projection.name, "about": about}
-        try:
-            self.store.put_if_absent(CLAIM, json.dumps(said, indent=1).encode())
-        except KeyExistsError:
-            self._is_ours()
+        claim.put(self.store, self.projection.name, KIND, ABOUT)
 
     def sweep(self, keep: timedelta) -> int:
         """Delete former generations, and folders of runs that can commit no more."""
@@ -267,7 +244,7 @@ class PlainDestination(Destination):
         for name in self._own_folders():
             self._delete([file.key for file in self.store.list(f"{name}/")])
             self._prune(name)
-        self.store.delete(CLAIM)
+        self.store.delete(claim.CLAIM)
 
     def _own_folders(self) -> list[str]:
         return [name for name in self.store.folders("") if _OWN.fullmatch(name)]

@@ -386,11 +386,9 @@ class LocalStore(Store):
 
     def first_key(self) -> str | None:
         with _map_os_errors("list", self.root):
-            try:
-                names = sorted(path.name for path in self.root.iterdir())
-            except FileNotFoundError:
-                return None
-        return next((name for name in names if name != STAGING_FOLDER), None)
+            # Folders that nothing is in are what deleted objects leave.
+            found = (path.relative_to(self.root) for path, _ in files.walk(self.root, _parts("")))
+            return next((one.as_posix() for one in found if one.parts[0] != STAGING_FOLDER), None)
 
     def leftovers(self) -> Iterator[Leftover]:
         with _map_os_errors("list", self.staging):

@@ -1,0 +1,1 @@
+"""Delta tables, by deltalake. Imported only where a projection is published as one."""

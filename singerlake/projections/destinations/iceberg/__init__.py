@@ -1,0 +1,1 @@
+"""Iceberg tables, by pyiceberg. Imported only where a projection is published as one."""
