@@ -34,7 +34,7 @@ ERRORS = {
     "UsageError",
     "ViolationsError",
 }
-LAKE = {"catalogue", "find", "open", "query", "table", "tables", "taps"}
+LAKE = {"catalogue", "find", "open", "publish", "query", "table", "tables", "taps"}
 TABLE = {
     "at",
     "change",
@@ -42,6 +42,7 @@ TABLE = {
     "freeze",
     "history",
     "lease",
+    "publish",
     "read_block",
     "revert",
     "snapshot",

@@ -156,6 +156,10 @@ class LakeFile(Annotations, frozen=True, kw_only=True, omit_defaults=False):
         """Return what it says of a table; an empty entry where that is nothing."""
         return self.tap(name.tap).tables.get(name.stream, TableEntry())
 
+    def published_from(self, name: TableName) -> dict[str, Publication]:
+        """Return what it says is published of a table, by the projections' names."""
+        return {key: one for key, one in self.published.items() if str(name) in one.tables}
+
 
 class CatalogueEntry(msgspec.Struct, kw_only=True):
     """One stream in a Singer catalog."""

@@ -12,8 +12,6 @@ import msgspec
 
 from singerlake.errors import NotFoundError
 from singerlake.format.annotations import Publication
-from singerlake.format.metadata import LakeFile
-from singerlake.format.names import TableName
 from singerlake.format.sql_tables import find as find_table
 from singerlake.format.sql_tables import reference
 from singerlake.lake import Lake
@@ -21,11 +19,6 @@ from singerlake.nearest import offer
 from singerlake.projections.projection import Projection
 from singerlake.transactions import lake_file
 from singerlake.transactions.capabilities import open_for_writing
-
-
-def published_from(file: LakeFile, table: TableName) -> dict[str, Publication]:
-    """What is published of one table, by the projections' names."""
-    return {name: one for name, one in file.published.items() if str(table) in one.tables}
 
 
 def find(lake: Lake, name: str) -> Publication:

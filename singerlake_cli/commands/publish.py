@@ -11,10 +11,8 @@ from typing import Any
 import click
 
 from singerlake.errors import UsageError
-from singerlake.projections.ad_hoc import AdHoc
 from singerlake.projections.projection import Format, Projection
 from singerlake.projections.publishing import PublishOptions
-from singerlake_cli.publishing import as_json, chosen, end, outcomes, say
 from singerlake_cli.shared import Shared, spark_options
 
 _AD_HOC = {
@@ -74,7 +72,7 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Bring projections up to date: staging tables, and what is published for other tools.
+    """Bring staging tables and published rows up to date (on Spark).
 
     Projections are declared in projections.yml; those that a NAME reads are brought up to date
     before it. What is up to date already is left alone. A rerun after a failure goes on where it
@@ -85,6 +83,8 @@ def command(
     singerlake publish orders --dry-run
     singerlake publish --from tap_shop.orders --to out/orders --order-by ordered_at
     """
+    from singerlake_cli.publishing import as_json, chosen, end, outcomes, say
+
     lake = shared.lake()
     options = PublishOptions(full_refresh=full_refresh, dry_run=dry_run, at=at)
     projections: Sequence[Projection]
@@ -105,4 +105,6 @@ def command(
 def _undeclared(said: dict[str, str]) -> Projection:
     if "to" not in said:
         raise UsageError("say where to publish it: --to, a folder or s3://bucket/prefix")
+    from singerlake.projections.ad_hoc import AdHoc
+
     return AdHoc(**said).projection()  # type: ignore[arg-type]  # all of them are texts

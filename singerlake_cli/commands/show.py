@@ -13,7 +13,6 @@ from singerlake.annotations.columns import column_texts
 from singerlake.format.annotations import TableEntry
 from singerlake.format.log import FrozenVersion
 from singerlake.format.types import Kind, Type, columns_of
-from singerlake.projections.registry import published_from
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, complete_table
@@ -64,7 +63,7 @@ def command(shared: Shared, table: str) -> None:
     facts["annotations"] = to_builtins(entry)
     facts["job"] = to_builtins(tap.last_run)
     facts["owner"] = entry.owner or tap.owner or lake_file.owner
-    facts["published"] = to_builtins(published_from(lake_file, ref.table))
+    facts["published"] = to_builtins(lake_file.published_from(ref.table))
     shared.output.result(
         lambda: {
             **facts,

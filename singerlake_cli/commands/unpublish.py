@@ -11,9 +11,6 @@ from msgspec import to_builtins
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.annotations import Publication
 from singerlake.lake import Lake
-from singerlake.projections import registry
-from singerlake.projections.declaration import declared
-from singerlake.projections.destinations.opening import open_destination
 from singerlake.projections.projection import Format, Projection, Target
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
@@ -40,6 +37,9 @@ def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | Non
     singerlake unpublish orders
     singerlake unpublish orders --delete --yes
     """
+    from singerlake.projections import registry
+    from singerlake.projections.destinations.opening import open_destination
+
     lake = shared.lake()
     declaration = _declaration(name, file)
     entry = _entry(lake, name, declaration)
@@ -70,6 +70,8 @@ def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | Non
 
 def _declaration(name: str, file: Path | None) -> Projection | None:
     """The projection as it is declared; None where it is not."""
+    from singerlake.projections.declaration import declared
+
     found: list[Projection] = []
     with suppress(NotFoundError):
         found = declared(file)
@@ -78,6 +80,9 @@ def _declaration(name: str, file: Path | None) -> Projection | None:
 
 def _entry(lake: Lake, name: str, declaration: Projection | None) -> Publication:
     """What the lake's file says of it; where that was lost, what is declared."""
+    from singerlake.projections import registry
+    from singerlake.projections.destinations.opening import open_destination
+
     try:
         return registry.find(lake, name)
     except NotFoundError:

@@ -44,10 +44,10 @@ def test_it_is_written_only_when_it_changes(filled: Lake) -> None:
     assert not registry.enter(filled, "orders", ORDERS)
     assert not registry.enter(Lake.open(filled.store.uri), "orders", ORDERS)
     assert filled.store.get(names.LAKE).etag == etag
-    assert registry.published_from(filled.annotations(), TableName("tap-shop", "orders")) == {
+    assert filled.annotations().published_from(TableName("tap-shop", "orders")) == {
         "orders": ORDERS
     }
-    assert registry.published_from(filled.annotations(), TableName("tap-shop", "other")) == {}
+    assert filled.annotations().published_from(TableName("tap-shop", "other")) == {}
 
 
 def test_members_that_nobody_knows_stay(filled: Lake) -> None:
