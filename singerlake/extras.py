@@ -16,6 +16,7 @@ EXTRAS = {
     "fastavro": "avro",
     "pyiceberg": "iceberg",
     "deltalake": "delta",
+    "openlineage": "lineage",
 }
 """The extra of the package that brings each library."""
 

@@ -6,6 +6,7 @@ import logging
 
 from singerlake.errors import DamagedError
 from singerlake.format.names import TableName
+from singerlake.lineage import Told
 from tap_singerlake.output import BorderStateWriter, LineWriter, Output
 
 
@@ -19,6 +20,7 @@ class Run:
         records: Records read.
         streams: Streams read whole.
         damaged: Tables that could not be read, and why.
+        lineage: What the run is told of by.
         all_streams: Whether all selected streams were asked for, so that a damaged one stops no
             other.
     """
@@ -31,6 +33,7 @@ class Run:
         self.streams = 0
         self.damaged: dict[TableName, DamagedError] = {}
         self.all_streams = False
+        self.lineage: Told | None = None
 
     def give_up(self, table: TableName, error: DamagedError, logger: logging.Logger) -> None:
         """Leave a table at what is out of it; the others go on where all were asked for.

@@ -127,6 +127,7 @@ class LakeStream(Stream):
         where = f"the schema of {self._table.name}"
         # Written at the first record by the SDK; here a limit may strike before any state.
         self.state_manager.is_flushed = False
+        before = self._run.records
         with ExitStack() as metrics:
             metrics.enter_context(self.get_sync_timer())
             counter = metrics.enter_context(self.get_record_counter())
@@ -143,6 +144,8 @@ class LakeStream(Stream):
                 metrics.pop_all()  # unlogged: a closed pipe is no failure
                 raise
         self._run.streams += 1
+        if self._run.lineage is not None:
+            self._run.lineage.read(plan.snapshot, rows=self._run.records - before)
 
     def _plan(self, head: Snapshot) -> Plan:
         return make_plan(head, self._version, self._bookmark(), self.logger)

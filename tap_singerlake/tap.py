@@ -24,6 +24,7 @@ from singerlake.errors import DamagedError, DroppedError, NotFoundError, Singerl
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue
 from singerlake.lake import Lake
+from singerlake.lineage import Told
 from singerlake.plugins.arguments import parse_json
 from singerlake.plugins.plugin import LakePlugin
 from singerlake.plugins.settings import lake_uri, store_options
@@ -187,10 +188,15 @@ class TapSingerlake(LakePlugin, Tap):
         started = time.monotonic()
         self._doubt_state()
         self.run.all_streams = True
+        self.run.lineage = Told(lake_uri(self.config), self._job_name(), "READ")
         try:
             super().sync_all()
+        except BaseException as error:
+            self.run.lineage.end(error)
+            raise
         finally:
             self.run.all_streams = False
+        self.run.lineage.end(next(iter(self.run.damaged.values()), None))
         if self.state and not self.run.damaged:
             self.state_writer.write_last(self.state)
         seconds = max(time.monotonic() - started, 1e-6)
@@ -203,6 +209,11 @@ class TapSingerlake(LakePlugin, Tap):
             size(self.run.output.bytes / seconds),
         )
         self.run.report_damage()
+
+    def _job_name(self) -> str:
+        """Name the tap as a job, for lineage."""
+        tap = self.config.get("tap_id")
+        return f"{self.name}.{tap}" if tap else self.name
 
     def _doubt_state(self) -> None:
         """Say it where a state was given that has nothing to say here."""

@@ -13,6 +13,7 @@ from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import REJECTED, TableName
+from singerlake.lineage import Told
 from singerlake.safe_text import redacted
 from target_singerlake import job
 from target_singerlake.contract import Contract
@@ -50,6 +51,7 @@ class Summary:
         said = config.get("on_event")
         self._hook = Hook(said, logger) if said else None
         self._about: dict[str, Any] = {}
+        self._lineage: Told | None = None
         self._done = False
         self.run: Run | None = None
         self.contract: Contract | None = None
@@ -64,6 +66,7 @@ class Summary:
     def about(self, lake: str, tap: str, metadata: Mapping[str, Any]) -> None:
         """Say which run it is."""
         self._about = {"lake": lake, "tap": tap, "metadata": dict(metadata)}
+        self._lineage = Told(lake, f"target-singerlake.{tap}", "SYNC")
 
     def frozen(self, table: TableName, version: FrozenVersion) -> None:
         """Take up a version."""
@@ -78,12 +81,21 @@ class Summary:
         if self._done:
             return
         self._done = True
+        self._tell_lineage(error)
         if self._path is not None:
             self._write(self._path, self._document(error))
         if self._hook is not None:
             for event, content in self._events(error):
                 named = {"event": event, "time": times.iso(times.now()), **self._about}
                 self._hook.tell({**named, **content})
+
+    def _tell_lineage(self, error: BaseException | None) -> None:
+        if self._lineage is None:
+            return
+        if self.run is not None:
+            for table, done in sorted(self.run.committed.items()):
+                self._lineage.wrote(self.run.snapshots[table], rows=done.rows, size=done.size)
+        self._lineage.end(error)
 
     def _document(self, error: BaseException | None) -> dict[str, Any]:
         progress = self._progress

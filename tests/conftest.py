@@ -23,6 +23,7 @@ os.environ["SINGERLAKE_CACHE"] = "off"
 # Runs of the target in a CI job would note it in their lakes.
 for _name in ("GITHUB_RUN_ID", "AIRFLOW_CTX_DAG_ID", "DAGSTER_RUN_ID"):
     os.environ.pop(_name, None)
+os.environ["OPENLINEAGE_DISABLED"] = "true"
 
 
 @pytest.hookimpl(optionalhook=True)

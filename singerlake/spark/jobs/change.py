@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from singerlake.errors import ConflictError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
+from singerlake.lineage import told
 from singerlake.maintenance import change as plans
 from singerlake.maintenance.change import ChangeOptions, ChangePlan, Mode
 from singerlake.records import problems
@@ -126,15 +127,21 @@ def change_parts(
         SingerlakeError: As :func:`change` does.
     """
     options = options or ChangeOptions()
-    with table.lease() as lease, plain_errors():
+    telling = told(table, "change", active=not options.dry_run)
+    with telling as run, table.lease() as lease, plain_errors():
         present = first = lease.snapshot
         for _ in range(ATTEMPTS):
             wanted = plans.plan(present, options)
             try:
-                return _Job(spark, table, wanted).run(parts)
+                done = _Job(spark, table, wanted).run(parts)
             except _OvertakenError:
                 present = log.refresh(table.store, present)
                 conflicts.check_not_dropped(present, first)
+            else:
+                if done.transaction is not None:
+                    rows = done.inserted + done.updated + done.deleted
+                    run.wrote(table.snapshot, rows=rows, version=done.version)
+                return done
         raise plans.overtaken(present)
 
 

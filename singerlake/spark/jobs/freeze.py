@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from singerlake.errors import MisfitsError, SingerlakeError, ViolationsError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
+from singerlake.lineage import told
 from singerlake.maintenance import freeze as plans
 from singerlake.reading import index
 from singerlake.records.fingerprint import Content
@@ -55,15 +56,16 @@ def freeze(
         MisfitsError: A value does not fit its column.
         ViolationsError: Rows do not keep the table's constraints.
     """
-    with table.lease() as lease:
+    with told(table, "freeze") as telling, table.lease() as lease:
         head = lease.snapshot
         wanted = plans.plan(head, at=at, label=label, comment=comment)
+        telling.read(wanted.at)
         content = _content(spark, table, wanted.at)
         broken = broken_constraints(spark, table, wanted.at)
         if broken and not allow_violations:
             raise violations_error(wanted.at, broken)
         with stages(spark, "committing"):
-            return plans.commit_version(
+            version = plans.commit_version(
                 table.store,
                 head,
                 wanted,
@@ -73,6 +75,8 @@ def freeze(
                 lanes={proof.value: hashed.encoded for proof, hashed in content.hashes.items()},
                 violations=[one.name for one in broken],
             )
+        telling.wrote(wanted.at, rows=version.rows, version=version)
+        return version
 
 
 def broken_constraints(spark: SparkSession, table: Table, snapshot: Snapshot) -> list[Violation]:

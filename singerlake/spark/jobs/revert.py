@@ -23,6 +23,7 @@ from singerlake.format.laid import block_columns, reading_of
 from singerlake.format.log import Block, SchemaEntry, decode_block
 from singerlake.format.types import never_fails
 from singerlake.lake import Table
+from singerlake.lineage import same_columns, told
 from singerlake.maintenance import revert as plans
 from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
 from singerlake.maintenance.revert import RevertPlan
@@ -110,7 +111,8 @@ def revert(
         ConflictError: Somebody changed the table meanwhile; nothing was changed.
         LockTimeoutError: A writer did not give its lock up in time.
     """
-    with table.lease() as lease, plain_errors():
+    telling = told(table, "revert", active=not dry_run)
+    with telling as run, table.lease() as lease, plain_errors():
         wanted = plans.plan(table.store, lease.snapshot, to)
         old = index_build.ensure(spark, table, wanted.to)
         if wanted.same_state:
@@ -124,7 +126,12 @@ def revert(
             allow_misfits=allow_misfits,
         )
         job = Job(spark, table, wanted, old, options or WriteOptions(), outcome=outcome)
-        return job.run(dry_run=dry_run)
+        done = job.run(dry_run=dry_run)
+        if done.transaction is not None:
+            run.read(wanted.to, rows=done.put_back)
+            rows = done.put_back + (done.deleted or 0)
+            run.wrote(table.snapshot, rows=rows, columns=same_columns(wanted.to))
+        return done
 
 
 class Job:
