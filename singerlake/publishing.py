@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from singerlake import extras, lake
-from singerlake.projections.publishing import Outcome, PublishOptions, Result
+from singerlake.projections.publishing import Outcome, PublishOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,15 +128,14 @@ def _publish(
     Raises:
         SingerlakeError: The first that failed, once all were tried.
     """
-    from singerlake.projections.checks import is_up_to_date
+    from singerlake.projections.checks import without_work
 
-    asked_more = options.full_refresh or options.at is not None
-    if not asked_more and all(is_up_to_date(within, one) for one in projections):
-        return [Outcome(one.name, Result.UP_TO_DATE) for one in projections]
-    spark = session_for(spark, "publishing")
-    from singerlake.spark.jobs.publish import publish
+    outcomes = without_work(within, projections, options)
+    if outcomes is None:
+        spark = session_for(spark, "publishing")
+        from singerlake.spark.jobs.publish import publish
 
-    outcomes = list(publish(spark, within, projections, options))
+        outcomes = list(publish(spark, within, projections, options))
     for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error

@@ -12,7 +12,7 @@ import click
 from singerlake.errors import UsageError
 from singerlake.lake import Lake
 from singerlake.nearest import SHOWN
-from singerlake.projections.checks import is_up_to_date
+from singerlake.projections.checks import without_work
 from singerlake.projections.declaration import declared
 from singerlake.projections.graph import graph
 from singerlake.projections.projection import Projection
@@ -35,11 +35,10 @@ def outcomes(
         UsageError: They cannot be as a whole.
         NotFoundError: One reads a table that is not there.
     """
-    in_order = graph(lake, projections).projections
-    asked_more = options.full_refresh or options.at is not None
-    if not asked_more and all(is_up_to_date(lake, one) for one in in_order):
-        yield from (Outcome(one.name, Result.UP_TO_DATE) for one in in_order)
+    if (settled := without_work(lake, projections, options)) is not None:
+        yield from settled
         return
+    in_order = graph(lake, projections).projections
     begin_spark(master, conf)
     from singerlake.spark.jobs.publish import publish
 

@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from singerlake.lake import Lake
-from singerlake.projections import refreshes
-from singerlake.projections.destinations.opening import open_destination
-from singerlake.projections.positions import due
+from singerlake.projections import registry
 from singerlake.projections.projection import Projection
-from singerlake.projections.versions import not_published, versioned_table
-from singerlake.transactions import log
+from singerlake.projections.publishing import Outcome, PublishOptions, Result
+from singerlake.projections.status import status
 
 
-def is_up_to_date(lake: Lake, projection: Projection) -> bool:
-    """Tell whether a projection's staging table and its destination show what the lake has.
+def without_work(
+    lake: Lake, projections: Sequence[Projection], options: PublishOptions
+) -> list[Outcome] | None:
+    """Say what becomes of projections, where no row has to be read for it.
+
+    Args:
+        lake: The lake.
+        projections: Which, and all that make what they read.
+        options: How they are to be published.
+
+    Returns:
+        None where there is something to do.
 
     Raises:
-        SingerlakeError: It cannot be told: something else lies at the destination, or a table that
-            is read is gone.
+        UsageError: They cannot be as a whole.
+        NotFoundError: One reads a table that is not there.
     """
-    if projection.stage is not None and not _is_staged(lake, projection):
-        return False
-    if projection.target is None:
-        return True
-    there = open_destination(projection).published()
-    if there is None or due(lake, there.position, projection) is not None:
-        return False
-    if projection.versions:
-        head = versioned_table(lake, projection).snapshot()
-        if not_published(head, there):
-            return False
-    return projection.name in lake.annotations().published
-
-
-def _is_staged(lake: Lake, projection: Projection) -> bool:
-    assert projection.stage is not None  # noqa: S101  # the caller has looked
-    head = log.read_snapshot(lake.store, projection.stage)
-    if head is None or head.dropped_at:
-        return False
-    last = refreshes.last_refresh(lake.store, head)
-    if last is None or last.touched is not None:
-        return False
-    return due(lake, last.position, projection, rows_only=True) is None
+    if options.full_refresh or options.at is not None:
+        return None
+    found = status(lake, projections)
+    if any(one.reasons for one in found):
+        return None
+    outcomes = []
+    for one in found:
+        if one.error is not None:
+            outcomes.append(Outcome(one.projection.name, Result.FAILED, error=one.error))
+            continue
+        if not options.dry_run:
+            registry.note(lake, one.projection)
+        outcomes.append(Outcome(one.projection.name, Result.UP_TO_DATE))
+    return outcomes

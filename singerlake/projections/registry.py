@@ -6,11 +6,12 @@ lost is filled again by the next `publish`.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
 
-from singerlake.errors import NotFoundError
+from singerlake.errors import NotFoundError, SingerlakeError
 from singerlake.format.annotations import Publication
 from singerlake.format.sql_tables import find as find_table
 from singerlake.format.sql_tables import reference
@@ -19,6 +20,8 @@ from singerlake.nearest import offer
 from singerlake.projections.projection import Projection
 from singerlake.transactions import lake_file
 from singerlake.transactions.capabilities import open_for_writing
+
+logger = logging.getLogger(__name__)
 
 
 def find(lake: Lake, name: str) -> Publication:
@@ -59,6 +62,18 @@ def publication_of(lake: Lake, projection: Projection) -> Publication:
         tables = sorted({str(find_table(parts, known)[0]) for parts in named})
     target = projection.target
     return Publication(tables=tables, to=target.uri, format=str(target.format))
+
+
+def note(lake: Lake, projection: Projection) -> None:
+    """Enter a projection that is published; where the lake cannot be written to, say so only."""
+    if projection.target is None:
+        return
+    try:
+        enter(lake, projection.name, publication_of(lake, projection))
+    except SingerlakeError as error:
+        logger.warning(
+            "%s is published, but the lake's file cannot say so: %s", projection.name, error
+        )
 
 
 def leave(lake: Lake, name: str) -> bool:

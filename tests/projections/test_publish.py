@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import duckdb
 import pytest
@@ -84,6 +85,11 @@ def commits(place: Path) -> str:
     return str(json.loads((place / "_latest.json").read_text())["folder"])
 
 
+def no_java() -> Any:
+    """Within it, a command that would start Java fails."""
+    return mock.patch("singerlake_cli.publishing.begin_spark", side_effect=AssertionError("Java"))
+
+
 def one(outcomes: Any) -> Outcome:
     (outcome,) = outcomes
     if outcome.error is not None:
@@ -160,7 +166,10 @@ def test_ad_hoc(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> N
     result = run(shop, "publish", *args, "--to", str(place))
     assert result.exit_code == 0, result.output
     assert [row[0] for row in read(place)] == [7, 5, 3, 1]
-    assert run(shop, "publish", *args, "--to", str(place)).output == f"{place}: up to date\n"
+    with no_java():
+        assert run(shop, "publish", *args, "--to", str(place)).output == f"{place}: up to date\n"
+        dry = run(shop, "publish", *args, "--to", str(place), "--dry-run")
+        assert dry.output == f"{place}: up to date\n"
     listed = run(shop, "show", "tap-shop.orders").output
     assert f"published     {place} (parquet)\n" in listed
     # Another order of the same rows, from Python.
@@ -168,7 +177,7 @@ def test_ad_hoc(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> N
     assert outcome.published is not None
     assert outcome.published.why == "the definition changed: order_by"
     assert [row[0] for row in read(place)] == [1, 3, 5, 7]
-    with pytest.raises(UsageError, match="holds something else"):
+    with pytest.raises(UsageError, match="inside the lake"):
         shop["tap-shop.orders"].publish(tmp_path / "lake" / "raw")
 
 
@@ -294,3 +303,25 @@ def test_what_the_lake_does_not_know_is_noted_again(
     registry.leave(shop, str(place))
     shop["tap-shop.orders"].publish(place)
     assert str(place) in Lake.open(shop.store.uri).annotations().published
+
+
+def test_what_is_wrong_is_said_before_java_starts(shop: singerlake.Lake, tmp_path: Path) -> None:
+    file = str(declared(tmp_path))
+    other = tmp_path / "other"
+    (other / "mine").mkdir(parents=True)
+    (other / "mine" / "note.txt").write_text("not yours")
+    with no_java():
+        for args, code, says in (
+            (["--all", "orders", "--file", file], 2, "name projections or say --all, not both"),
+            (["--file", file], 2, "say which projections: cities, orders, or --all"),
+            (["order", "--file", file], 2, "did you mean orders?"),
+            (["--from", "tap_shop.orders"], 2, "say where to publish it: --to"),
+            (["--to", str(other)], 2, "name the table whose rows are published"),
+            (["orders", "--to", str(other)], 2, "not both"),
+            (["--from", "tap_shop.order", "--to", str(other / "x")], 3, "tap-shop.orders"),
+            (["--from", "tap_shop.orders", "--to", str(other)], 2, "holds something else"),
+            (["--from", "tap_shop.orders", "--to", f"{shop.store.uri}/x"], 2, "inside the lake"),
+        ):
+            result = run(shop, "publish", *args)
+            assert result.exit_code == code and says in result.output, (args, result.output)
+    assert (other / "mine" / "note.txt").read_text() == "not yours"

@@ -7,7 +7,6 @@ up to date, and the rest is not.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 
 from pyspark.sql import SparkSession
@@ -20,8 +19,6 @@ from singerlake.projections.projection import Projection
 from singerlake.projections.publishing import Outcome, PublishOptions, Result, StagedRows
 from singerlake.spark.jobs.publish_rows import PublishRows
 from singerlake.spark.jobs.stage import How, stage
-
-logger = logging.getLogger(__name__)
 
 
 def publish(
@@ -72,7 +69,7 @@ def _outcome(
             rows = PublishRows(spark, lake, projection, projection.target, options)
             published = rows.run(staged)
             if not options.dry_run:
-                _enter(lake, projection)
+                registry.note(lake, projection)
     except SingerlakeError as error:
         return Outcome(projection.name, Result.FAILED, staged, error=error)
     if staged is None and published is None:
@@ -105,13 +102,3 @@ def _staged(
         changed.updated,
         changed.deleted,
     )
-
-
-def _enter(lake: Lake, projection: Projection) -> None:
-    """Note in the lake's file what is published; also where only that was missing."""
-    try:
-        registry.enter(lake, projection.name, registry.publication_of(lake, projection))
-    except SingerlakeError as error:
-        logger.warning(
-            "%s is published, but the lake's file cannot say so: %s", projection.name, error
-        )
