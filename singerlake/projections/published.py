@@ -150,3 +150,8 @@ class Commit:
     added: Sequence[DataFile]
     removed: Sequence[DataFile] = ()
     version: int | None = None
+
+    def gone(self, base: Published | None) -> list[DataFile]:
+        """List the files of a state that are none of this one, said to be removed or not."""
+        kept = {file.path for file in self.kept}
+        return [file for file in (base.files if base else ()) if file.path not in kept]

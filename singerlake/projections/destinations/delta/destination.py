@@ -100,7 +100,7 @@ class DeltaDestination(Destination):
         with self._committing():
             if table is not None and same:
                 table.create_write_transaction(
-                    [*adds, *(actions.removed(file) for file in commit.removed)],
+                    [*adds, *(actions.removed(file) for file in commit.gone(base))],
                     mode="append",
                     schema=Schema.from_arrow(commit.schema),
                     commit_properties=said,
@@ -129,7 +129,7 @@ class DeltaDestination(Destination):
 
     def _name_version(self, table: DeltaTable, base: Published, commit: Commit) -> None:
         """Make the rows of a version readable beside the rest."""
-        if commit.added or commit.removed:
+        if commit.added or commit.gone(base):
             where = self._copy(commit)
         else:
             where = f"Delta version {base.token}"
@@ -267,7 +267,7 @@ def _said(position: Position, schema: pa.Schema, versions: Mapping[int, str]) ->
 def _is_nothing(base: Published, commit: Commit) -> bool:
     if commit.version is not None:
         return commit.version in base.versions
-    changed = commit.added or commit.removed or commit.position != base.position
+    changed = commit.added or commit.gone(base) or commit.position != base.position
     return not changed and commit.schema.equals(base.schema)
 
 

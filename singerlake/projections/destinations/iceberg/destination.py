@@ -210,10 +210,11 @@ class IcebergDestination(Destination):
 
     def _stage(self, transaction: Transaction, base: Published | None, commit: Commit) -> None:
         """Put the snapshot, and the tag, into the transaction."""
+        gone = {file.path for file in commit.gone(base)}
         if base is None or commit.version is None:
-            snapshot_id = self._snapshot(transaction, commit, "main")
-        elif commit.added or commit.removed:
-            snapshot_id = self._snapshot(transaction, commit, None)
+            snapshot_id = self._snapshot(transaction, commit, gone, "main")
+        elif commit.added or gone:
+            snapshot_id = self._snapshot(transaction, commit, gone, None)
             # The version's columns are those of its snapshot; the table keeps its own.
             back = SetCurrentSchemaUpdate.model_validate(
                 {"schema-id": transaction._table.metadata.current_schema_id}
@@ -226,16 +227,17 @@ class IcebergDestination(Destination):
             tags = ManageSnapshots(transaction)
             tags.create_tag(snapshot_id, f"v{commit.version}").commit()
 
-    def _snapshot(self, transaction: Transaction, commit: Commit, branch: str | None) -> int:
+    def _snapshot(
+        self, transaction: Transaction, commit: Commit, gone: set[str], branch: str | None
+    ) -> int:
         """Stage a snapshot that differs from the newest one by some files."""
         said = {POSITION: commit.position.to_json()}
         update = transaction.update_snapshot(said, branch=branch).overwrite()
         metadata = transaction.table_metadata
         before = metadata.current_snapshot()
-        removed = {file.path for file in commit.removed}
-        if removed and before is not None:
+        if gone and before is not None:
             for file in files.live(before, transaction._table.io):
-                if key_of(self.store, file.file_path) in removed:
+                if key_of(self.store, file.file_path) in gone:
                     update.delete_data_file(file)
         for one in commit.added:
             update.append_data_file(files.named(one, metadata, self.projection))
@@ -269,7 +271,7 @@ def _identifier(projection: Projection, target: Target) -> tuple[str, ...]:
 def _is_nothing(base: Published, commit: Commit) -> bool:
     if commit.version is not None:
         return commit.version in base.versions
-    changed = commit.added or commit.removed or commit.position != base.position
+    changed = commit.added or commit.gone(base) or commit.position != base.position
     return not changed and commit.schema.equals(base.schema)
 
 

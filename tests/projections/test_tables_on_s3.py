@@ -1,0 +1,76 @@
+"""Iceberg and Delta tables in a bucket: the default catalog lies there, and commits count there."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from singerlake.errors import ConflictError
+from singerlake.projections.destinations.delta.destination import storage_options
+from singerlake.projections.projection import Format
+from singerlake.projections.published import Commit
+from singerlake.storage.s3.store import S3Store
+from tests.projections.table_place import (
+    FIRST,
+    SECOND,
+    Place,
+    position,
+    publish,
+    rows,
+    write,
+)
+from tests.storage.conftest import BUCKET, options, s3_port  # noqa: F401  # a fixture
+
+pytest.importorskip("pyiceberg")
+pytest.importorskip("deltalake")
+
+
+def read(place: Place) -> list[dict[str, Any]]:
+    """Read by the format's own library, with its own way to the bucket."""
+    if place.format is Format.DELTA:
+        from deltalake import DeltaTable
+
+        assert place.projection.target is not None
+        table = DeltaTable(place.root, storage_options=storage_options(place.projection.target))
+        found = table.to_pyarrow_table()
+    else:
+        from pyiceberg.table import StaticTable
+
+        said = place.options
+        properties = {
+            "s3.endpoint": said.endpoint_url,
+            "s3.access-key-id": said.access_key_id,
+            "s3.secret-access-key": said.secret_access_key,
+            "s3.session-token": said.session_token,
+            "s3.region": said.region,
+        }
+        found = StaticTable.from_metadata(place.root, properties).scan().to_arrow()
+    return sorted(found.to_pylist(), key=lambda row: row["id"])
+
+
+@pytest.mark.parametrize("format_", [Format.ICEBERG, Format.DELTA])
+def test_a_table_in_a_bucket(format_: Format, s3_port: int) -> None:  # noqa: F811
+    place = Place(
+        f"s3://{BUCKET}/{uuid.uuid4().hex}/orders", format_, options(f"http://127.0.0.1:{s3_port}")
+    )
+    store = place.open().store
+    assert isinstance(store, S3Store)
+    store._client.create_bucket(Bucket=BUCKET)
+    assert place.open().published() is None
+    first = publish(place.open(), FIRST, 1)
+    assert read(place) == rows(FIRST)
+    slow = place.open()
+    mine = write(slow, SECOND, slow.file_schema(SECOND.schema, first))
+    publish(place.open(), SECOND, 2, keep=True)
+    with pytest.raises(ConflictError, match="run it again"):
+        slow.commit(first, Commit(position(2), FIRST.schema, first.files, [mine]))
+    assert read(place) == rows(FIRST, SECOND)
+    versions = publish(place.open(), FIRST, 1, version=1).versions
+    assert set(versions) == {1}
+    assert place.open().sweep(timedelta(0)) >= 0
+    assert read(place) == rows(FIRST, SECOND)
+    place.open().remove()
+    assert store.first_key() is None
