@@ -44,6 +44,7 @@ COMMANDS = {
     "unpublish": "unpublish",
     "annotate": "annotate",
     "docs": "docs",
+    "copy": "copy",
     "vacuum": "vacuum",
     "verify": "verify",
     "rebuild": "rebuild",
@@ -69,8 +70,11 @@ Exit codes:
 
 NOT_SHARED = {"demo", "completion"}
 """Commands that have no use for ``--lake`` and ``--output``."""
+OF_TWO_LAKES = {"copy"}
+"""Commands that are told which lakes by arguments, and so take no ``--lake``."""
 WRITES_MORE = {
     "annotate",
+    "copy",
     "demo",
     "docs",
     "doctor",
@@ -121,7 +125,7 @@ class CommandGroup(click.Group):
         module = importlib.import_module(f"singerlake_cli.commands.{COMMANDS[cmd_name]}")
         command: click.Command = module.command
         if cmd_name not in NOT_SHARED:
-            take_shared_options(command)
+            take_shared_options(command, lake=cmd_name not in OF_TWO_LAKES)
         return command
 
     def make_context(

@@ -60,22 +60,30 @@ def output_option(name: str, **more: Any) -> click.Option:
     return click.Option(["--output", name], type=click.Choice(list(OUTPUTS)), **more)
 
 
-def take_shared_options(command: click.Command) -> None:
-    """Let a command, and each command within it, take ``--lake`` and ``--output`` as well."""
+def take_shared_options(command: click.Command, *, lake: bool = True) -> None:
+    """Let a command, and each command within it, take ``--lake`` and ``--output`` as well.
+
+    Args:
+        command: The command.
+        lake: Whether to take ``--lake``.
+    """
     if isinstance(command, click.Group):
         for inner in command.commands.values():
-            take_shared_options(inner)
-    elif not any("--lake" in option.opts for option in command.params):
+            take_shared_options(inner, lake=lake)
+    elif not any("--output" in option.opts for option in command.params):
         # By names that no command gives a parameter of its own.
         own: dict[str, Any] = {"expose_value": False}
-        command.params += [
-            lake_option(
-                "_lake", help="The lake; also before the command.", callback=_take_lake, **own
-            ),
+        if lake:
+            command.params.append(
+                lake_option(
+                    "_lake", help="The lake; also before the command.", callback=_take_lake, **own
+                )
+            )
+        command.params.append(
             output_option(
                 "_output", help="The form; also before the command.", callback=_take_output, **own
-            ),
-        ]
+            )
+        )
 
 
 def _take_lake(ctx: click.Context, _: click.Parameter, uri: str | None) -> None:
@@ -177,17 +185,22 @@ def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:
 
 
 def _settings(conf: tuple[str, ...]) -> dict[str, str]:
-    return _pairs("--conf", conf)
+    return pairs("--conf", conf)
 
 
-def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
+def pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """Take ``KEY=VALUE`` apart, of an option that may be repeated.
+
+    Raises:
+        UsageError: One is of another form.
+    """
+    found = {}
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
             raise UsageError(f"{option} {text!r} is not KEY=VALUE")
-        pairs[key] = value
-    return pairs
+        found[key] = value
+    return found
 
 
 def change_options(command: Command) -> Command:
@@ -227,7 +240,7 @@ def _packed(command: Command, options: Sequence[Callable[[Any], Any]]) -> Comman
 
         change = ChangeOptions(
             comment=comment,
-            metadata=_pairs("--metadata", metadata),
+            metadata=pairs("--metadata", metadata),
             etag=etag,
             new_version=new_version,
             label=label,
@@ -257,7 +270,7 @@ def alter_options(command: Command) -> Command:
     ) -> Any:
         from singerlake.maintenance.alter import AlterOptions  # late: a few commands need it
 
-        more = _pairs("--metadata", metadata)
+        more = pairs("--metadata", metadata)
         options = AlterOptions(comment=comment, metadata=more, etag=etag, dry_run=dry_run)
         return command(*args, options=options, **kwargs)
 

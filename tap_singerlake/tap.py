@@ -27,9 +27,10 @@ from singerlake.lake import Lake
 from singerlake.lineage import Told
 from singerlake.plugins.arguments import parse_json
 from singerlake.plugins.plugin import LakePlugin
-from singerlake.plugins.settings import lake_uri, store_options
+from singerlake.plugins.settings import lake_uri
 from singerlake.quantities import count, size
 from singerlake.safe_text import guard_stderr
+from singerlake.storage.options import from_settings
 from tap_singerlake import settings
 from tap_singerlake.annotated import add_annotations
 from tap_singerlake.given import catalog_of, state_of
@@ -95,7 +96,7 @@ class TapSingerlake(LakePlugin, Tap):
         Their schemas come from the tap's catalogue where it has them, which spares reading a
         manifest a table; a version that is asked for may have another schema.
         """
-        lake = Lake.open(lake_uri(self.config), store_options(self.config))
+        lake = Lake.open(lake_uri(self.config), from_settings(self.config))
         catalogues: dict[str, dict[str, SchemaEntry]] = {}
         streams: list[LakeStream] = []
         there: set[str] = set()

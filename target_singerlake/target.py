@@ -23,9 +23,10 @@ from singerlake.format.log import SchemaEntry
 from singerlake.lake import Lake
 from singerlake.maintenance import repeats
 from singerlake.plugins.plugin import LakePlugin
-from singerlake.plugins.settings import lake_uri, store_options
+from singerlake.plugins.settings import lake_uri
 from singerlake.quantities import count
 from singerlake.safe_text import guard_stderr
+from singerlake.storage.options import from_settings
 from target_singerlake import freezing, job, quarantine, settings
 from target_singerlake.contract import Contract
 from target_singerlake.intake import Intake
@@ -207,7 +208,7 @@ class TargetSingerlake(LakePlugin, Target):
         self._report = job.Report(options.tap_id, this_job, configured, logger)
         if self.config["new_version"]:
             freezing.check_possible()
-        lake = Lake.open(lake_uri(self.config), store_options(self.config), create=True)
+        lake = Lake.open(lake_uri(self.config), from_settings(self.config), create=True)
         run = Run(
             lake,
             options,

@@ -8,7 +8,6 @@ from typing import Any
 from singer_sdk import typing as th
 
 from singerlake.storage.opening import default_uri, in_project
-from singerlake.storage.options import StoreOptions
 
 LAKE = th.Property(
     "lake",
@@ -66,15 +65,3 @@ def lake_uri(config: Mapping[str, Any]) -> str:
     """Find where the lake is: by the setting, else the environment, else the default."""
     lake = config.get("lake")
     return in_project(str(lake)) if lake else default_uri()
-
-
-def store_options(config: Mapping[str, Any]) -> StoreOptions:
-    """Collect how to reach S3. An empty setting counts as none: Meltano passes unset ones so."""
-    return StoreOptions(
-        access_key_id=config.get("aws_access_key_id") or None,
-        secret_access_key=config.get("aws_secret_access_key") or None,
-        session_token=config.get("aws_session_token") or None,
-        profile=config.get("aws_profile") or None,
-        region=config.get("aws_region") or None,
-        endpoint_url=config.get("aws_endpoint_url") or None,
-    )

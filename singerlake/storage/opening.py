@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from singerlake.errors import UsageError
 from singerlake.storage.base import Store
-from singerlake.storage.options import StoreOptions
+from singerlake.storage.options import StoreOptions, from_environment
 
 _FORMS = "a folder or s3://bucket/prefix"
 _SCHEME = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):(?=/)|(?P<cloud>s3[an]?|gs|r2)(?::|//)", re.I)
@@ -38,7 +38,7 @@ def open_store(uri: str, options: StoreOptions | None = None) -> Store:
 
     Args:
         uri: A folder, ``file:///folder`` or ``s3://bucket/prefix``.
-        options: For S3.
+        options: For S3; by default what the environment says (``SINGERLAKE_AWS_REGION`` …).
 
     Raises:
         UsageError: It is neither, or almost one: a typing error must not make a folder of its name.
@@ -48,7 +48,7 @@ def open_store(uri: str, options: StoreOptions | None = None) -> Store:
     if uri.startswith("s3://"):
         from singerlake.storage.s3.store import S3Store
 
-        return S3Store.open(uri, options or StoreOptions())
+        return S3Store.open(uri, from_environment() if options is None else options)
     from singerlake.storage.local.store import LocalStore
 
     return LocalStore(folder(uri))

@@ -159,13 +159,18 @@ def checkpoint_due(snapshot: Snapshot) -> bool:
     return snapshot.number - snapshot.checkpoint >= min(MAX_TAIL, 1 + snapshot.checkpoint // 100)
 
 
-def write_checkpoint(store: Store, snapshot: Snapshot) -> Snapshot:
+def write_checkpoint(store: Store, snapshot: Snapshot, *, durable: bool = False) -> Snapshot:
     """Write the manifest, unless somebody has written a later one meanwhile.
 
-    What is there is read only where it is not what the snapshot was folded from. It is not
+    What is there is read only where it is not what the snapshot was folded from. It need not be
     durable: after a power cut it may be cut or of zeros, and readers then take the log, until
     the next one is written. The first hundred commits each write one; waiting for the disk
     would make them a third longer.
+
+    Args:
+        store: The lake's store.
+        snapshot: The table.
+        durable: Whether it must outlast a power cut, because the log is not whole yet.
 
     Returns:
         The snapshot, which knows of the manifest that is there now.
@@ -186,13 +191,13 @@ def write_checkpoint(store: Store, snapshot: Snapshot) -> Snapshot:
         except KeyMissingError:
             etag = None
         except OversizedError:
-            etag = store.replace(key, data, None, durable=False)  # whatever it was, no manifest
+            etag = store.replace(key, data, None, durable=durable)  # whatever it was, no manifest
             break
         try:
             if etag is None:
-                etag = store.put_if_absent(key, data, durable=False)
+                etag = store.put_if_absent(key, data, durable=durable)
             else:
-                etag = store.replace(key, data, etag, durable=False)
+                etag = store.replace(key, data, etag, durable=durable)
             break
         except KeyExistsError:
             known = False

@@ -54,11 +54,18 @@ class ReaderLease:
         snapshot: The table as last seen, be it in its manifest; files dropped later are
             protected.
         stale_seconds: How long it may stand still; it is refreshed four times within.
+        dropped: Whether to go on where the table was dropped.
     """
 
     def __init__(
-        self, store: Store, snapshot: Snapshot, stale_seconds: float = STALE_SECONDS
+        self,
+        store: Store,
+        snapshot: Snapshot,
+        stale_seconds: float = STALE_SECONDS,
+        *,
+        dropped: bool = False,
     ) -> None:
+        self._dropped = dropped
         self._store = store
         self._heartbeat = Heartbeat(stale_seconds / 4, self._refresh)
         self._held = False
@@ -102,7 +109,8 @@ class ReaderLease:
             self._heartbeat.start()
         try:
             self.snapshot = refresh(self._store, self.snapshot)
-            self.snapshot.check_there()
+            if not self._dropped:
+                self.snapshot.check_there()
         except BaseException:
             self.release()
             raise

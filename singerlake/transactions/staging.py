@@ -150,7 +150,7 @@ def publish_file(store: Store, staged: Staged, namer: FileNamer) -> str:
             staged.publish(table.data(path))
         except KeyExistsError:
             # By ourselves, in a request whose reply was lost and that was made again.
-            if not _holds(store, table.data(path), staged):
+            if not holds(store, table.data(path), staged):
                 continue
         return path
     raise StoreError(
@@ -159,7 +159,7 @@ def publish_file(store: Store, staged: Staged, namer: FileNamer) -> str:
     )
 
 
-def _holds(store: Store, key: str, staged: Staged) -> bool:
+def holds(store: Store, key: str, staged: Staged) -> bool:
     """Whether an object is byte for byte what was staged."""
     with staged.reader() as file:
         for offset in range(0, staged.size + 1, _PIECE):  # one byte more: it must end there

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.faults.copies import COPIES
 from tests.faults.faulty_store import KINDS
 from tests.faults.operations import OPERATIONS
 from tests.faults.s3_place import WIRE_KINDS
@@ -12,7 +13,7 @@ from tests.faults.s3_place import WIRE_KINDS
 SAFETY = Path(__file__).parents[2] / "docs" / "safety.md"
 ON_S3 = "target on S3"
 ROWS = [kind.name for kind in (*KINDS, *WIRE_KINDS)]
-COLUMNS = [*(operation.name for operation in OPERATIONS), ON_S3]
+COLUMNS = [*(operation.name for operation in (*OPERATIONS, *COPIES)), ON_S3]
 Counts = dict[tuple[str, str], int]
 """Cases by kind and operation."""
 _TABLE = re.compile(r"(<!-- faults: made by make faults -->\n).*?(<!-- end -->)", re.S)

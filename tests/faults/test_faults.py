@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 
 from tests.faults import report
 from tests.faults.cases import Bench, Case, Folder, fast_folder
+from tests.faults.copies import COPIES
 from tests.faults.faulty_store import (
     INTERRUPT,
+    KILL_BEFORE,
     KINDS,
     LOST_REPLY,
     LOST_THEN_OUTAGE,
@@ -40,7 +42,7 @@ from tests.storage.conftest import no_aws_settings, s3_port
 
 __all__ = ["no_aws_settings", "s3_port"]
 EVERYTHING = os.environ.get("SINGERLAKE_FAULTS") == "all"
-PLAIN = [operation for operation in OPERATIONS if not operation.spark]
+PLAIN = [*(operation for operation in OPERATIONS if not operation.spark), *COPIES]
 SPARK = [operation for operation in OPERATIONS if operation.spark]
 # Of the Spark jobs the suite takes a fault at the commit each, and one that was a bug once.
 QUICK = [
@@ -97,8 +99,17 @@ def run(bench: Bench, cases: list[Case], counts: report.Counts, column: str) -> 
     counts[cases[0].kind.name, column] = len(cases)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("operation", PLAIN, ids=lambda operation: operation.name)
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        (operation, kind)
+        for operation in PLAIN
+        for kind in KINDS
+        # Killed before a request is killed after the one before it.
+        if EVERYTHING or (operation not in COPIES or kind != KILL_BEFORE)
+    ],
+    ids=lambda value: value.name,
+)
 def test_every_operation_of_the_store(
     benches: Benches, counts: report.Counts, operation: type[Operation], kind: Kind
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from singerlake.lake import Lake
 from singerlake.plugins import settings
 from singerlake.storage.opening import open_store
-from singerlake.storage.options import StoreOptions
+from singerlake.storage.options import StoreOptions, from_settings
 from tap_singerlake.tap import TapSingerlake
 from target_singerlake.settings import RUN_ID_VARIABLES, metadata
 from target_singerlake.target import TargetSingerlake
@@ -29,8 +29,8 @@ def test_an_empty_setting_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("SINGERLAKE_LAKE", raising=False)
     empty = dict.fromkeys(SHARED, "")
     assert settings.lake_uri(empty) == "./lake"
-    assert settings.store_options(empty) == StoreOptions()
-    opened = open_store("s3://bucket/lake", settings.store_options({**empty, "aws_region": "x"}))
+    assert from_settings(empty) == StoreOptions()
+    opened = open_store("s3://bucket/lake", from_settings({**empty, "aws_region": "x"}))
     assert opened.uri == "s3://bucket/lake"
     monkeypatch.chdir(tmp_path)
     sync = TargetSingerlake(config={"tap_id": TAP, **empty})

@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from singerlake.safe_text import redacted
-from singerlake.storage.options import StoreOptions
+from singerlake.storage.options import StoreOptions, from_environment
 from singerlake.storage.s3 import settings
 from singerlake.storage.s3.connection import connect
 
@@ -57,7 +57,7 @@ def look(uri: str, options: StoreOptions | None = None) -> S3Facts:
     Raises:
         UsageError: The URI or the options cannot be used.
     """
-    options = options or StoreOptions()
+    options = from_environment() if options is None else options
     bucket, _ = settings.split(uri)
     config = Config(
         retries={"total_max_attempts": 1},

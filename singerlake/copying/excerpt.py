@@ -1,0 +1,108 @@
+"""A log for some versions of a table: all up to the state that they mean, and their freezes.
+
+The source's log as it stands would not do. An early part of it names files that a vacuum has
+replaced since, and all of it needs all files. So the log up to the newest of the versions is made
+again as a rebuild makes it: the same transactions under the same numbers, each block where it lies
+now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from singerlake.errors import DamagedError, SingerlakeError
+from singerlake.format.log import Entry, FrozenVersion, needed_format, seal_entry
+from singerlake.format.sealed import PLAIN
+from singerlake.maintenance.unfolding import entries_of
+from singerlake.storage.base import Store
+from singerlake.transactions import log
+from singerlake.transactions.folding import fold
+from singerlake.transactions.snapshot import Snapshot
+
+
+class Excerpt:
+    """A log that ends with some frozen versions. The same versions make the same bytes.
+
+    Args:
+        store: The source.
+        there: The table there.
+        versions: Which of its versions.
+
+    Raises:
+        DamagedError: The source's log cannot be read.
+    """
+
+    def __init__(self, store: Store, there: Snapshot, versions: Sequence[FrozenVersion]) -> None:
+        last = max(version.transaction for version in versions)
+        originals = list(_read(store, there))
+        later = [entry for entry in originals[last:] if entry.version is not None]
+        frozen_later = {entry.version.number for entry in later if entry.version is not None}
+        at = there.at(last)
+        state = replace(
+            at,
+            frozen=[version for version in at.frozen if version.number not in frozen_later],
+            dropped={},
+            pending_deletes={},
+        )
+        wanted = {version.number for version in versions}
+        freezes = [entry for entry in later if entry.version and entry.version.number in wanted]
+        drafts = [*_made(state, originals), *_freezes(state, freezes)]
+        self._data: list[bytes] = []
+        self.head = fold(Snapshot(there.table), self._sealed(drafts))
+        there_are = {version.number for version in self.head.frozen}
+        if self.head.blocks != state.blocks or not wanted <= there_are:
+            raise DamagedError(
+                f"the log of {there.table} at {store.uri} does not lead to its versions: see what "
+                f"is wrong with: singerlake verify {there.table}"
+            )
+
+    def _sealed(self, drafts: Sequence[Entry]) -> Iterator[Entry]:
+        chain, form = "", PLAIN
+        for draft in drafts:
+            linked = msgspec.structs.replace(draft, previous=chain, stands_for="", hash="")
+            form = max(needed_format(linked), form)
+            entry, data = seal_entry(msgspec.structs.replace(linked, format=form))
+            chain = entry.chain
+            self._data.append(data)
+            yield entry
+
+    def data(self, number: int) -> bytes:
+        """Return the bytes of one of its entries."""
+        return self._data[number - 1]
+
+
+def _read(store: Store, there: Snapshot) -> Iterator[Entry]:
+    for number, entry in log.read_entries(store, there.table, range(1, there.number + 1)):
+        if isinstance(entry, SingerlakeError):
+            raise entry
+        if entry is None:
+            raise DamagedError(
+                f"the log of {there.table} at {store.uri} lacks transaction {number}: make it "
+                f"again there with: singerlake rebuild {there.table}"
+            )
+        yield entry
+
+
+def _made(state: Snapshot, originals: Sequence[Entry]) -> Iterator[Entry]:
+    """The entries up to a state, with what people said of them."""
+    for made, original in zip(entries_of(state), originals, strict=False):
+        said: dict[str, Any] = {
+            "metadata": original.metadata,
+            "metrics": original.metrics,
+            "lanes": original.lanes if made.version is not None else {},
+        }
+        if made.number == state.number and state.floor:
+            said["floor"] = state.floor  # rows before it may be gone, by a later vacuum
+        yield msgspec.structs.replace(made, **said)
+
+
+def _freezes(state: Snapshot, freezes: Sequence[Entry]) -> Iterator[Entry]:
+    """The freezes that came later, right behind the state."""
+    for number, entry in enumerate(freezes, start=state.number + 1):
+        yield msgspec.structs.replace(
+            entry, number=number, schema_hash=state.schema_hash, schemas={}
+        )

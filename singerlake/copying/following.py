@@ -1,0 +1,61 @@
+"""Deleting at the destination what the source's log says that a vacuum deleted there."""
+
+from __future__ import annotations
+
+from singerlake.copying.outcome import needed_files
+from singerlake.copying.transfers import Meter
+from singerlake.errors import SingerlakeError
+from singerlake.format import names
+from singerlake.maintenance.garbage import Garbage, Item
+from singerlake.maintenance.vacuum import VacuumOptions, delete_garbage
+from singerlake.storage.base import Store
+from singerlake.transactions import log
+from singerlake.transactions.snapshot import Snapshot
+
+
+def delete_gone(
+    source: Store, destination: Store, head: Snapshot, wait_seconds: float, meter: Meter
+) -> tuple[int, int]:
+    """Delete a table's files that its log says are deleted, once no reader there needs them.
+
+    Only what the log names goes, so nothing of a writer at the destination does. The log there
+    tells of it by now: whoever takes a lease from now on reads by a log without these files.
+
+    Args:
+        source: Whence the copy is.
+        destination: Where it is.
+        head: The table, as both have it.
+        wait_seconds: How long to wait for readers.
+        meter: Ends it.
+
+    Returns:
+        How many files were deleted, and how many readers still need.
+
+    Raises:
+        StoreError: A store refused.
+    """
+    table = head.table
+    start = len(table.folder)
+    kept = needed_files(head).keys() | head.dropped.keys()
+    listed = {item.key[start:]: item.size for item in destination.list(table.folder)}
+    left = {path: size for path, size in listed.items() if path not in kept}
+    if not any(names.is_data_path(path) for path in left):
+        return 0, 0
+    items: dict[str, Item] = {}
+    for number, entry in log.read_entries(source, table, range(1, head.number + 1)):
+        if entry is None or isinstance(entry, SingerlakeError):
+            continue  # what an entry that cannot be read would have named stays
+        for path in {*entry.deleted, *entry.deletes} & left.keys():
+            items[path] = Item(
+                table.data(path), left[path], f"deleted by transaction {number}", number
+            )
+    options = VacuumOptions(lease_wait_seconds=wait_seconds)
+    deleted, needed = delete_garbage(
+        destination,
+        head,
+        Garbage(files=list(items.values())),
+        options,
+        check=meter.check,
+        tick=meter.check,
+    )
+    return len(deleted), len(needed)

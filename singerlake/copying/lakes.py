@@ -1,0 +1,143 @@
+"""Copying a lake: its tables side by side, then what is derived from them, and people's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from singerlake.copying.outcome import Copied, CopyOptions
+from singerlake.copying.table import TableCopy
+from singerlake.copying.transfers import Meter
+from singerlake.errors import SingerlakeError, UsageError
+from singerlake.format import metadata, names
+from singerlake.format.metadata import LakeFile
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from singerlake.storage.base import KeyMissingError, Store
+from singerlake.transactions import lake_file
+from singerlake.transactions.capabilities import open_for_writing
+from singerlake.transactions.writer import remove_from_catalogue, update_catalogues
+
+Chosen = Mapping[TableName, Sequence[str]]
+"""Tables, and of each the versions to copy; none for all of it."""
+_OF_THE_PLACE = {"format", "taps", "conditional_writes", "probed", "lock_settle_seconds"}
+"""Members of a lake's file that say something of its store, or are merged one by one."""
+_ANYTHING = msgspec.json.Decoder(dict[str, Any])
+
+
+def choose(lake: Lake, texts: Iterable[str]) -> Chosen:
+    """Find the tables and versions that somebody names.
+
+    Raises:
+        NotFoundError: The lake has no such table, or version.
+        UsageError: A table is named as a whole and by a version, or by a transaction.
+    """
+    chosen: dict[TableName, list[str]] = {}
+    for text in texts:
+        table, ref = lake.find(text)
+        if ref.version is not None and ref.version.startswith("@"):
+            raise UsageError(f"{text} is a transaction: freeze it, and copy the version")
+        if ref.version is not None:
+            table.snapshot().version(ref.version)
+        known = chosen.get(table.name)
+        if known is not None and (not known or ref.version is None):
+            raise UsageError(f"{table.name} is named as a whole and by a version: say one of them")
+        versions = chosen.setdefault(table.name, [])
+        if ref.version is not None:
+            versions.append(ref.version)
+    return chosen
+
+
+def copy_tables(
+    source: Store, destination: Store, chosen: Chosen, options: CopyOptions, meter: Meter
+) -> Iterator[tuple[TableName, Copied | SingerlakeError]]:
+    """Copy tables, several at a time; in place of one that failed, the error.
+
+    Args:
+        source: Whence.
+        destination: Where to; see ``destination.check_place``.
+        chosen: What to copy.
+        options: How.
+        meter: Counts the bytes, and stops it.
+    """
+    with (
+        ThreadPoolExecutor(options.transfers, "transfer") as movers,
+        ThreadPoolExecutor(options.tables, "table") as pool,
+    ):
+
+        def one(table: TableName) -> tuple[TableName, Copied | SingerlakeError]:
+            copy = TableCopy(source, destination, table, chosen[table], options, meter, movers)
+            try:
+                meter.check()
+                return table, copy.run()
+            except SingerlakeError as error:
+                return table, error
+
+        try:
+            yield from pool.map(one, chosen)
+        except BaseException:  # Ctrl-C: what is under way ends at its next piece
+            meter.stop()
+            raise
+
+
+def finish(source: Store, destination: Store, copied: Sequence[Copied], *, whole: bool) -> None:
+    """Bring the destination's catalogues and lake's file up to date with what was copied.
+
+    Args:
+        source: Whence.
+        destination: Where to.
+        copied: What was.
+        whole: Whether that is the lake, or only some of its tables.
+
+    Raises:
+        DamagedError: A lake's file cannot be read.
+        StoreError: A store refused.
+    """
+    open_for_writing(destination)
+    snapshots = [one.snapshot for one in copied]
+    update_catalogues(destination, [one for one in snapshots if not one.dropped_at])
+    for one in snapshots:
+        if one.dropped_at:
+            remove_from_catalogue(destination, one)
+    theirs = _words(source)
+    tables = {one.table for one in copied}
+
+    def edit(present: dict[str, Any]) -> bool:
+        before = msgspec.json.encode(present)
+        if whole:
+            present.update({k: v for k, v in theirs.items() if k not in _OF_THE_PLACE})
+        taps = present.setdefault("taps", {})
+        for tap in sorted({table.tap for table in tables}):
+            streams = None if whole else {table.stream for table in tables if table.tap == tap}
+            taps[tap] = _merged(taps.get(tap, {}), theirs.get("taps", {}).get(tap, {}), streams)
+        return msgspec.json.encode(present) != before
+
+    lake_file.change(destination, edit)
+
+
+def _words(source: Store) -> dict[str, Any]:
+    """The source's lake's file as it is spelled, with members that this release does not know."""
+    try:
+        data = source.get(names.LAKE).data
+    except KeyMissingError:
+        return {}
+    metadata.decode(data, LakeFile, names.LAKE)
+    return _ANYTHING.decode(data)
+
+
+def _merged(
+    here: dict[str, Any], there: dict[str, Any], streams: set[str] | None
+) -> dict[str, Any]:
+    """What is to be said of a tap: what the source says, of some of its streams or of all."""
+    if streams is None:
+        return there
+    tables = dict(here.get("tables", {}))
+    for stream in streams:
+        tables.pop(stream, None)
+        if stream in there.get("tables", {}):
+            tables[stream] = there["tables"][stream]
+    merged = {name: value for name, value in there.items() if name != "tables"}
+    return {**merged, "tables": tables} if tables else merged

@@ -1,0 +1,361 @@
+"""Copying one table: its files first, then its log such that readers see all of it at once.
+
+The first entry that follows the log's end is put last, behind all the others: until it is there,
+a reader sees the state that was there before. A table that is new at the destination has no such
+state. There the manifest goes first, which tells of the whole log, then the last entry, and
+transaction 1 comes last. So at whatever point a copy dies, the destination opens as a lake.
+
+All this happens under the table's lock, which keeps copies of it apart, and, for a new table,
+under the locks of its folders: beside a lock, files without a log are none of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Executor, wait
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from singerlake.copying import destination as destinations
+from singerlake.copying import transfers
+from singerlake.copying.destination import Present
+from singerlake.copying.excerpt import Excerpt
+from singerlake.copying.following import delete_gone
+from singerlake.copying.logs import CopiedLog, WholeLog
+from singerlake.copying.outcome import Copied, CopyOptions, end, needed_files
+from singerlake.copying.transfers import Meter
+from singerlake.errors import ConflictError, DamagedError
+from singerlake.format.log import Block, FrozenVersion
+from singerlake.format.names import TableName
+from singerlake.lake import Table
+from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
+from singerlake.transactions import files, log
+from singerlake.transactions.capabilities import open_for_writing
+from singerlake.transactions.checkpoint import write_checkpoint
+from singerlake.transactions.commit import new_writer_id
+from singerlake.transactions.lease import ReaderLease
+from singerlake.transactions.locks.lock import SURE_SETTLES, WriterLock
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import HeldLocks, WriteOptions, hold_locks
+
+TRIES = 5
+"""Times that a copy begins again because source or destination moved on under it."""
+_T = TypeVar("_T")
+
+
+class MovedError(ConflictError):
+    """Source or destination is no more as it was: look again."""
+
+
+class TableCopy:
+    """Copies one table.
+
+    Args:
+        source: Whence.
+        destination: Where to.
+        table: Which table.
+        versions: The versions to copy, by number or label; none for the table with all of its log.
+        options: How.
+        meter: Counts bytes, and stops it.
+        movers: The threads that move files.
+    """
+
+    def __init__(
+        self,
+        source: Store,
+        destination: Store,
+        table: TableName,
+        versions: Sequence[str],
+        options: CopyOptions,
+        meter: Meter,
+        movers: Executor,
+    ) -> None:
+        self._source = source
+        self._destination = destination
+        self._table = table
+        self._versions = versions
+        self._options = options
+        self._meter = meter
+        self._movers = movers
+
+    def run(self) -> Copied:
+        """Copy it.
+
+        Raises:
+            NotFoundError: The source has no such table, or version.
+            ConflictError: The destination is no copy of it any more.
+            DamagedError: One of the two is damaged.
+            StoreError: A store refused.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                there = self._there()
+                present = self._look(there)
+                has = present.head.number
+                idle = has == there.number or (self._versions and has)
+                options = self._options
+                if (idle and not (options.sync or options.verify)) or options.dry_run:
+                    return self._planned(there, present)
+                with ReaderLease(self._source, there, dropped=True) as lease:
+                    return self._copy(lease.snapshot)
+            except MovedError:
+                self._meter.check()
+                if not left:
+                    raise
+        raise AssertionError  # the last try returns, or raises
+
+    def _there(self) -> Snapshot:
+        """The table at the source.
+
+        Raises:
+            DamagedError: It has lost its log.
+        """
+        snapshot = Table(self._source, self._table).snapshot(dropped=True)
+        if not snapshot.from_log or not snapshot.number:
+            raise DamagedError(
+                f"{self._table} has lost its log at {self._source.uri}: make it again there with: "
+                f"singerlake rebuild {self._table}"
+            )
+        return snapshot
+
+    def _look(self, there: Snapshot) -> Present:
+        """What the destination has of it, which must be what the source has.
+
+        Raises:
+            ConflictError: It is not.
+            DamagedError: It cannot be read.
+        """
+        try:
+            present = destinations.read_present(self._destination, self._table)
+            if self._versions:
+                self._check_versions(there, present)
+            else:
+                self._check_same(there, present)
+        except (ConflictError, DamagedError) as error:
+            if not self._options.dry_run and not isinstance(error, MovedError):
+                destinations.take_back(self._source, self._destination, self._table)
+            raise
+        return present
+
+    def _check_same(self, there: Snapshot, present: Present) -> None:
+        here = present.begun or present.head
+        if here.number > there.number and log.refresh(self._source, there).number > there.number:
+            raise MovedError(f"{self._table} moves on faster than it is copied: run it again")
+        if present.begun is None:
+            destinations.check_same(
+                self._source, self._destination, self._table, there, present.head
+            )
+        elif here.number > there.number or there.summary(here.number).commit != here.commit:
+            raise ConflictError(
+                f"{self._table} at {self._destination.uri} was begun to be copied from another "
+                "table: move it away from there, or copy to another place"
+            )
+
+    def _check_versions(self, there: Snapshot, present: Present) -> None:
+        for version in self._wanted(there) if present.head.number else ():
+            if version not in present.head.frozen:
+                raise ConflictError(
+                    f"{self._table} is at {self._destination.uri} already, without version "
+                    f"{version.number}: a copy of versions only begins tables; copy to another "
+                    "place, or copy the whole table"
+                )
+
+    def _wanted(self, there: Snapshot) -> list[FrozenVersion]:
+        there.check_there()
+        return [there.version(name) for name in self._versions]
+
+    def _log(self, there: Snapshot, present: Present) -> CopiedLog | None:
+        """The log to go on with; None where the destination has all of it."""
+        if self._versions:
+            if present.head.number:
+                return None
+            return Excerpt(self._source, there, self._wanted(there))
+        if present.head.number == there.number:
+            return None
+        return WholeLog(self._source, self._table, present.head, there.number)
+
+    def _planned(self, there: Snapshot, present: Present) -> Copied:
+        """What would be done."""
+        log_ = self._log(there, present)
+        head = log_.head if log_ is not None else present.head
+        missing = self._missing(head, present) if log_ is not None else {}
+        size = sum(end(blocks) for blocks in missing.values())
+        return Copied(self._table, head, head.number - present.head.number, len(missing), size)
+
+    def _missing(self, head: Snapshot, present: Present) -> dict[str, list[Block]]:
+        """The data files that the destination lacks, with the blocks in them.
+
+        What it has under its name is whole, for no store shows half of a file.
+
+        Raises:
+            DamagedError: A file is shorter than it should be.
+        """
+        needed = needed_files(head)
+        if not (self._options.sync or self._options.verify):
+            for block in (*present.head.blocks, *(present.head.restorable or ())):
+                needed.pop(block.file, None)
+        folders = {path.partition("/")[0] for path in needed}
+        sizes = {
+            item.key: item.size
+            for folder in folders
+            for item in self._destination.list(f"{self._table.folder}{folder}/")
+        }
+        missing = {}
+        for path, blocks in needed.items():
+            size = sizes.get(self._table.data(path))
+            if size is None:
+                missing[path] = blocks
+            elif size < end(blocks):
+                raise DamagedError(
+                    f"{self._destination.uri}/{self._table.data(path)} is cut: it has {size:,} "
+                    "bytes, fewer than the log says; move it away, and copy again with --verify"
+                )
+        return missing
+
+    def _copy(self, there: Snapshot) -> Copied:
+        open_for_writing(self._destination)
+        options = self._options
+        waiting = replace(options.writing, while_waiting=self._meter.check)
+        lock = WriterLock.of(
+            self._destination,
+            self._table.table_lock,
+            new_writer_id(),
+            waiting.waiting,
+            settles=SURE_SETTLES,
+        )
+        with lock:
+            present = self._look(there)
+            log_ = self._log(there, present)
+            head = log_.head if log_ is not None else present.head
+            missing = self._missing(head, present)
+            self._meter.add(total=sum(end(blocks) for blocks in missing.values()))
+            if log_ is not None and not present.head.number and present.begun is None:
+                self._check_new(there, head)
+            with self._folders_locked(head, present, missing, waiting) as locks:
+                copied = sum(self._in_threads(self._mover(missing), missing))
+                lock.check()
+                locks.check()
+                if log_ is not None:
+                    self._append(log_, present)
+            if head.number > head.checkpoint:
+                head = write_checkpoint(self._destination, head)
+        deleted = kept = 0
+        if options.sync and not self._versions:
+            deleted, kept = delete_gone(
+                self._source, self._destination, head, options.lease_wait_seconds, self._meter
+            )
+        verified = self._verify(there, head) if options.verify else 0
+        number = head.number - present.head.number
+        return Copied(self._table, head, number, len(missing), copied, deleted, kept, verified)
+
+    def _check_new(self, there: Snapshot, head: Snapshot) -> None:
+        """Make sure that a table which is new at the destination hides no other's rows.
+
+        Raises:
+            DamagedError: There are files of a table that has lost its log.
+        """
+        ours = there.named_files | head.named_files
+        start = len(self._table.folder)
+        for item in files.list_files(self._destination, self._table).free:
+            if item.key[start:] not in ours:
+                raise DamagedError(
+                    f"{self._table} at {self._destination.uri} has files but neither log nor "
+                    f"manifest ({item.key} is not the source's): make them again there with: "
+                    f"singerlake rebuild {self._table}, or move them away"
+                )
+
+    @contextmanager
+    def _folders_locked(
+        self,
+        head: Snapshot,
+        present: Present,
+        missing: Iterable[str],
+        options: WriteOptions,
+    ) -> Iterator[HeldLocks]:
+        """Hold the locks of the folders in which files lie that no log names yet."""
+        new = not present.head.number
+        folders = {path.partition("/")[0] for path in (needed_files(head) if new else missing)}
+        with hold_locks(self._destination, self._table, folders, new_writer_id(), options) as locks:
+            try:
+                yield locks
+            except BaseException:
+                if new:  # the files stay beside locks, for the next run to go on with
+                    locks.abandon()
+                raise
+
+    def _mover(self, missing: dict[str, list[Block]]) -> Callable[[str], int]:
+        def move(path: str) -> int:
+            key = self._table.data(path)
+            try:
+                return transfers.copy_file(
+                    self._source, self._destination, key, missing[path], self._meter
+                )
+            except KeyMissingError as error:
+                head = log.read_snapshot(self._source, self._table)
+                if head is None or path in needed_files(head):
+                    raise DamagedError(f"{self._source.uri}/{key} is gone") from error
+                raise MovedError(f"{self._source.uri}/{key} went while it was copied") from error
+
+        return move
+
+    def _append(self, log_: CopiedLog, present: Present) -> None:
+        """Put the entries, the one last by which readers come to all of them."""
+        head, last = log_.head, present.head.number
+        ahead = range(head.number, last + 1, -1)
+
+        def put(number: int) -> None:
+            self._meter.check()
+            key = self._table.transaction(number)
+            transfers.put_entry(self._destination, key, log_.data(number))
+
+        try:
+            if ahead and not last:
+                write_checkpoint(self._destination, head, durable=True)
+            elif ahead and not present.has_manifest:  # without one a reader would see the gap
+                write_checkpoint(self._destination, present.head, durable=True)
+            if ahead:
+                put(ahead[0])
+                self._in_threads(put, ahead[1:])
+            put(last + 1)
+        except (ConflictError, KeyExistsError):
+            self._meter.check()
+            destinations.take_back(
+                self._source, self._destination, self._table, begun=bool(ahead and not last)
+            )
+            raise
+
+    def _in_threads(self, work: Callable[..., _T], items: Iterable[object]) -> list[_T]:
+        """Do something with each of some things; after an error nothing is under way any more."""
+        futures = [self._movers.submit(work, item) for item in items]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            for future in futures:
+                future.cancel()
+            wait(futures)
+        for future in futures:
+            if not future.cancelled() and (error := future.exception()) is not None:
+                raise error
+        return [future.result() for future in futures]
+
+    def _verify(self, there: Snapshot, here: Snapshot) -> int:
+        """Read all that the destination has; how many files that was.
+
+        Raises:
+            DamagedError: It is not what it should be.
+        """
+        whole = log.read_whole(self._destination, self._table, here.number)
+        if not self._versions:
+            wanted = log.read_whole(self._source, self._table, min(here.number, there.number))
+            if wanted.chain != whole.chain:
+                raise DamagedError(f"the log of {self._table} is not the source's: run it again")
+        needed = needed_files(here)
+        self._meter.add(total=sum(b.length for blocks in needed.values() for b in blocks))
+
+        def check(path: str) -> None:
+            key = self._table.data(path)
+            transfers.check_file(self._destination, key, needed[path], self._meter)
+
+        self._in_threads(check, needed)
+        return len(needed)

@@ -1,0 +1,192 @@
+"""singerlake copy: a lake, or tables and versions of it, to another store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from singerlake.copying.destination import check_place
+from singerlake.copying.lakes import choose, copy_tables, finish
+from singerlake.copying.outcome import Copied, CopyOptions
+from singerlake.copying.transfers import Meter
+from singerlake.errors import NotFoundError, SingerlakeError, UsageError
+from singerlake.lake import Lake
+from singerlake.storage.base import Store
+from singerlake.storage.opening import open_store
+from singerlake.storage.options import of_an_end
+from singerlake_cli import output
+from singerlake_cli.commands.vacuum import duration
+from singerlake_cli.shared import Shared, pairs
+from singerlake_cli.working import follow, working
+
+
+def _end_option(name: str, end: str) -> Callable[[Any], Any]:
+    return click.option(
+        f"--{name}",
+        f"{name}_settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help=f"A setting of the {end}'s store, such as aws_profile=backup; may be repeated. "
+        f"Secrets come from SINGERLAKE_{name.upper()}_AWS_SECRET_ACCESS_KEY and the like.",
+    )
+
+
+@click.command("copy")
+@click.argument("source", metavar="SRC")
+@click.argument("destination", metavar="DST")
+@click.argument("tables", nargs=-1, metavar="[TABLE[.VERSION]]...")
+@click.option(
+    "--sync", is_flag=True, help="Also delete in DST what a vacuum of SRC has deleted since."
+)
+@click.option("--verify", is_flag=True, help="Also read all of DST again, block by block.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be copied.")
+@_end_option("from", "source")
+@_end_option("to", "destination")
+@click.option(
+    "--transfers",
+    type=click.IntRange(1, 64),
+    default=8,
+    show_default=True,
+    help="How many files to copy at the same time.",
+)
+@click.option(
+    "--wait",
+    type=duration,
+    metavar="DURATION",
+    default="2min",
+    show_default=True,
+    help="How long --sync waits for readers of DST that need a file.",
+)
+@click.pass_obj
+def command(
+    shared: Shared,
+    source: str,
+    destination: str,
+    tables: tuple[str, ...],
+    sync: bool,
+    verify: bool,
+    dry_run: bool,
+    from_settings: tuple[str, ...],
+    to_settings: tuple[str, ...],
+    transfers: int,
+    wait: float,
+) -> None:
+    """Copy the lake SRC, or TABLES or versions of it, to DST.
+
+    The copy is a lake as well. Files are copied byte for byte, and each block is checked on the
+    way. A later run copies what is new, and goes on where an earlier one was killed. Readers of
+    DST see a table as it was or as it is, never half of it. A DST that somebody else has written
+    to is not overwritten.
+
+    \b
+    singerlake copy lake s3://backup/lake
+    singerlake copy s3://prod/lake /mnt/backup --sync
+    singerlake copy lake s3://paper/data tap-shop.orders.2
+    singerlake copy s3://a/lake s3://b/lake --from aws_profile=prod --to aws_profile=backup
+    """
+    if tables and sync and any(_is_version(text) for text in tables):
+        raise UsageError("--sync follows a table's log: leave it out, or name whole tables")
+    lake = Lake.open(source, of_an_end("FROM", pairs("--from", from_settings)))
+    store = open_store(destination, of_an_end("TO", pairs("--to", to_settings)))
+    check_place(lake.store, store)
+    options = CopyOptions(
+        sync=sync, verify=verify, dry_run=dry_run, transfers=transfers, lease_wait_seconds=wait
+    )
+    _Run(shared, lake, store, options, whole=not tables).run(tables)
+
+
+def _is_version(text: str) -> bool:
+    return text.rpartition(".")[2].strip("`").isdecimal()
+
+
+class _Run:
+    """Goes from table to table, past those that fail."""
+
+    def __init__(
+        self, shared: Shared, lake: Lake, destination: Store, options: CopyOptions, *, whole: bool
+    ) -> None:
+        self._output = shared.output
+        self._lake = lake
+        self._destination = destination
+        self._options = options
+        self._whole = whole
+        self._codes = [0]
+
+    def run(self, tables: Sequence[str]) -> None:
+        lake, options = self._lake, self._options
+        chosen = choose(lake, tables) if tables else dict.fromkeys(lake.tables(), ())
+        meter, done, failed = Meter(), [], []
+        follow(lambda: (f"{output.size(meter.done)} read", meter.done, meter.total))
+        with working(f"copying to {self._destination.uri}"):
+            for table, came in copy_tables(lake.store, self._destination, chosen, options, meter):
+                if isinstance(came, Copied):
+                    done.append(came)
+                    self._show(came)
+                elif not (self._whole and isinstance(came, NotFoundError)):
+                    # A folder in which nothing was ever committed is no table, as for `ls`.
+                    failed.append(table)
+                    self._fail(came, table)
+            if not options.dry_run:
+                try:
+                    finish(lake.store, self._destination, done, whole=self._whole)
+                except SingerlakeError as error:
+                    self._fail(error, None)
+        if self._whole:
+            self._output.summary(_total(done, failed, dry_run=options.dry_run))
+        self._output.end()
+        click.get_current_context().exit(max(self._codes))
+
+    def _fail(self, error: SingerlakeError, about: object) -> None:
+        self._codes.append(error.exit_code)
+        self._output.error(error, about)
+
+    def _show(self, copied: Copied) -> None:
+        dry_run = self._options.dry_run
+        self._output.item(
+            lambda: _as_json(copied, dry_run=dry_run),
+            lambda: output.say(_as_text(copied, dry_run=dry_run)),
+        )
+
+
+def _as_json(copied: Copied, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "table": str(copied.table),
+        "transaction": copied.snapshot.number,
+        "transactions": copied.transactions,
+        "files": copied.files,
+        "bytes": copied.bytes,
+        "deleted_files": copied.deleted,
+        "kept_files": copied.kept,
+        "verified_files": copied.verified,
+        "dropped": bool(copied.snapshot.dropped_at),
+        "dry_run": dry_run,
+    }
+
+
+def _as_text(copied: Copied, *, dry_run: bool) -> str:
+    parts = []
+    if copied.transactions or copied.files:
+        verb = "would be copied" if dry_run else "copied"
+        parts.append(
+            f"{output.count(copied.transactions, 'transaction')}, "
+            f"{output.count(copied.files, 'file')}, {output.size(copied.bytes)} {verb}"
+        )
+    if copied.deleted:
+        parts.append(f"{output.count(copied.deleted, 'file')} deleted")
+    if copied.kept:
+        parts.append(f"{output.count(copied.kept, 'file')} kept for readers")
+    if copied.verified:
+        parts.append(f"{output.count(copied.verified, 'file')} read again, all as they should be")
+    did = "; ".join(parts) or "up to date"
+    return f"{copied.table} at transaction {copied.snapshot.number}: {did}"
+
+
+def _total(done: Sequence[Copied], failed: Sequence[object], *, dry_run: bool) -> str:
+    verb = "would be copied" if dry_run else "copied"
+    text = (
+        f"{output.count(len(done), 'table')}: {output.count(sum(d.files for d in done), 'file')}, "
+        f"{output.size(sum(d.bytes for d in done))} {verb}"
+    )
+    return f"{text}; {output.count(len(failed), 'table')} failed" if failed else text

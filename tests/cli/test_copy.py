@@ -1,0 +1,105 @@
+"""What the command says, and what it is told of the two ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from singerlake.errors import UsageError
+from singerlake.lake import Lake
+from singerlake.storage.local.store import LocalStore
+from singerlake.storage.options import StoreOptions, of_an_end
+from singerlake_cli.main import cli
+from tests.copying.world import opens, write
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(LocalStore(tmp_path / "lake"))
+    write(lake, 1, 2, 3)
+    write(lake, 4, table="tap-test.u")
+    return lake
+
+
+def call(*args: str) -> Result:
+    return CliRunner().invoke(cli, list(args))
+
+
+def test_it_says_what_it_does(lake: Lake, tmp_path: Path) -> None:
+    source, backup = lake.store.uri, str(tmp_path / "backup")
+    planned = call("copy", source, backup, "--dry-run")
+    assert "2 tables: 2 files, 617 B would be copied" in planned.stdout and planned.exit_code == 0
+    assert not Path(backup).exists()
+    first = call("copy", source, backup)
+    assert first.stdout.splitlines() == [
+        "tap-test.t at transaction 1: 1 transaction, 1 file, 413 B copied",
+        "tap-test.u at transaction 1: 1 transaction, 1 file, 204 B copied",
+        "2 tables: 2 files, 617 B copied",
+    ]
+    again = call("copy", source, backup, "tap_test.t", "--verify")
+    assert again.stdout == (
+        "tap-test.t at transaction 1: 1 file read again, all as they should be\n"
+    )
+    assert call("copy", source, backup, "tap-test.t").stdout.endswith(": up to date\n")
+    assert "tap-test.u" in call("--lake", backup, "ls").stdout
+
+
+def test_for_programs(lake: Lake, tmp_path: Path) -> None:
+    backup = str(tmp_path / "backup")
+    write(Lake(LocalStore(Path(backup))), 9)
+    result = call("--output", "json", "copy", lake.store.uri, backup)
+    assert result.exit_code == 4
+    assert json.loads(result.stdout) == [
+        {
+            "table": "tap-test.u",
+            "transaction": 1,
+            "transactions": 1,
+            "files": 1,
+            "bytes": 204,
+            "deleted_files": 0,
+            "kept_files": 0,
+            "verified_files": 0,
+            "dropped": False,
+            "dry_run": False,
+        }
+    ]
+    error = json.loads(result.stderr)
+    assert error["error"]["kind"] == "conflict" and "no copy" in error["error"]["message"]
+    assert opens(LocalStore(Path(backup))) == [9]
+
+
+def test_exit_codes(lake: Lake, tmp_path: Path) -> None:
+    source, backup = lake.store.uri, str(tmp_path / "backup")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "1.jpg").write_bytes(b"")
+    for code, args in (
+        (3, (str(tmp_path / "none"), backup)),
+        (3, (source, backup, "tap-test.none")),
+        (3, (source, backup, "tap-test.t.1")),
+        (2, (source, str(tmp_path / "photos"))),
+        (2, (source, source)),
+        (2, (source, backup, "tap-test.t.1", "--sync")),
+        (2, (source, backup, "--to", "aws_secret_access_key=x")),
+        (2, (source, backup, "--from", "nonsense=x")),
+        (2, (source, backup, "--from", "aws_region")),
+    ):
+        assert call("copy", *args).exit_code == code, args
+        assert not Path(backup).exists()
+
+
+def test_each_end_has_settings_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SINGERLAKE_AWS_PROFILE", "all")
+    assert of_an_end("FROM", {}) == of_an_end("TO", {}) == StoreOptions(profile="all")
+    monkeypatch.setenv("SINGERLAKE_TO_AWS_ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("SINGERLAKE_TO_AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("SINGERLAKE_TO_AWS_REGION", "")
+    to = of_an_end("TO", {"aws_region": "eu-west-1"})
+    assert to == StoreOptions("id", "secret", region="eu-west-1")
+    assert of_an_end("FROM", {}) == StoreOptions(profile="all")
+    assert of_an_end("FROM", {"aws_profile": "x"}) == StoreOptions(profile="x")
+    with pytest.raises(UsageError, match="SINGERLAKE_FROM_AWS_SESSION_TOKEN") as told:
+        of_an_end("FROM", {"aws_session_token": "hush"})
+    assert "hush" not in str(told.value)

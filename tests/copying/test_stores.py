@@ -1,0 +1,73 @@
+"""From a folder to S3 and back, and to a service that ignores conditions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from singerlake.lake import Lake
+from singerlake.storage.local.store import LocalStore
+from singerlake.storage.s3.store import S3Store
+from tests.copying.world import (
+    QUICK,
+    combine,
+    copy,
+    data_files,
+    delete,
+    log_of,
+    problems,
+    write,
+)
+from tests.storage.conftest import no_aws_settings, non_conditional_s3, s3_port, s3_store
+from tests.transactions.non_conditional import NonConditionalStore
+
+__all__ = ["no_aws_settings", "non_conditional_s3", "s3_port", "s3_store"]
+BOTH = replace(QUICK, sync=True, verify=True)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(LocalStore(tmp_path / "lake"))
+    write(lake, 1, 2, 3)
+    write(lake, 4)
+    combine(lake)
+    delete(lake)
+    write(lake, 5)
+    return lake
+
+
+def test_to_s3_and_back(lake: Lake, s3_store: S3Store, tmp_path: Path) -> None:
+    back = LocalStore(tmp_path / "back")
+    for more in range(2):
+        copy(lake.store, s3_store, options=BOTH)
+        assert problems(s3_store) == [] and log_of(s3_store) == log_of(lake.store)
+        assert data_files(s3_store) == data_files(lake.store)
+        copy(s3_store, back, options=BOTH)
+        assert problems(back) == [] and log_of(back) == log_of(lake.store)
+        assert data_files(back) == data_files(lake.store)
+        if not more:
+            write(lake, 6)
+            combine(lake)
+            delete(lake)
+    assert Lake(s3_store).file is None  # only Lake.open reads it
+    words = s3_store.get("raw/singerlake.json").data
+    assert b'"conditional_writes": true' in words.replace(b'":true', b'": true')
+    assert b"s3://" not in back.get("raw/singerlake.json").data
+
+
+def test_to_a_service_that_ignores_conditions(lake: Lake, non_conditional_s3: S3Store) -> None:
+    copy(lake.store, non_conditional_s3)
+    write(lake, 6)
+    copy(lake.store, non_conditional_s3, options=BOTH)
+    assert problems(non_conditional_s3) == []
+    assert log_of(non_conditional_s3) == log_of(lake.store)
+
+
+def test_to_a_folder_that_ignores_conditions(lake: Lake, tmp_path: Path) -> None:
+    store = NonConditionalStore(tmp_path / "backup", settle=0.02)
+    copy(lake.store, store)
+    write(lake, 6)
+    copy(lake.store, store)
+    assert log_of(store) == log_of(lake.store) and problems(store) == []
