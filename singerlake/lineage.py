@@ -113,7 +113,7 @@ class Told:
         rows: int | None = None,
         size: int | None = None,
         version: FrozenVersion | None = None,
-        columns: Columns | None = None,
+        columns: Columns | Callable[[], Columns] | None = None,
     ) -> None:
         """Take up a table that the run has written.
 
@@ -122,7 +122,7 @@ class Told:
             rows: Rows written.
             size: Compressed bytes of them.
             version: The version that was frozen.
-            columns: Where its columns come from, as far as that is known.
+            columns: Where its columns come from, as far as that is known, or what finds it out.
         """
         if not self.active:
             return
@@ -131,7 +131,7 @@ class Told:
         except SingerlakeError as error:  # what was written is written
             logger.warning("cannot tell OpenLineage what was written: %s", error)
             return
-        self._wrote.append(_Seen(after, rows, size, version, columns or {}))
+        self._wrote.append(_Seen(after, rows, size, version, _found(columns)))
 
     def end(self, error: BaseException | None = None) -> None:
         """Tell how the run ended, once. Never raises."""
@@ -196,6 +196,16 @@ def _is_installed() -> bool:
         extras.install_line("openlineage"),
     )
     return False
+
+
+def _found(columns: Columns | Callable[[], Columns] | None) -> Columns:
+    if not callable(columns):
+        return columns or {}
+    try:
+        return columns()
+    except Exception as error:  # noqa: BLE001  # the job is done, whatever its plan looks like
+        logger.warning("cannot tell OpenLineage where columns come from: %s", type(error).__name__)
+        return {}
 
 
 def _message(error: BaseException | None) -> str | None:

@@ -11,6 +11,9 @@ from pyspark.sql import SparkSession
 import singerlake
 from singerlake.errors import RejectedRowsError
 from singerlake.lake import Lake
+from singerlake.spark.jobs.create_table import create
+from singerlake.spark.jobs.query import query
+from singerlake.spark.sql.column_lineage import Origins
 from tests.build import commit_rows
 from tests.lineage_events import events, tell_into
 
@@ -26,6 +29,87 @@ def facet(dataset: Any, name: str) -> Any:
 def number(dataset: Any) -> str:
     version: str = facet(dataset, "version")["datasetVersion"]
     return version
+
+
+QUERIES = {
+    "select id, upper(name) as big from tap.people where age > 1": {"id": "p.id", "big": "p.name"},
+    "select * from tap.people": {"id": "p.id", "name": "p.name", "age": "p.age"},
+    "select p.name as n, count(*) as c, max(b.pages) as m from tap.people p join tap.books b "
+    "on p.id = b.id group by p.name": {"n": "p.name", "c": "", "m": "b.pages"},
+    "select a.id, b.name from tap.people a join tap.people b on a.id = b.age": {
+        "id": "p.id", "name": "p.name",
+    },
+    "select coalesce(p.name, b.title) as t from tap.people p full join tap.books b using (id)": {
+        "t": "b.title p.name",
+    },
+    "select id, name from tap.people union all select id, title from tap.books": {
+        "id": "b.id p.id", "name": "b.title p.name",
+    },
+    "with w as (select id + age as s from tap.people) select x.s as a, y.s + 1 as b "
+    "from w x join w y on x.s = y.s": {"a": "p.age p.id", "b": "p.age p.id"},
+    "select name, row_number() over (partition by age order by id) as r from tap.people": {
+        "name": "p.name", "r": "p.age p.id",
+    },
+    "select word from tap.people lateral view explode(split(name, ' ')) as word": {
+        "word": "p.name",
+    },
+    "select id, (select max(pages) from tap.books) as most from tap.people": {
+        "id": "p.id", "most": "b.pages",
+    },
+    "select age, name, sum(id) as s from tap.people group by cube (age, name)": {
+        "age": "p.age", "name": "p.name", "s": "p.id",
+    },
+    "select distinct name as n from tap.people order by n limit 1": {"n": "p.name"},
+    "select 1 as one, p.* except (id) from tap.people as p": {
+        "one": "", "name": "p.name", "age": "p.age",
+    },
+}  # fmt: skip
+"""Queries, and for each column of their answers the tables' columns that it comes from."""
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = Lake.open(str(tmp_path_factory.mktemp("shelf")), create=True)
+    age, pages = ({name: {"type": "integer"}} for name in ("age", "pages"))
+    people = [{"id": 1, "name": "Ada Ben", "age": 3}]
+    commit_rows(lake, "tap.people", {**PROPERTIES, **age}, ["id"], people)
+    books = {"id": {"type": "integer"}, "title": {"type": "string"}, **pages}
+    commit_rows(lake, "tap.books", books, ["id"], [{"id": 1, "title": "x", "pages": 7}])
+    return lake
+
+
+def test_where_the_columns_of_a_query_come_from(spark: SparkSession, shelf: Lake) -> None:
+    for sql, wanted in QUERIES.items():
+        with query(spark, shelf, sql) as result:
+            assert result.origins is not None
+            found = {
+                name: " ".join(f"{table.stream[0]}.{column}" for table, column in origins)
+                for name, origins in result.origins.columns().items()
+            }
+        assert found == wanted, sql
+
+
+def test_a_table_made_of_a_query(
+    spark: SparkSession, shelf: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tell_into(tmp_path, monkeypatch)
+    sql = "select name, sum(pages) as pages from tap.people join tap.books using (id) group by name"
+    create(spark, shelf, "views.totals", sql)
+    done = events(file)[-1]
+    assert done["job"]["name"] == "create.views.totals"
+    assert sorted(Path(read["name"]).name for read in done["inputs"]) == ["books", "people"]
+    [wrote] = done["outputs"]
+    assert wrote["outputFacets"]["outputStatistics"]["rowCount"] == 1
+    [origin] = facet(wrote, "columnLineage")["fields"]["pages"]["inputFields"]
+    assert (Path(origin["name"]).name, origin["field"]) == ("books", "pages")
+
+    def breaks(_origins: Origins) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(Origins, "columns", breaks)
+    create(spark, shelf, "views.again", sql)
+    [wrote] = events(file)[-1]["outputs"]
+    assert "columnLineage" not in wrote["facets"]
 
 
 def test_a_freeze_a_change_and_a_revert(

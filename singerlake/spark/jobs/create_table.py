@@ -21,7 +21,8 @@ from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.types import Columns, Kind, columns_of
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
+from singerlake.lineage import Told, told
 from singerlake.maintenance import create as plans
 from singerlake.maintenance.change import ChangeOptions, check_words, with_version
 from singerlake.nearest import offer
@@ -124,10 +125,22 @@ def create_of(
     """Make a table of what a query gave; arguments and errors are those of :func:`create`."""
     options = options or ChangeOptions()
     check_words(options)
-    with plain_errors():
+    made = lake.table(table)
+    with told(made, "create", active=not options.dry_run) as telling, plain_errors():
         check_key_names(keys, result.columns)
         schema = schema_of(result.frame.schema.fields, list(keys))
-        return _Job(spark, lake, table, schema, sql, result, options).run()
+        done = _Job(spark, lake, table, schema, sql, result, options).run()
+        _tell(telling, made, result, done)
+        return done
+
+
+def _tell(telling: Told, made: Table, result: QueryResult, done: Created) -> None:
+    """Tell what the query read, and where its columns come from."""
+    origins = result.origins
+    for state in origins.tables.values() if origins is not None else ():
+        telling.read(state)
+    columns = None if origins is None else origins.columns
+    telling.wrote(made.snapshot, rows=done.rows, version=done.version, columns=columns)
 
 
 def check_key_names(keys: tuple[str, ...], columns: list[str]) -> None:

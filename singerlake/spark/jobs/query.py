@@ -24,6 +24,7 @@ from singerlake.nearest import SHOWN, nearest, offer
 from singerlake.records.misfits import FAIL
 from singerlake.spark.jvm.failures import condition, first_line, plain_errors
 from singerlake.spark.sql import plan, row_weight
+from singerlake.spark.sql.column_lineage import Origins
 from singerlake.spark.sql.plan import Relation
 from singerlake.spark.sql.result import QueryResult, Source
 from singerlake.spark.sql.table_names import with_views
@@ -87,11 +88,14 @@ def query(
     )
     try:
         with plain_errors():
-            frame = row_weight.limited(planned(text, relations, views))
+            asked = planned(text, relations, views)
+            frame = row_weight.limited(asked)
     except BaseException:
         views.release()
         raise
-    return QueryResult(frame, list(views.sources.values()), views.leases)
+    tables = {name: views.states[key] for key, name in views.names.items()}
+    origins = Origins(asked, tables)
+    return QueryResult(frame, list(views.sources.values()), views.leases, origins)
 
 
 def parsed(spark: SparkSession, sql: str) -> tuple[SparkSession, str, list[Relation]]:

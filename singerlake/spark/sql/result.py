@@ -18,6 +18,7 @@ from singerlake.format.names import TableName
 from singerlake.records.row_columns import aliases
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import row_weight
+from singerlake.spark.sql.column_lineage import Origins
 from singerlake.transactions.lease import ReaderLease
 
 GLIMPSE_CHARACTERS = 10_000
@@ -57,11 +58,13 @@ class QueryResult:
         sources: What was read, each once.
         leases: What keeps vacuums off what it reads, until :meth:`close` or until the result is
             garbage.
+        origins: Knows where its columns come from; None where nobody does.
     """
 
     frame: DataFrame
     sources: list[Source]
     leases: list[ReaderLease] = field(default_factory=list)
+    origins: Origins | None = None
 
     def __post_init__(self) -> None:
         weakref.finalize(self, _release, self.leases)
