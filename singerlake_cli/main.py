@@ -40,6 +40,7 @@ COMMANDS = {
     "alter": "alter",
     "drop": "drop",
     "undrop": "undrop",
+    "projections": "projections",
     "publish": "publish",
     "unpublish": "unpublish",
     "annotate": "annotate",

@@ -108,6 +108,12 @@ def _change(ctx: click.Context, **changes: Any) -> None:
         at = at.parent
 
 
+def lake_named(ctx: click.Context) -> str:
+    """Return the lake that a command line names so far, for a shell that asks."""
+    uri: str = ctx.meta.get(_LAKE) or ctx.find_root().params["uri"]
+    return uri
+
+
 def complete_table(
     ctx: click.Context,
     param: click.Parameter,  # noqa: ARG001
@@ -115,7 +121,7 @@ def complete_table(
 ) -> list[str]:
     """The lake's tables that begin with what was typed, for a shell that asks."""
     try:
-        tables = Lake.open(ctx.meta.get(_LAKE) or ctx.find_root().params["uri"]).tables()
+        tables = Lake.open(lake_named(ctx)).tables()
     except SingerlakeError:
         return []  # a shell has no place for errors
     # What cannot be typed, nor shown as it is, is of no use here.

@@ -63,7 +63,7 @@ def declared(file: Path | None = None) -> list[Projection]:
         if usual.exists():
             return read(usual)
         raise NotFoundError(
-            f"there is no {usual}: declare projections in it, or name another with --file"
+            f"there is no {usual}: declare projections in it, or name another file with --file"
         )
     if usual.exists():
         raise UsageError(
@@ -74,7 +74,7 @@ def declared(file: Path | None = None) -> list[Projection]:
         document = json.loads(setting)
     except ValueError as error:
         raise UsageError(f"the setting projections ({SETTING}) is no JSON: {error}") from None
-    return _Reader(f"the setting projections ({SETTING})", _root()).read(document)
+    return _Reader(f"the setting projections ({SETTING})", _root().absolute()).read(document)
 
 
 def read(path: Path) -> list[Projection]:
@@ -90,7 +90,7 @@ def read(path: Path) -> list[Projection]:
 
 
 def _root() -> Path:
-    return Path(os.environ.get("MELTANO_PROJECT_ROOT") or Path.cwd())
+    return Path(os.environ.get("MELTANO_PROJECT_ROOT") or "")
 
 
 @dataclass

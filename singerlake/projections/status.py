@@ -134,7 +134,7 @@ def status_of(lake: Lake, known: Graph) -> list[Status]:
 
 def _tables(known: Graph) -> list[TableName]:
     """All tables that have to be looked at, each once."""
-    read = (reading.table for those in known.readings.values() for reading in those)
+    read = (reading.table for one in known.projections for reading in known.readings[one.name])
     made = (one.stage for one in known.projections if one.stage is not None)
     return list(dict.fromkeys((*read, *made)))
 

@@ -13,6 +13,7 @@ import click
 from singerlake.errors import UsageError
 from singerlake.projections.projection import Format, Projection
 from singerlake.projections.publishing import PublishOptions
+from singerlake_cli.projection_names import complete_projection
 from singerlake_cli.shared import Shared, spark_options
 
 _AD_HOC = {
@@ -45,7 +46,7 @@ def _ad_hoc_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command("publish")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_projection)
 @click.option("--all", "every", is_flag=True, help="Every projection that is declared.")
 @click.option(
     "--file",

@@ -13,11 +13,12 @@ from singerlake.format.annotations import Publication
 from singerlake.lake import Lake
 from singerlake.projections.projection import Format, Projection, Target
 from singerlake_cli import output
+from singerlake_cli.projection_names import complete_published
 from singerlake_cli.shared import Shared
 
 
 @click.command("unpublish")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_published)
 @click.option("--delete", is_flag=True, help="Also delete what is published.")
 @click.option("--yes", is_flag=True, help="Do not ask before deleting.")
 @click.option(

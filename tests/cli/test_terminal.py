@@ -32,6 +32,7 @@ from tests.maintenance.test_combine import combine
 
 TABLE = "tap-shop.orders"
 FILE = "<a file of rows>"
+PROJECTIONS = "<a file of projections>"
 NAME = TableName("tap-shop", "orders")
 OTHER = "tap-warehouse.order_items_by_day"
 RUN = "scheduled__2026-11-20T03:00:00"
@@ -147,6 +148,14 @@ CASES = {
     "versions": Case(["versions", TABLE], ["version", LABEL, "of", "refunds"]),
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),
     "unlock": Case(["unlock", OTHER, "--yes"], ["there is no lock on"]),
+    "projections": Case(
+        ["projections", "--file", PROJECTIONS],
+        ["orders_by_day", "projection", "state", "published", "singerlake publish --all"],
+    ),
+    "projections --graph": Case(
+        ["projections", "--file", PROJECTIONS, "--graph"],
+        [TABLE, "orders_by_day", "staging.orders", "(parquet)"],
+    ),
     "alter": Case(["alter", TABLE, "retype", "status", "text", "--dry-run"], [TABLE]),
     "rebuild": Case(["rebuild", "--all"], [TABLE, OTHER, "3 transactions"]),
     "doctor": Case(["doctor"], ["Python", "conditional writes", "hard links"]),
@@ -289,9 +298,14 @@ def changed(*, dry: bool = False) -> Any:
 
 
 def with_file(args: list[str], folder: Path) -> list[str]:
-    """The words of a command, its file made."""
+    """The words of a command, its files made."""
     (folder / "orders.csv").write_text("id\n17\n")
-    return [str(folder / "orders.csv") if word == FILE else word for word in args]
+    (folder / "projections.yml").write_text(
+        f"version: 1\nprojections:\n- {{name: orders, from: {TABLE}, stage: staging.orders}}\n"
+        "- {name: orders_by_day, from: staging.orders, to: published/orders_by_day}\n"
+    )
+    files = {FILE: "orders.csv", PROJECTIONS: "projections.yml"}
+    return [str(folder / files[word]) if word in files else word for word in args]
 
 
 def uploaded() -> Any:

@@ -27,6 +27,7 @@ COMMANDS = {
     "freeze": ("freeze", "Freeze a new version of a table."),
     "versions": ("versions", "List a table's frozen versions."),
     "query": ("query", "Ask the lake in SQL."),
+    "projections": ("projections", "List what is published, what is out of date, and why."),
     "revert": ("revert", "Turn a table back to an older state, as one more transaction."),
     "verify": ("verify", "Hold log, files and versions against each other."),
     "vacuum": ("vacuum", "Remove what nothing refers to any more."),
@@ -70,6 +71,14 @@ _SINGERLAKE = [
             ("aws_endpoint_url", "AWS endpoint URL", "Another S3-compatible service.", False),
         )
     ),
+    {
+        "name": "projections",
+        "kind": "object",
+        "label": "Projections",
+        "description": "What `singerlake publish` keeps up to date, as projections.yml has it: "
+        "`projections`, a list of them, and `destinations`. Leave it out where there is that file.",
+        "env": "SINGERLAKE_PROJECTIONS",
+    },
 ]
 
 

@@ -1,0 +1,171 @@
+"""singerlake projections: what is staged and published, and what of it is out of date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from singerlake.projections.declaration import SCHEMA, declared
+from singerlake.projections.graph import Graph, graph
+from singerlake_cli import output, projection_graph
+from singerlake_cli.projection_names import complete_projection
+from singerlake_cli.shared import Shared
+
+if TYPE_CHECKING:
+    from singerlake.projections.status import Status
+
+DROPPED_FIRST = ("overlap", "rows", "reads")
+"""Columns that a narrow terminal leaves out, those that matter least first."""
+OUTDATED = 1
+"""What --check ends with where something is out of date."""
+
+
+@click.command("projections")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_projection)
+@click.option(
+    "--file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where they are declared.  [default: projections.yml, or Meltano's setting]",
+)
+@click.option(
+    "--graph",
+    "drawing",
+    type=click.Choice(["tree", "dot", "mermaid"]),
+    is_flag=False,
+    flag_value="tree",
+    help="Draw what reads what: as a tree, or for Graphviz or Mermaid.",
+)
+@click.option("--check", is_flag=True, help="End with exit code 1 if something is out of date.")
+@click.option("--json-schema", is_flag=True, help="Print the JSON Schema of the file, for editors.")
+@click.pass_obj
+def command(
+    shared: Shared,
+    names: tuple[str, ...],
+    file: Path | None,
+    drawing: str | None,
+    check: bool,
+    json_schema: bool,
+) -> None:
+    """List what is declared, what is out of date, and why.
+
+    Rows are not read, nothing is written, and Java is not started: the logs of tables say how far
+    they are, and each destination says what it shows. "overlap" is the share of rows in files
+    whose ranges overlap those of others: none after a full build, some after refreshes. With NAMEs
+    it is about these and about those that they read.
+
+    \b
+    singerlake projections
+    singerlake projections --graph
+    singerlake projections --check || singerlake publish --all
+    singerlake projections --json-schema > projections.schema.json
+    """
+    if json_schema:
+        # As it is in either form: it is JSON.
+        output.say_text(SCHEMA.read_text(encoding="utf-8"))
+        return
+    lake = shared.lake()
+    known = graph(lake, declared(file))
+    if names:
+        known = Graph(known.with_makers(names), known.readings)
+    if drawing is not None:
+        _draw(shared, known, drawing)
+        return
+    from singerlake.projections.status import status_of  # which brings pyarrow
+
+    found = status_of(lake, known)
+    shared.output.result(
+        lambda: [_as_json(one, known) for one in found], lambda: _print(found, known)
+    )
+    code = OUTDATED if check and any(one.reasons for one in found) else 0
+    for one in found:
+        if one.error is not None:
+            shared.output.error(one.error, one.projection.name)
+            code = max(code, one.error.exit_code)
+    if code:
+        click.get_current_context().exit(code)
+
+
+def _as_json(one: Status, known: Graph) -> dict[str, Any]:
+    projection, target = one.projection, one.projection.target
+    return {
+        "name": projection.name,
+        "reads": [
+            {
+                "table": str(reading.table),
+                "version": reading.version,
+                "timestamp": reading.timestamp,
+                "projection": reading.maker,
+            }
+            for reading in known.readings[projection.name]
+        ],
+        "stage": None if projection.stage is None else str(projection.stage),
+        "to": None if target is None else target.uri,
+        "format": None if target is None else str(target.format),
+        "up_to_date": None if one.error is not None else one.up_to_date,
+        "reasons": [
+            {
+                "reason": str(reason.why),
+                "message": reason.text,
+                "table": reason.table,
+                "transactions": reason.behind,
+            }
+            for reason in one.reasons
+        ],
+        "rows": one.rows,
+        "overlap": one.overlap,
+        "error": None if one.error is None else {"kind": one.error.kind, "message": str(one.error)},
+        "declared": projection.where,
+    }
+
+
+def _print(found: list[Status], known: Graph) -> None:
+    rows: list[tuple[object, ...]] = []
+    for one in found:
+        projection = one.projection
+        places = [] if projection.stage is None else [str(projection.stage)]
+        if projection.target is not None:
+            places.append(projection_graph.place(projection.target))
+        rows.append(
+            (
+                projection.name,
+                ", ".join(map(str, known.readings[projection.name])),
+                ", ".join(places),
+                None if one.rows is None else f"{one.rows:,}",
+                f"{one.overlap:.0%}" if one.overlap else None,
+                _state(one),
+            )
+        )
+    columns = ("projection", "reads~", "to~", "rows>", "overlap>", "state~")
+    outdated = [one.projection.name for one in found if one.reasons]
+    hint = "bring them up to date with: singerlake publish --all" if outdated else ""
+    output.print_table(None, columns, rows, hint, drop=DROPPED_FIRST)
+
+
+def _state(one: Status) -> str:
+    if one.error is not None:
+        return "cannot be told"
+    return "; ".join(reason.text for reason in one.reasons) or "up to date"
+
+
+def _draw(shared: Shared, known: Graph, drawing: str) -> None:
+    def document() -> Any:
+        return {
+            "nodes": [
+                {"name": one.name, "kind": one.kind} for one in projection_graph.nodes(known)
+            ],
+            "edges": [
+                {"from": one.name, "to": other.name} for one, other in projection_graph.edges(known)
+            ],
+        }
+
+    def text() -> None:
+        if drawing == "tree":
+            for line in projection_graph.tree(known):
+                output.say(line.branch + line.text, hang=len(line.below) + 2)
+        else:
+            output.say_text(getattr(projection_graph, drawing)(known))
+
+    shared.output.result(document, text)

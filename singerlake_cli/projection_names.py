@@ -1,0 +1,38 @@
+"""Names of projections, for a shell that completes them."""
+
+from __future__ import annotations
+
+import click
+
+from singerlake.errors import SingerlakeError
+from singerlake.lake import Lake
+from singerlake.safe_text import visible
+from singerlake_cli.shared import lake_named
+
+
+def complete_projection(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> list[str]:
+    """The projections that are declared and begin with what was typed."""
+    from singerlake.projections.declaration import declared
+
+    try:
+        names = [one.name for one in declared(ctx.params.get("file"))]
+    except SingerlakeError:
+        return []  # a shell has no place for errors
+    return [name for name in names if name.startswith(incomplete) and visible(name) == name]
+
+
+def complete_published(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> list[str]:
+    """What the lake lists as published and begins with what was typed."""
+    try:
+        names = Lake.open(lake_named(ctx)).annotations().published
+    except SingerlakeError:
+        return []
+    return [name for name in names if name.startswith(incomplete) and visible(name) == name]
