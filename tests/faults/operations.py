@@ -103,6 +103,7 @@ class Target(Operation):
         ],
     )
     keys: ClassVar[dict[str, list[str]]] = {"keyed": ["id"], "plain": []}
+    config: ClassVar[dict[str, Any]] = {}
 
     def prepare(self, lake: Lake) -> None:
         commit_rows(lake, f"{TAP}.keyed", ID, ["id"], [{"id": 1}, {"id": 9}])
@@ -114,7 +115,7 @@ class Target(Operation):
         last = max(read_states(acknowledged), default=0)
         first, second = self.parts
         lines = [*first[:2], *first[2:], *second] if last == 0 else [*first[:2], *second]
-        config = {"lake": "given", "tap_id": TAP, "commit_minutes": 0}
+        config = {"lake": "given", "tap_id": TAP, "commit_minutes": 0, **self.config}
         out = io.TextIOWrapper(acknowledged.open("ab"), write_through=True)
         with (
             out,
