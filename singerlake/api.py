@@ -122,6 +122,9 @@ class Table(publishing.Table):
         *,
         transaction: int | None = None,
         time: datetime | str | None = None,
+        comment: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        etag: int | None = None,
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_misfits: bool = False,
@@ -133,6 +136,9 @@ class Table(publishing.Table):
             version: A frozen version's number or label.
             transaction: A transaction's number.
             time: As for :meth:`at`.
+            comment: Why; kept with the transaction.
+            metadata: What else to keep with it.
+            etag: Change nothing unless the table is still at this transaction.
             dry_run: Only work out what would be done.
             allow_violations: Even if the old rows break a constraint of today; the transaction
                 says so.
@@ -152,13 +158,17 @@ class Table(publishing.Table):
             raise UsageError("name the state to go back to: a version, transaction= or time=")
         _, snapshot = _named(self.snapshot(), version, transaction, time)
         spark = session_for(spark, "reverting a table")
+        from singerlake.maintenance.revert import kept
         from singerlake.spark.jobs.revert import revert
+        from singerlake.transactions.writer import WriteOptions
 
         return revert(
             spark,
             self,
             snapshot.number,
             dry_run=dry_run,
+            options=WriteOptions(metadata=kept(metadata or {}, comment)),
+            etag=etag,
             allow_violations=allow_violations,
             allow_misfits=allow_misfits,
         )

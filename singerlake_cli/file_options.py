@@ -15,10 +15,11 @@ import click
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.type_list import parse_names
 from singerlake.lake import Table
-from singerlake.maintenance.change import OWN_METADATA, ChangeOptions
+from singerlake.maintenance.change import ChangeOptions
 from singerlake.records.csv_dialect import Dialect
 from singerlake.records.given_files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
 from singerlake.records.problems import FIRST, Problems
+from singerlake.transactions.commit import check_metadata
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.output import Output
 from singerlake_cli.rejects import rejects_file, write_rejects
@@ -59,11 +60,7 @@ class FileOptions:
         Raises:
             UsageError: There is metadata that the transaction would have twice.
         """
-        for name in (*OWN_METADATA, "files"):
-            if name in change.metadata:
-                raise UsageError(
-                    f"the metadata {name!r} is written by the command itself: rename it"
-                )
+        check_metadata(change.metadata, "files")
         return replace(change, overwrite=self.overwrite)
 
     @contextmanager

@@ -23,7 +23,13 @@ from singerlake.format.types import columns_of, never_fails
 from singerlake.maintenance.overlay_changes import with_type
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
-from singerlake.transactions.commit import commit, current_user, draft_entry, new_writer_id
+from singerlake.transactions.commit import (
+    check_metadata,
+    commit,
+    current_user,
+    draft_entry,
+    new_writer_id,
+)
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import replace_block
 from singerlake.transactions.writer import WriteOptions, update_catalogues, update_checkpoint
@@ -207,9 +213,7 @@ def plan(head: Snapshot, change: OverlayChange, options: AlterOptions) -> AlterP
             f"singerlake rebuild {head.table}"
         )
     conflicts.check_etag(head, options.etag)
-    for name in ("by", "comment"):
-        if name in options.metadata:
-            raise UsageError(f"the metadata {name!r} is written by alter itself: rename it")
+    check_metadata(options.metadata)
     return AlterPlan(head, change(head))
 
 

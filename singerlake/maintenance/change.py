@@ -19,14 +19,11 @@ from singerlake.maintenance import freeze
 from singerlake.maintenance.alter import AlterPlan, OverlayChange, looks_at_rows
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
-from singerlake.transactions.commit import Draft, commit, current_user, draft_entry
+from singerlake.transactions.commit import Draft, check_metadata, commit, current_user, draft_entry
 from singerlake.transactions.locks.lock import Waiting
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import replace_block
 from singerlake.transactions.writer import WriteOptions
-
-OWN_METADATA = ("by", "comment")
-"""Members of a change's metadata that say who made it and why."""
 
 
 class Mode(str, Enum):
@@ -147,9 +144,7 @@ def check_words(options: ChangeOptions) -> None:
             f"a label is a version's, and no version is asked for: freeze {options.label!r} as one "
             "with --new-version (new_version=True in Python)"
         )
-    for name in OWN_METADATA:
-        if name in options.metadata:
-            raise UsageError(f"the metadata {name!r} is written by the change itself: rename it")
+    check_metadata(options.metadata)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,16 @@ from singerlake.format import times
 from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
 from singerlake.maintenance.alter import AlterOptions
-from singerlake.maintenance.change import OWN_METADATA
 from singerlake.maintenance.sizes import RETENTION
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts, log
-from singerlake.transactions.commit import commit, current_user, draft_entry, new_writer_id
+from singerlake.transactions.commit import (
+    check_metadata,
+    commit,
+    current_user,
+    draft_entry,
+    new_writer_id,
+)
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import remove_from_catalogue, update_checkpoint, update_lake
 
@@ -205,9 +210,7 @@ def describe(store: Store, snapshot: Snapshot) -> DroppedTable:
 
 
 def _check(snapshot: Snapshot, options: AlterOptions) -> None:
-    for name in OWN_METADATA:
-        if name in options.metadata:
-            raise UsageError(f"the metadata {name!r} is written by Singerlake itself: rename it")
+    check_metadata(options.metadata)
     if not snapshot.from_log:
         raise UsageError(
             f"{snapshot.table} has lost its log, in which it would be kept: make it again with: "

@@ -17,7 +17,7 @@ from singerlake.maintenance.alter import retyped_columns
 from singerlake.maintenance.state_files import missing
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
-from singerlake.transactions.commit import commit, draft_entry
+from singerlake.transactions.commit import check_metadata, commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import replace_block
 
@@ -29,10 +29,12 @@ class RevertPlan:
     Attributes:
         head: The table as it is.
         to: The table as it shall be.
+        etag: The transaction that the table must still be at when it is committed.
     """
 
     head: Snapshot
     to: Snapshot
+    etag: int | None = None
 
     @property
     def after(self) -> Snapshot:
@@ -53,23 +55,40 @@ class RevertPlan:
         )
 
 
-def plan(store: Store, head: Snapshot, number: int) -> RevertPlan:
+def kept(metadata: Mapping[str, Any], comment: str | None) -> dict[str, Any]:
+    """Return what is kept with a revert's transaction of what a person says of it.
+
+    Args:
+        metadata: Any names and values.
+        comment: Why.
+
+    Raises:
+        UsageError: A name is one that a revert writes itself.
+    """
+    check_metadata(metadata, "reverted_to", "violations", "misfits")
+    return {**metadata} if comment is None else {**metadata, "comment": comment}
+
+
+def plan(store: Store, head: Snapshot, number: int, etag: int | None = None) -> RevertPlan:
     """Check what can be checked before any data is read.
 
     Args:
         store: The lake's store.
         head: The table's head.
         number: The transaction to go back to.
+        etag: The transaction that the table must still be at.
 
     Raises:
         UsageError: The table's log is lost, or the old state lacks a column of the key.
         NotFoundError: There is no such transaction.
+        ConflictError: The table is not at the transaction that it should be at.
         DamagedError: Files that the old state needs are gone; all of them are named.
     """
     if not head.from_log:
         raise UsageError(
             f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
         )
+    conflicts.check_etag(head, etag)
     to = head.at(number)
     if gone := missing(store, to):
         raise DamagedError.of_lines(
@@ -77,7 +96,7 @@ def plan(store: Store, head: Snapshot, number: int) -> RevertPlan:
             f"{len(gone)} of its files are gone or cut:",
             *(f"  {file}" for file in gone),
         )
-    wanted = RevertPlan(head, to)
+    wanted = RevertPlan(head, to, etag)
     if not wanted.same_state:
         _check_key_columns(wanted)
     return wanted
@@ -139,6 +158,7 @@ def commit_revert(
     """
 
     def draft(present: Snapshot) -> Entry:
+        conflicts.check_etag(present, wanted.etag)
         conflicts.check_rows_unchanged(present, wanted.head.number)
         conflicts.check_key_unchanged(present, wanted.head)
         numbered = [

@@ -10,7 +10,7 @@ import functools
 import getpass
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from singerlake.errors import (
     NotDurableError,
     OutcomeUnknownError,
     SingerlakeError,
+    UsageError,
 )
 from singerlake.format import times
 from singerlake.format.log import Entry, Operation, needed_format, seal_entry
@@ -41,6 +42,7 @@ __all__ = [
     "Begun",
     "Draft",
     "appending",
+    "check_metadata",
     "commit",
     "current_user",
     "draft_entry",
@@ -49,6 +51,8 @@ __all__ = [
     "stamped",
 ]
 
+OWN_METADATA = ("by", "comment")
+"""Members of an entry's metadata that say who made it and why."""
 _SOFTWARE = f"singerlake {__version__}"
 Draft = Callable[[Snapshot], Entry]
 """Drafts the entry that is to follow a snapshot, with :func:`draft_entry`; the commit stamps it. It
@@ -103,6 +107,21 @@ def stamped(draft: Entry, number: int, commit_id: str, **changes: Any) -> Entry:
 def preview(snapshot: Snapshot, draft: Entry) -> Snapshot:
     """Fold a draft into a snapshot: the table as it would be."""
     return fold(snapshot, [stamped(draft, snapshot.number + 1, "")])
+
+
+def check_metadata(metadata: Iterable[str], *more: str) -> None:
+    """Refuse metadata of a user's that Singerlake writes into the entry itself.
+
+    Args:
+        metadata: The names of its members.
+        more: Names that the operation writes besides those that all write.
+
+    Raises:
+        UsageError: One of them is such a name.
+    """
+    for name in metadata:
+        if name in (*OWN_METADATA, *more):
+            raise UsageError(f"the metadata {name!r} is written by Singerlake itself: rename it")
 
 
 def current_user() -> str:

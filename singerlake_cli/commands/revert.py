@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,13 +12,22 @@ from singerlake.errors import UsageError
 from singerlake.format.log import Operation
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
-from singerlake.maintenance.revert import RevertPlan, undone_by
+from singerlake.maintenance.revert import RevertPlan, kept, undone_by
+from singerlake.transactions import conflicts
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
+from singerlake_cli.shared import (
+    Shared,
+    alter_options,
+    begin_spark,
+    complete_table,
+    spark_options,
+    start_spark,
+)
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
+    from singerlake.maintenance.alter import AlterOptions
     from singerlake.spark.jobs.revert import Reverted
 
 SHOWN = 3
@@ -30,7 +39,6 @@ SHOWN = 3
 @click.option("--to", "version", metavar="VERSION", help="A frozen version, by number or label.")
 @click.option("--to-transaction", type=click.IntRange(min=1), metavar="NUMBER")
 @click.option("--to-time", metavar="TIME", help="The state at a time, such as 2026-11-20T12:00Z.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option(
     "--allow-violations",
     is_flag=True,
@@ -39,6 +47,7 @@ SHOWN = 3
 @click.option(
     "--allow-misfits", is_flag=True, help="Even if values do not fit the type of their column now."
 )
+@alter_options
 @spark_options
 @click.pass_obj
 def command(
@@ -47,9 +56,9 @@ def command(
     version: str | None,
     to_transaction: int | None,
     to_time: str | None,
-    dry_run: bool,
     allow_violations: bool,
     allow_misfits: bool,
+    options: AlterOptions,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
@@ -76,12 +85,14 @@ def command(
     if ref.version is not None:
         raise UsageError(f"name the table alone, and where to go with --to {ref.version}")
     head = lake_table.snapshot()
+    said = kept(options.metadata, options.comment)
+    conflicts.check_etag(head, options.etag)
     to = _target(head, version, to_transaction, to_time)
     if not head.at(to).schema.key_properties:
         shared.output.note(_keyless(ref.table))
     undone = undone_by(head, to)
     if undone and not shared.json:  # the document has them
-        for line in _undoes(undone, dry_run=dry_run):
+        for line in _undoes(undone, dry_run=options.dry_run):
             shared.output.note(line)
     if RevertPlan(head, head.at(to)).same_state and not shared.json:
         _print_same(ref.table, to)  # the document counts the rows, which Spark has to
@@ -94,13 +105,15 @@ def command(
             start_spark(master, conf),
             lake_table,
             to,
-            dry_run=dry_run,
+            dry_run=options.dry_run,
+            options=replace(options.writing, metadata=said),
+            etag=options.etag,
             allow_violations=allow_violations,
             allow_misfits=allow_misfits,
         )
     shared.output.result(
         lambda: {**asdict(done), "undoes": [_as_json(one) for one in undone]},
-        lambda: _print(ref.table, to, done, dry_run),
+        lambda: _print(ref.table, to, done, options.dry_run),
     )
 
 

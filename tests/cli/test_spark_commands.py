@@ -244,7 +244,11 @@ def test_revert(shop: Lake) -> None:
     assert "the bookmark of the tap that brought them does not go back" in would.stderr
     assert "would be 2 rows put back, 0 deleted, 3 as they were" in would.stdout
     run(shop, "freeze", "tap-shop.orders", "--at", "1", "--label", "first")
-    done = run_json(shop, "revert", "tap-shop.orders", "--to", "first")
+    said = ("--comment", "wrong prices", "--metadata", "ticket=7")
+    head = shop.table("tap-shop.orders").snapshot().number
+    done = run_json(shop, "revert", "tap-shop.orders", "--to", "first", *said, "--etag", str(head))
+    *_, entry = shop.table("tap-shop.orders").entries()
+    assert entry.metadata.items() >= {"comment": "wrong prices", "ticket": "7"}.items()
     assert (done["put_back"], done["deleted"], done["transaction"]) == (2, 0, 4)
     assert run_json(shop, "query", "select count(*) from tap_shop.orders")["rows"] == [[5]]
     time = run_json(shop, "history", "tap-shop.orders")[2]["time"]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import ConflictError
+from singerlake.errors import ConflictError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.alter import retype
 from singerlake.maintenance.freeze import commit_version
 from singerlake.maintenance.freeze import plan as plan_freeze
-from singerlake.maintenance.revert import commit_revert, plan
+from singerlake.maintenance.revert import commit_revert, kept, plan
 from tests.build import commit_rows
 
 PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "amount": {"type": "number"}}
@@ -41,3 +41,22 @@ def test_new_rows_stop_it(lake: Lake, table: Table) -> None:
     with pytest.raises(ConflictError, match=r"transaction 3\) changed tap.s meanwhile"):
         commit_revert(table.store, wanted, [], {}, writer_id="w", metrics={}, metadata={})
     assert table.snapshot().number == 3
+
+
+def test_an_etag_is_asked_before_and_at_the_commit(table: Table) -> None:
+    head = table.snapshot()
+    with pytest.raises(ConflictError, match="at transaction 2, not 1 any more"):
+        plan(table.store, head, 1, etag=1)
+    wanted = plan(table.store, head, 1, etag=2)
+    commit_version(table.store, head, plan_freeze(head), rows=2, fingerprint="lt1:")
+    with pytest.raises(ConflictError, match="at transaction 3, not 2 any more"):
+        commit_revert(table.store, wanted, [], {}, writer_id="w", metrics={}, metadata={})
+    assert table.snapshot().number == 3
+
+
+@pytest.mark.parametrize("name", ["by", "comment", "reverted_to", "violations", "misfits"])
+def test_metadata_that_a_revert_writes_is_refused(name: str) -> None:
+    assert kept({"ticket": "7"}, None) == {"ticket": "7"}
+    assert kept({"ticket": "7"}, "why") == {"ticket": "7", "comment": "why"}
+    with pytest.raises(UsageError, match=f"'{name}' is written by Singerlake itself"):
+        kept({name: "x"}, None)

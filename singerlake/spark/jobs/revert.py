@@ -86,6 +86,7 @@ def revert(
     *,
     dry_run: bool = False,
     options: WriteOptions | None = None,
+    etag: int | None = None,
     allow_violations: bool = False,
     allow_misfits: bool = False,
 ) -> Reverted:
@@ -97,6 +98,7 @@ def revert(
         to: The transaction to go back to.
         dry_run: Only say what would be done.
         options: Locks, and what to keep with the transaction.
+        etag: The transaction that the table must still be at.
         allow_violations: Revert even if the old rows do not keep the constraints that the table
             has now; the transaction says so.
         allow_misfits: Revert even if old values do not fit the type that their column has now;
@@ -113,7 +115,7 @@ def revert(
     """
     telling = told(table, "revert", active=not dry_run)
     with telling as run, table.lease() as lease, plain_errors():
-        wanted = plans.plan(table.store, lease.snapshot, to)
+        wanted = plans.plan(table.store, lease.snapshot, to, etag)
         old = index_build.ensure(spark, table, wanted.to)
         if wanted.same_state:
             return Reverted(to, None, 0, 0, index_rows.count(spark, old), wanted.to.schema_hash)
