@@ -13,8 +13,8 @@ from singerlake.errors import UsageError
 from singerlake.format.constraint_types import spelled, unfit
 from singerlake.format.constraints import allows_null, with_null
 from singerlake.format.json_schema import Spec, may_be, resolved
-from singerlake.format.laid import laid
-from singerlake.format.overlay import Constraint, Overlay
+from singerlake.format.laid import laid, member_of
+from singerlake.format.overlay import ColumnOverlay, Constraint, Overlay
 from singerlake.format.types import DECIMAL_FORMATS, Kind, Type
 from singerlake.format.values import converter, misfit
 from singerlake.transactions.snapshot import Snapshot
@@ -140,6 +140,34 @@ def check_listed(
         listed = {Decimal(str(other)) for other in one.values} if one.kind == "enum" else set()
         if name in one.columns and listed and Decimal(str(value)) not in listed:
             raise UsageError(f"{what}, {value}, is none that the constraint {title!r} allows")
+
+
+def check_defaults(after: Snapshot, constraint: Constraint) -> None:
+    """Refuse a constraint that new rows would break which get a column's default.
+
+    Of null nothing is asked: it is what a column has that has no default. What a ``check`` says of
+    a default, the first row that gets it tells.
+
+    Args:
+        after: The table with the constraint.
+        constraint: The constraint.
+
+    Raises:
+        UsageError: A default breaks it.
+    """
+    overlay, columns = after.overlay, dict(after.columns)
+    root = resolved(after.schema.schema, after.schema.schema)
+    for name in constraint.columns:
+        member = member_of(overlay, name)
+        if (added := overlay.added.get(member)) is not None:
+            default = added.default
+        else:
+            default = overlay.columns.get(member, ColumnOverlay()).default
+        if default is msgspec.UNSET or default is None:
+            continue
+        what, type_ = f"the default of column {name!r}", columns[name]
+        check_value(what, default, name, root["properties"], type_, root)
+        check_listed(what, default, name, type_, overlay.constraints)
 
 
 def with_nulls_of(snapshot: Snapshot, name: str, schema: Spec) -> Spec:

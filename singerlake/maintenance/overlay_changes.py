@@ -21,6 +21,7 @@ from singerlake.format.laid import member_of, with_texts
 from singerlake.format.overlay import AddedColumn, ColumnOverlay, Constraint, Overlay
 from singerlake.format.types import Kind, Type, columns_of, type_of
 from singerlake.maintenance.constraint_checks import (
+    check_defaults,
     check_listed,
     check_type,
     check_value,
@@ -74,7 +75,7 @@ def without_column(snapshot: Snapshot, name: str) -> Overlay:
 
     Raises:
         NotFoundError: There is no such column.
-        UsageError: It is of the key, or a constraint is about it.
+        UsageError: It is of the key, the only one, or a constraint is about it.
     """
     _check_there(snapshot, name)
     if name in snapshot.schema.key_properties:
@@ -83,6 +84,11 @@ def without_column(snapshot: Snapshot, name: str) -> Overlay:
             "first"
         )
     _check_no_constraint(snapshot, name)
+    if len(snapshot.columns) == 1:
+        raise UsageError(
+            f"column {name!r} is the only one of {snapshot.table}: a table without columns has no "
+            "rows to show; drop the table, or add another column first"
+        )
     overlay = snapshot.overlay
     member = member_of(overlay, name)
     columns = {m: column for m, column in overlay.columns.items() if m != member}
@@ -267,7 +273,8 @@ def with_constraint(snapshot: Snapshot, name: str, constraint: Constraint) -> Ov
 
     Raises:
         NotFoundError: There is no such column.
-        UsageError: The name is taken, or the constraint is none for columns of these types.
+        UsageError: The name is taken, the constraint is none for columns of these types, or a
+            column's default breaks it.
     """
     overlay = snapshot.overlay
     if not name.strip() or not name.isprintable():
@@ -280,7 +287,9 @@ def with_constraint(snapshot: Snapshot, name: str, constraint: Constraint) -> Ov
             f"{snapshot.table} has a constraint {name!r} already: drop it first, or choose another "
             "name"
         )
-    return replace(overlay, constraints={**overlay.constraints, name: constraint})
+    overlay = replace(overlay, constraints={**overlay.constraints, name: constraint})
+    check_defaults(snapshot.laid_over(overlay), constraint)
+    return overlay
 
 
 def without_constraint(snapshot: Snapshot, name: str) -> Overlay:

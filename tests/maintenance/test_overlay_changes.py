@@ -282,6 +282,41 @@ def test_a_decimal_default_is_held_against_every_bound(lake: Lake, table: Table)
         says.with_type(head, "cust_no", column.property())
 
 
+def test_a_constraint_that_a_default_breaks_is_refused(table: Table) -> None:
+    number: dict[str, Any] = {"type": ["null", "number"]}
+    decimal = parse_columns("x decimal(12,2)")[0].property()
+    said(table, partial(says.with_column, name="n", schema=number, default=5))
+    said(table, partial(says.with_column, name="price", schema=decimal, default="1.25"))
+    head = said(table, partial(says.with_default, name="cust_no", default="A7"))
+    for column, breaks in (
+        ("n", asked("range", "n", maximum=4)),
+        ("price", asked("enum", "price", values=[1, 2])),
+        ("cust_no", asked("pattern", "cust_no", pattern="^[0-9]+$")),
+        ("cust_no", asked("length", "cust_no", maximum=1)),
+    ):
+        with pytest.raises(UsageError, match=f"the default of column '{column}'"):
+            breaks(head)
+    for holds in (
+        asked("range", "n", minimum=5),
+        asked("enum", "price", values=[1.25]),
+        asked("unique", "n"),
+        asked("not-null", "cust_no"),
+        asked("not-null", "amount"),  # of no default nothing is asked
+    ):
+        assert holds(head).constraints.keys() == {"c"}
+
+
+def test_the_last_column_stays(lake: Lake) -> None:
+    commit_rows(lake, "tap.one", {"id": {"type": "integer"}, "n": {"type": "integer"}}, [], [])
+    table = lake.table("tap.one")
+    said(table, partial(says.without_column, name="n"))
+    with pytest.raises(UsageError, match="column 'id' is the only one of tap.one"):
+        alter(table.store, table.snapshot(), partial(says.without_column, name="id"))
+    said(table, partial(says.with_column, name="x", schema=STRING))
+    said(table, partial(says.without_column, name="id"))
+    assert [name for name, _ in table.snapshot().columns] == ["x"]
+
+
 def test_no_default_is_null_where_no_value_may_be(lake: Lake, table: Table) -> None:
     commit_rows(lake, "tap.s", {**PROPERTIES, "n": {"type": "string"}}, ["id"], [])
     words = "may not be null"
