@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from singerlake.format import times, values
 from singerlake.format.types import Kind, Type
 from singerlake.records.arrow_types import DAYS, MICROS, arrow_type
+from singerlake.records.known_members import strict_converter
 from singerlake.records.python_values import BeyondTime, shown, spelled
 
 Misfit: TypeAlias = tuple[int, str, str]
@@ -54,7 +55,7 @@ def value_cells(given: Iterable[Any], type_: Type) -> tuple[pa.Array, list[Misfi
     Raises:
         UsageError: A value is of a type that has no place in a lake.
     """
-    read_value = values.converter(type_)
+    read_value = strict_converter(type_)
     cells: list[Any] = []
     misfits: list[Misfit] = []
     for row, value in enumerate(given):

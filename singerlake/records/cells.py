@@ -25,21 +25,19 @@ from singerlake.format.types import DIGITS, TEXT, Kind, Type
 from singerlake.format.values import MisfitError
 from singerlake.records import canonical_text, json_summary
 from singerlake.records.arrow_types import DAYS, MICROS, arrow_type
+from singerlake.records.known_members import NESTED, checked
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?", re.ASCII)
 _TOO_FINE = re.compile(r".*[.,]\d{6}\d*[1-9]", re.ASCII)
 _TRUE = frozenset(("true", "t", "yes", "y", "1"))
 _FALSE = frozenset(("false", "f", "no", "n", "0"))
 _TEXTS = (Kind.STRING, Kind.TEXT)
-_NESTED = (Kind.STRUCT, Kind.LIST)
 _ONE_BY_ONE = 64
 """Cells that are turned one by one where Arrow refuses some of them."""
 _PARTS = 16
 """Parts that more are cut into, to find those that it refuses."""
 _DATE_CHARACTERS, _COLON_AT = 10, 13
 
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _Reader: TypeAlias = Callable[[str], Any]
 Reasons: TypeAlias = dict[int, str]
 """What is wrong with cells, as words that follow the value, by row."""
@@ -76,7 +74,7 @@ def _parts(texts: pa.Array, type_: Type, start: int, reasons: Reasons) -> list[p
         return [_fast(texts, type_)]
     except (pa.ArrowInvalid, _TooLightError):
         pass
-    if type_.kind in (*_TEXTS, *_NESTED) or len(texts) <= _ONE_BY_ONE:
+    if type_.kind in (*_TEXTS, *NESTED) or len(texts) <= _ONE_BY_ONE:
         return [_one_by_one(texts, type_, start, reasons)]
     size = max(_ONE_BY_ONE, -(-len(texts) // _PARTS))
     return [
@@ -103,7 +101,7 @@ def _one_by_one(texts: pa.Array, type_: Type, start: int, reasons: Reasons) -> p
 def _why(text: str, error: ValueError, type_: Type) -> str:
     if not isinstance(error, MisfitError):
         return json_summary.fault(text.encode(), error)
-    if type_.kind in _NESTED:
+    if type_.kind in NESTED:
         return f"is no {type_}: {error.args[0]}"
     return f"is no {error.args[0]}"
 
@@ -116,7 +114,7 @@ def _fast(texts: pa.Array, type_: Type) -> pa.Array:
         raise _TooLightError  # Arrow reads 0x10
     if kind is Kind.DECIMAL and (_has_any(texts, b"eE") or _has_long(texts, type_.scale)):
         raise _TooLightError  # cuts digits of small exponents, and overflows in silence
-    if kind in (*_TEXTS, *_NESTED):
+    if kind in (*_TEXTS, *NESTED):
         raise _TooLightError
     array = pc.cast(texts, arrow_type(type_))
     if kind is Kind.NUMBER and not pc.all(pc.is_finite(array)).as_py():
@@ -170,9 +168,9 @@ def _has_long(texts: pa.Array, scale: int) -> bool:
 def reader(type_: Type) -> _Reader:
     """Return what reads one cell: a ``ValueError`` says why it does not fit."""
     kind = type_.kind
-    if kind in _NESTED:
+    if kind in NESTED:
         read_json = values.converter(type_)
-        return lambda text: read_json(_checked(text.encode(), type_))
+        return lambda text: read_json(checked(text.encode(), type_))
     if kind in _TEXTS:
         return _text if type_.own is None else _key_text(type_.own)
     simple: dict[Kind, _Reader] = {
@@ -239,17 +237,3 @@ def _time(kind: str, read_json: values.Converter) -> _Reader:
         return value
 
     return read_cell
-
-
-def _checked(raw: bytes, type_: Type) -> bytes:
-    """JSON text whose objects have no member that the column has not: it would be lost."""
-    if type_.kind is Kind.STRUCT and raw[:1] == b"{":
-        members, fields = _OBJECT.decode(raw), dict(type_.fields)
-        for name, member in members.items():
-            if name not in fields:
-                raise MisfitError(f"it has no member {name!r}")
-            _checked(bytes(member), fields[name])
-    elif type_.kind is Kind.LIST and raw[:1] == b"[" and type_.item is not None:
-        for member in _ARRAY.decode(raw):
-            _checked(bytes(member), type_.item)
-    return raw

@@ -19,6 +19,7 @@ from singerlake.format.types import Columns
 from singerlake.nearest import offer
 from singerlake.records import fast_decoding, json_summary
 from singerlake.records.arrow_types import arrow_type
+from singerlake.records.known_members import NESTED, checked, strict_converter
 from singerlake.records.problems import Problem, Problems, kept
 
 Line: TypeAlias = tuple[int, bytes]
@@ -105,7 +106,8 @@ class JsonReader:
         self._source = source
         self._ignored = ignored
         self._indexes = {name: index for index, (name, _) in enumerate(columns)}
-        self._converters = [values.converter(type_) for _, type_ in columns]
+        self._converters = [strict_converter(type_) for _, type_ in columns]
+        self._nested = [(name, type_) for name, type_ in columns if type_.kind in NESTED]
         self._known = self._indexes.keys() | self._special.keys() | ignored
 
     def read(self, lines: Sequence[Line]) -> JsonRows:
@@ -153,12 +155,23 @@ class JsonReader:
     ) -> list[pa.Array]:
         text = b"".join(part for line in lines for part in (_BEFORE, line, _AFTER))
         read = fast_decoding.read(text, self._columns, len(lines))
-        if read is not None:
+        if read is not None and not self._would_lose(members):
             return read.columns
         return [
             pa.array(self._cells(rows, members, name, read_value), arrow_type(type_))
             for (name, type_), read_value in zip(self._columns, self._converters, strict=True)
         ]
+
+    def _would_lose(self, members: list[dict[str, msgspec.Raw]]) -> bool:
+        """Whether an object has a member that its column has not."""
+        try:
+            for name, type_ in self._nested:
+                for found in members:
+                    if (raw := found.get(name)) is not None:
+                        checked(bytes(raw), type_)
+        except values.MisfitError:
+            return True
+        return False
 
     def _cells(
         self,

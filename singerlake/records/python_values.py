@@ -33,6 +33,8 @@ def spelled(value: Any) -> bytes:
         return _spelled(value).encode()
     except UnicodeEncodeError:
         raise MisfitError(LONE_SURROGATE) from None
+    except RecursionError:
+        raise MisfitError("JSON: it holds itself, or is nested too deeply") from None
 
 
 def shown(value: Any) -> bytes:
@@ -41,6 +43,8 @@ def shown(value: Any) -> bytes:
         return str(value).encode("utf-8", "backslashreplace")
     except ValueError:  # Python writes no integer of more than 4,300 digits
         return f"{type(value).__name__} of too many digits".encode()
+    except RecursionError:
+        return f"{type(value).__name__} of too many levels".encode()
 
 
 def _spelled(value: Any) -> str:

@@ -129,6 +129,24 @@ def test_names_in_nested_objects_and_texts_are_no_names_of_the_row() -> None:
     assert rows[0]["c0"] == 1
 
 
+def test_an_object_with_a_member_that_its_column_lacks_is_a_problem() -> None:
+    """What a column of objects lacks would be lost without a word."""
+    inner = {"type": "object", "properties": {"n": {"type": ["null", "number"]}}}
+    of_one, of_many = type_of(inner), type_of({"type": "array", "items": inner})
+    columns: Columns = (("one", of_one), ("many", of_many))
+    lines = (
+        '{"one": {"n": 1.0}, "many": [{"n": -0}, null]}',
+        '{"one": {"n": 1, "m": 2}, "many": null}',
+        '{"many": [{}, {"m": null}]}',
+    )
+    rows, problems = read("\n".join(lines), columns)
+    assert [(one.line, one.column) for one in problems] == [(2, "one"), (3, "many")]
+    assert all(one.reason.endswith("it has no member 'm'") for one in problems)
+    rows, problems = read(lines[0], columns)
+    assert problems == []
+    assert (rows[0]["c0"], str(rows[0]["c1"])) == ({"n": 1.0}, "[{'n': -0.0}, None]")
+
+
 def test_bytes_that_are_no_utf_8_are_a_problem_of_their_line() -> None:
     source = Bytes("rows.jsonl", b'{"id": 1}\n{"name": "\xff"}\n')
     parts = ranges_of([source])

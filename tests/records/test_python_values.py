@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from singerlake.errors import UsageError
+from singerlake.format.types import Kind, Type, type_of
 from singerlake.format.values import MisfitError
+from singerlake.records.arrow_cells import value_cells
 from singerlake.records.python_values import shown, spelled
 
 EAST = timezone(timedelta(hours=5))
@@ -67,6 +69,31 @@ def test_an_integer_that_python_does_not_write_is_refused() -> None:
     with pytest.raises(MisfitError, match="so few digits"):
         spelled({"a": number})
     assert shown([number]) == b"list of too many digits"
+
+
+def test_a_value_that_holds_itself_or_is_too_deep_is_refused() -> None:
+    around: list[Any] = []
+    around.append({"a": around})
+    deep: list[Any] = []
+    for _ in range(2 * sys.getrecursionlimit()):
+        deep = [deep]
+    for value in (around, deep):
+        with pytest.raises(MisfitError, match="holds itself, or is nested too deeply"):
+            spelled(value)
+        assert shown(value)
+
+
+def test_an_object_with_a_member_that_its_column_lacks_is_refused() -> None:
+    inner = type_of({"type": "object", "properties": {"n": {"type": ["null", "integer"]}}})
+    for type_, wrong, right in (
+        (inner, {"n": 1, "m": 2}, {"n": 1}),
+        (inner, {"m": None}, {}),
+        (Type(Kind.LIST, item=inner), [{"n": 1}, {"m": 2}], [{"n": 1}, None]),
+    ):
+        cells, misfits = value_cells([wrong, right, None], type_)
+        [(row, _, why)] = misfits
+        assert (row, why) == (0, f"is no {type_}: it has no member 'm'")
+        assert cells.is_valid().to_pylist() == [False, True, False]
 
 
 def test_a_value_of_no_type_of_a_lake_is_said_to_be_one() -> None:
