@@ -74,6 +74,8 @@ def declared(file: Path | None = None) -> list[Projection]:
         document = json.loads(setting)
     except ValueError as error:
         raise UsageError(f"the setting projections ({SETTING}) is no JSON: {error}") from None
+    if isinstance(document, dict):
+        document = places.unflattened(document)
     return _Reader(f"the setting projections ({SETTING})", _root().absolute()).read(document)
 
 

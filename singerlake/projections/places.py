@@ -21,7 +21,29 @@ OPTIONS = tuple(option.name for option in fields(StoreOptions))
 FIELDS = ("uri", *OPTIONS, "catalog")
 _SECRETS = ("access_key_id", "secret_access_key", "session_token")
 _SECRET_PROPERTY = re.compile(r"secret|password|credential|token$|access-key", re.IGNORECASE)
+_FLAT = re.compile(rf"destinations\.(.+?)\.({'|'.join(FIELDS)})(?:\.(.+))?")
+"""How Meltano hands on a field of a destination in its settings: ``destinations.place.uri``."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def unflattened(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Put destinations together again that Meltano has taken apart, to one member a value."""
+    whole: dict[str, Any] = {}
+    for key, value in document.items():
+        match = _FLAT.fullmatch(key)
+        if match is None:
+            whole[key] = value
+            continue
+        at = whole.setdefault("destinations", {}).setdefault(match[1], {})
+        path = [match[2], match[3]]
+        if match[2] == "catalog" and match[3]:  # whose properties have dots in their names
+            name, _, env = match[3].rpartition(".")
+            path = ["catalog", name, "env"] if env == "env" and name else path
+        *inside, last = filter(None, path)
+        for one in inside:
+            at = at.setdefault(one, {})
+        at[last] = value
+    return whole
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import InvalidQueryError, NotFoundError
@@ -72,6 +72,7 @@ def test_the_tables_of_a_query(sql: str, tables: list[str]) -> None:
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
 
 
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(NAMES, min_size=1, max_size=4),
     st.none() | st.tuples(st.booleans(), st.text(st.characters(codec="utf-8"), max_size=6)),
@@ -84,6 +85,7 @@ def test_a_name_is_read_as_it_was_spelled(parts: list[str], of: tuple[bool, str]
     assert table_references(f"select * from {one}, {one} as again") in ([one], [])
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.text(st.sampled_from("abc.,() `'\"-/*\n1") | st.characters(codec="utf-8"), max_size=40))
 def test_any_text_has_tables_or_none(text: str) -> None:
     table_references(text)

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
@@ -261,6 +261,29 @@ def test_what_is_declared_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [one.name for one in declared()] == ["a"]
 
 
+def test_meltano_takes_objects_in_settings_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    handed_on = {  # by `meltano invoke`, for an object in meltano.yml
+        "destinations.w.uri": "s3://b/p",
+        "destinations.w.region": "eu",
+        "destinations.w.session_token.env": "SESSION",
+        "destinations.w.catalog.s3.region": "eu",
+        "destinations.w.catalog.token.env": "SESSION",
+        "projections": [{"name": "a", "from": "x.y", "destination": "w", "format": "iceberg"}],
+    }
+    monkeypatch.setenv(declaration.SETTING, json.dumps(handed_on))
+    monkeypatch.setenv("SESSION", "a token")
+    monkeypatch.setenv("MELTANO_PROJECT_ROOT", "/none")
+    (one,) = declared()
+    assert one.target is not None
+    assert one.target.uri == "s3://b/p/a"
+    assert one.target.options == StoreOptions(session_token="a token", region="eu")
+    assert one.target.catalog == {"s3.region": "eu", "token": "a token"}
+    handed_on["destinations.w.reigon"] = "eu"
+    monkeypatch.setenv(declaration.SETTING, json.dumps(handed_on))
+    with pytest.raises(UsageError, match=r"no field 'destinations.w.reigon'"):
+        declared()
+
+
 # The schema for editors.
 
 SCHEMA: dict[str, Any] = json.loads(declaration.SCHEMA.read_text("utf-8"))
@@ -346,6 +369,7 @@ def documents(draw: st.DrawFn) -> Any:
     return {"version": 1, "destinations": named, "projections": listed}
 
 
+@settings(max_examples=60, deadline=None)
 @given(documents(), st.data())
 def test_what_the_schema_takes_the_reader_takes(
     tmp_path_factory: pytest.TempPathFactory, document: Any, data: st.DataObject

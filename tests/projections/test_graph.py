@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import NotFoundError, UsageError
@@ -135,6 +135,7 @@ def test_a_table_that_nobody_has_is_named_with_the_nearest(lake: Lake, tmp_path:
         graph(lake, [inside])
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 5), max_size=3), min_size=1, max_size=6))
 def test_every_order_is_one_or_there_is_a_circle(reads: list[list[int]]) -> None:
     known = [[f"staging.t{n % len(reads)}" for n in those] for those in reads]

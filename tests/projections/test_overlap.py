@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.projections.overlap import overlap
@@ -34,6 +34,7 @@ RANGES = st.lists(
 )
 
 
+@settings(max_examples=100, deadline=None)
 @given(RANGES)
 def test_it_is_what_each_pair_says(ranges: list[tuple[int, int, int]]) -> None:
     def reaches(one: int, other: int) -> bool:
