@@ -9,7 +9,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-TOPICS = ("target", "tap", "state", "query", "small", "commits", "combine", "site", "upload")
+TOPICS = (
+    "target",
+    "tap",
+    "state",
+    "query",
+    "small",
+    "commits",
+    "combine",
+    "site",
+    "upload",
+    "publish",
+)
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 

@@ -37,11 +37,16 @@ from singerlake.projections.projection import (
     Transform,
 )
 from singerlake.projections.published import DataFile
+from singerlake.projections.ranges import Slots
 from singerlake.records.steps import Batches
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.storage.base import Staged, Store
 
 WRITTEN = "file binary"
+PIECES = 8
+"""A file's size is looked at so many times, at least."""
+SLOT = "__singerlake_slot"
+"""A column of numbers: rows of two are not in one file."""
 
 
 def write_ordered(
@@ -50,7 +55,8 @@ def write_ordered(
     projection: Projection,
     destination: Destination,
     schema: pa.Schema,
-    folder: str | None = None,
+    *,
+    slots: Slots | None = None,
 ) -> list[DataFile]:
     """Write all rows of a frame as files in the order that a projection says.
 
@@ -62,7 +68,7 @@ def write_ordered(
         projection: Says order, key, partitions and size of the files.
         destination: Where they go. No reader sees them before its commit.
         schema: The columns of the files, see ``Destination.file_schema``.
-        folder: Below which prefix; None to begin one.
+        slots: Keeps rows apart that are not to be in one file, whatever the order says.
 
     Returns:
         The files, in order.
@@ -74,8 +80,10 @@ def write_ordered(
         raise UsageError(f"{projection.name} is only staged: it says no place in `to`")
     with plain_errors():
         check_columns(projection, to_arrow_schema(frame.schema, timezone="UTC"))
-        folder = folder or destination.folder()
-        writer = FilesWriter.of(projection, projection.target, destination.store, folder, schema)
+        folder, store = destination.folder(), destination.store
+        writer = FilesWriter.of(projection, projection.target, store, folder, schema)
+        if slots is not None:
+            frame = _with_slots(frame, projection, slots)
         found = in_order(frame, projection).mapInArrow(writer, WRITTEN).collect()
     # Only our own tasks have written these.
     files = [pickle.loads(bytes(row.file)) for row in found]  # noqa: S301
@@ -106,6 +114,17 @@ def check_columns(projection: Projection, schema: pa.Schema) -> None:
     partitions.check(projection.partition_by, schema)
 
 
+def bounded_column(projection: Projection, schema: pa.Schema) -> str | None:
+    """Return the column whose bounds files have; None without an order.
+
+    Args:
+        projection: Says the order.
+        schema: The columns of the files.
+    """
+    first = next((one.column for one in order_of(projection)), None)
+    return first if first in schema.names else None
+
+
 def order_of(projection: Projection) -> tuple[OrderKey, ...]:
     """What the rows of each partition are ordered by, ties by the key; empty to let them lie."""
     said = {one.column for one in projection.order_by}
@@ -116,6 +135,7 @@ def order_of(projection: Projection) -> tuple[OrderKey, ...]:
 def in_order(frame: DataFrame, projection: Projection) -> DataFrame:
     """Share rows out by ranges of partition and order, sorted within each."""
     apart = [_partition_value(key) for key in projection.partition_by]
+    apart += [F.col(SLOT)] if SLOT in frame.columns else []
     expressions = [
         *(value.asc_nulls_last() for value in apart),
         *(
@@ -128,6 +148,18 @@ def in_order(frame: DataFrame, projection: Projection) -> DataFrame:
     if not expressions:
         return frame
     return frame.repartitionByRange(*expressions).sortWithinPartitions(*expressions)
+
+
+def _with_slots(frame: DataFrame, projection: Projection, slots: Slots) -> DataFrame:
+    first = [one.column for one in order_of(projection)[:1]]
+    columns = sorted({*(one.column for one in projection.partition_by), *first})
+
+    def numbered(*arrays: pa.Array) -> pa.Array:
+        return slots(pa.RecordBatch.from_arrays(list(arrays), names=columns))
+
+    numbered.__annotations__ = {}  # Spark knows no others than its own
+    made: Any = arrow_udf
+    return frame.withColumn(SLOT, made(numbered, "int")(*(column(name) for name in columns)))
 
 
 def column(name: str) -> Column:
@@ -180,10 +212,10 @@ class FilesWriter:
         cls, projection: Projection, target: Target, store: Store, folder: str, schema: pa.Schema
     ) -> FilesWriter:
         """Make one for a projection."""
-        form, order = file_format(target.format), order_of(projection)
-        layout = Layout(form.compression(target.compression), order, projection.key)
-        first = order[0].column if order and order[0].column in schema.names else None
-        by = projection.partition_by
+        form = file_format(target.format)
+        compression = form.compression(target.compression)
+        layout = Layout(compression, order_of(projection), projection.key)
+        by, first = projection.partition_by, bounded_column(projection, schema)
         return cls(store, folder, form, layout, schema, by, first, target.file_bytes)
 
     def __call__(self, batches: Batches) -> Batches:
@@ -213,6 +245,7 @@ class _Open:
     """A file that is being written."""
 
     partition: tuple[str, ...]
+    slot: int
     staged: Staged
     out: StagedOutput
     writer: FileWriter
@@ -232,25 +265,28 @@ class _Run:
     def write(self, batches: Batches) -> Iterator[DataFile]:
         try:
             for batch in batches:
-                for partition, rows in self._runs(batch):
-                    if self._open is not None and self._open.partition != partition:
-                        yield self._close(self._open)
-                    yield from self._append(partition, rows)
+                for partition, slot, rows in self._runs(batch):
+                    now = self._open
+                    if now is not None and (now.partition, now.slot) != (partition, slot):
+                        yield self._close(now)
+                    for piece in self._pieces(rows):
+                        yield from self._append(partition, slot, piece)
             if self._open is not None:
                 yield self._close(self._open)
         finally:
             if self._open is not None:
                 self._open.staged.discard()
 
-    def _runs(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
-        """Cut a batch where the partition changes; leave out what is in no file."""
+    def _runs(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...], int, pa.RecordBatch]]:
+        """Cut a batch where partition or slot changes; leave out what is in no file."""
         by = self._step.partition_by
         values = [partitions.values(batch.column(key.column), key) for key in by]
-        if not by:
-            yield (), conformed(batch, self._step.schema)
+        slots = [batch.column(SLOT)] if SLOT in batch.schema.names else []
+        if not (by or slots):
+            yield (), 0, conformed(batch, self._step.schema)
             return
         ends = {0, batch.num_rows}
-        for one in values:
+        for one in (*values, *slots):
             ends |= set(pc.run_end_encode(one).run_ends.to_pylist())
         rows = conformed(batch, self._step.schema)
         for start, end in pairwise(sorted(ends)):
@@ -258,11 +294,22 @@ class _Run:
                 partitions.folder(key, one[start].as_py())
                 for key, one in zip(by, values, strict=True)
             ]
-            yield tuple(names), rows.slice(start, end - start)
+            slot = slots[0][start].as_py() if slots else 0
+            yield tuple(names), slot, rows.slice(start, end - start)
 
-    def _append(self, partition: tuple[str, ...], rows: pa.RecordBatch) -> Iterator[DataFile]:
+    def _pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Cut rows so that a file ends near its wished size, be it small beside a batch."""
+        size = max(1, rows.num_rows * self._step.file_bytes // max(1, PIECES * rows.nbytes))
+        for start in range(0, rows.num_rows, size):
+            yield rows.slice(start, size)
+        if not rows.num_rows:
+            yield rows  # begins a file that holds nothing but its columns
+
+    def _append(
+        self, partition: tuple[str, ...], slot: int, rows: pa.RecordBatch
+    ) -> Iterator[DataFile]:
         if self._open is None:
-            self._open = self._begin(partition)
+            self._open = self._begin(partition, slot)
         now, bounded = self._open, self._step.bounded
         now.writer.write(rows)
         now.rows += rows.num_rows
@@ -271,7 +318,7 @@ class _Run:
         if now.out.size + now.writer.waiting >= self._step.file_bytes:
             yield self._close(now)
 
-    def _begin(self, partition: tuple[str, ...]) -> _Open:
+    def _begin(self, partition: tuple[str, ...], slot: int) -> _Open:
         step = self._step
         staged = step.store.stage()
         out = StagedOutput(staged)
@@ -280,7 +327,7 @@ class _Run:
         except BaseException:
             staged.discard()
             raise
-        return _Open(partition, staged, out, writer)
+        return _Open(partition, slot, staged, out, writer)
 
     def _close(self, now: _Open) -> DataFile:
         facts = now.writer.close()
