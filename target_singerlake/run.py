@@ -155,6 +155,7 @@ class Run:
             _ = table.folder  # raises for a name that cannot be stored, before anything is written
             writer = self.lake.table(table).writer(self._options.write, self._writer_id)
             stream = self._streams[name] = _Stream(writer, table, ahead=ahead)
+        stream.ahead = stream.ahead or ahead  # the tap may bring such a table from another lake
         if stream.buffer.schema_line == line:
             return
         self._cut(stream)

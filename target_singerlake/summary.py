@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from singer_sdk.exceptions import ConfigurationError, MappingError
+
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
@@ -220,5 +222,8 @@ def _error(error: BaseException | None) -> dict[str, Any] | None:
     if isinstance(error, SingerlakeError):
         message = redacted(str(error))
         return {"kind": error.kind, "message": message, "exit_code": error.exit_code}
+    if isinstance(error, (MappingError, ConfigurationError)):
+        message = redacted(str(error))
+        return {"kind": UsageError.kind, "message": message, "exit_code": UsageError.exit_code}
     # Others' words may hold anything; they are in the log.
     return {"kind": "unexpected", "message": type(error).__name__, "exit_code": 1}

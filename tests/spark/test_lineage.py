@@ -15,6 +15,7 @@ from singerlake.spark.jobs.create_table import create
 from singerlake.spark.jobs.query import query
 from singerlake.spark.sql.column_lineage import Origins
 from tests.build import commit_rows
+from tests.cli.call import run_json
 from tests.lineage_events import events, tell_into
 
 pytest.importorskip("openlineage.client")
@@ -102,6 +103,13 @@ def test_a_table_made_of_a_query(
     assert wrote["outputFacets"]["outputStatistics"]["rowCount"] == 1
     [origin] = facet(wrote, "columnLineage")["fields"]["pages"]["inputFields"]
     assert (Path(origin["name"]).name, origin["field"]) == ("books", "pages")
+
+    csv = tmp_path / "prices.csv"
+    csv.write_text("id,price\n1,2.50\n")
+    assert run_json(shelf, "upload", "shop.prices", str(csv), "--key", "id")["inserted"] == 1
+    uploaded = events(file)[-1]
+    assert uploaded["job"]["name"] == "create.shop.prices"
+    assert uploaded["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 1
 
     def breaks(_origins: Origins) -> None:
         raise ValueError

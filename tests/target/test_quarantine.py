@@ -13,13 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import InputError, StoreError
+from singerlake.format import messages
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from target_singerlake.quarantine import SCHEMA
 from target_singerlake.run import Run
 from tests.cli import call
 from tests.target.harness import (
     TAP,
     activate,
+    lines_of,
     process,
     record,
     records_of,
@@ -206,6 +209,14 @@ def test_of_what_a_map_refuses_nothing_is_stored_and_its_line_is(tmp_path: Path)
 def test_a_stream_of_the_tap_is_not_in_the_place_of_refused_lines(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     run(lake, [schema("a__rejected"), record("a__rejected", {"id": 1})])
+    quarantine(lake, [schema("a"), record("a", {"id": "x"}), state(1)], tap_id="other")
+    [row] = [json.loads(line) for line in lines_of(lake, "a__rejected", "other")]
+    again = json.dumps({**row, "stream": "a__rejected"}).encode()
+    announced = messages.schema_line("a__rejected", SCHEMA).rstrip()  # as tap-singerlake brings it
+    quarantine(
+        tmp_path / "copy", [announced, schema("a"), again, record("a", {"id": "y"}), state(1)]
+    )
+    assert len(kept(tmp_path / "copy", "a__rejected")) == 2
     with pytest.raises(InputError, match="line 1: .*a__rejected.*rename it with a stream map"):
         quarantine(tmp_path / "other", [schema("a__rejected")])
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from singer_sdk.exceptions import ConfigurationError
 
 from singerlake.errors import InputError, LockTimeoutError, StoreError, UsageError
 from singerlake.format.log import FrozenVersion
@@ -121,6 +122,7 @@ def test_a_run_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for error, told in [
         (StoreError("s3://k:hunter2@b is full"), ("store", "s3://***@b is full")),
         (LockTimeoutError("held"), ("lock_timeout", "held")),
+        (ConfigurationError("no such map"), ("usage", "no such map")),
         (RuntimeError("hunter2"), ("unexpected", "RuntimeError")),
     ]:
         with monkeypatch.context() as patch, pytest.raises(type(error)):
@@ -129,7 +131,7 @@ def test_a_run_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert tuple(summary(file)["error"].values())[:2] == told
     with pytest.raises(UsageError):
         run(lake, GOOD, **config, job_url="none")
-    assert [event["event"] for event in events(tmp_path)] == ["run_failed"] * 5
+    assert [event["event"] for event in events(tmp_path)] == ["run_failed"] * 6
     assert events(tmp_path)[-1]["error"]["kind"] == "usage"
 
 

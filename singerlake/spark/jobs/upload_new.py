@@ -22,6 +22,7 @@ from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.types import Columns, Kind, columns_of
 from singerlake.lake import Lake
+from singerlake.lineage import told
 from singerlake.maintenance import create as plans
 from singerlake.maintenance.change import ChangeOptions, with_version
 from singerlake.records import csv_guess, problems
@@ -169,7 +170,11 @@ def make(
         RejectedRowsError: The key is null or there twice, or a value does not fit.
         ConflictError: Somebody else made the table meanwhile.
     """
-    return _Job(spark, lake, new, options or ChangeOptions()).run()
+    options, table = options or ChangeOptions(), lake.table(new.table)
+    with told(table, "create", active=not options.dry_run) as telling:
+        made = _Job(spark, lake, new, options).run()
+        telling.wrote(table.snapshot, rows=made.rows, version=made.version)
+    return made
 
 
 def make_at_once(
@@ -207,7 +212,9 @@ def make_at_once(
     try:
         made = job.run()
     except _SeemedOtherwiseError:
-        made = None
+        return job.new, None
+    with told(lake.table(table), "create") as telling:  # not before: it might have been in vain
+        telling.wrote(lake.table(table).snapshot, rows=made.rows, version=made.version)
     return job.new, made
 
 
