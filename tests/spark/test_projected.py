@@ -91,10 +91,20 @@ def test_a_query_that_is_row_by_row_keeps_a_key_or_not(
 ) -> None:
     projected = asked(sql)
     assert projected.key == key
+    assert projected.is_key(key[::-1]) is bool(key)
+    assert not projected.is_key(key[:1])
     table = KEYED if ".orders" in sql else PLAIN
     keeps = key or table == PLAIN
     why = projected.obstacle([state(lake, table, 1)])
     assert why is None if keeps else "does not keep the key" in str(why)
+
+
+def test_any_column_that_is_of_the_key_will_do(asked: Any) -> None:
+    projected = asked("select id, id as number, shop, upper(shop) as s from tap_shop.orders")
+    assert projected.is_key(["number", "shop"])
+    assert not projected.is_key(["id", "number"])
+    assert not projected.is_key(["number", "s"])
+    assert not projected.is_key(["id", "number", "shop"])
 
 
 @pytest.mark.parametrize(

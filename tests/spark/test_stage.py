@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 from singerlake.errors import (
     InvalidQueryError,
     NotFoundError,
+    OutcomeUnknownError,
     RejectedRowsError,
+    StoreError,
     UsageError,
     ViolationsError,
 )
@@ -35,6 +37,7 @@ from singerlake.spark.jobs.stage import How, Staged, stage
 from singerlake.spark.jobs.table_change import TableChange
 from singerlake.spark.jobs.vacuum import vacuum_table
 from singerlake.spark.state.content import state_content
+from singerlake.transactions.commit import commit
 from tests.build import commit_rows
 
 pytestmark = pytest.mark.spark
@@ -271,6 +274,28 @@ def test_a_refresh_that_was_overtaken_begins_anew(
     assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
     assert rows(spark, lake) == [(1, "NEW", 2), (2, "NEW", 2)]
     assert len(list(staged(lake).entries())) == 2
+
+
+def test_a_refresh_that_ends_early_is_all_or_nothing(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync(lake, order(1), order(2))
+    stage(spark, lake, OPEN)
+    sync(lake, order(1, "done"), order(3))
+
+    def ends(*args: Any, error: Exception, done: bool, **more: Any) -> Any:
+        if done:
+            commit(*args, **more)
+        raise error
+
+    for error, done in ((StoreError("gone"), False), (OutcomeUnknownError("gone"), True)):
+        with monkeypatch.context() as patched, pytest.raises(type(error)):
+            fake = partial(ends, error=error, done=done)
+            patched.setattr("singerlake.maintenance.change.commit", fake)
+            stage(spark, lake, OPEN)
+        assert rows(spark, lake)[-1] == ((3, "NEW", 2) if done else (2, "NEW", 2))
+        assert len(list(staged(lake).entries())) == 1 + done
+    assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
 
 
 def test_only_a_table_that_a_projection_made_is_replaced(spark: SparkSession, lake: Lake) -> None:

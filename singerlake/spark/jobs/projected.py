@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_
 from types import TracebackType
 
@@ -173,15 +173,29 @@ class Projected:
     @property
     def key(self) -> tuple[str, ...]:
         """The answer's columns that are the key of the one table of a rowwise query."""
-        if self._obstacle is not None:
-            return ()
-        (snapshot,) = self._states.values()
         named: dict[str | None, str] = {}
-        columns = zip(rowwise.origins(self._analyzed), self.fields, strict=True)
-        for origin, field in columns:
-            named.setdefault(origin, field.name)
-        key = snapshot.schema.key_properties
+        for name, origin in self._origins.items():
+            named.setdefault(origin, name)
+        key = self._key_of_source
         return tuple(named[one] for one in key) if named.keys() >= {*key} else ()
+
+    def is_key(self, columns: Sequence[str]) -> bool:
+        """Tell whether columns of the answer are the key of the one table of a rowwise query."""
+        key = self._key_of_source
+        found = {self._origins.get(name) for name in columns}
+        return bool(key) and found == {*key} and len(columns) == len(key)
+
+    @property
+    def _key_of_source(self) -> Sequence[str]:
+        return self.states[0].schema.key_properties if self._obstacle is None else ()
+
+    @cached_property
+    def _origins(self) -> dict[str, str | None]:
+        """The table's columns that a rowwise query's are, by the names that it gives them."""
+        if self._obstacle is not None:
+            return {}
+        names = (field.name for field in self.fields)
+        return dict(zip(names, rowwise.origins(self._analyzed), strict=True))
 
     def obstacle(self, since: Sequence[SourceState]) -> str | None:
         """Tell why it cannot be said what changed since some states; None where it can.

@@ -234,7 +234,7 @@ class _Job:
             return f"{table} has no key"
         if (why := self._asked.obstacle(last.position.sources)) is not None:
             return why
-        if {*self._asked.key} != {*self._projection.key}:
+        if not self._asked.is_key(self._projection.key):
             return f"the key is not that of {self._asked.sources[0].table}"
         return None
 
@@ -296,7 +296,7 @@ class _Job:
         before, after = F.col(BEFORE), F.col(AFTER)
         names = [name for name, _ in columns]
         cells = [
-            F.coalesce(after[name], before[name]) if name in changes.key else after[name]
+            F.coalesce(after[name], before[name]) if name in self._projection.key else after[name]
             for name in names
         ]
         delete = special_names(names).delete
