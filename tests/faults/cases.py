@@ -192,6 +192,7 @@ class Bench:
 
     def _fresh(self) -> Store:
         self._acknowledged.unlink(missing_ok=True)
+        self.operation.fresh()
         self._store = self._place.fresh()
         return self._store
 

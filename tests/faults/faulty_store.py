@@ -202,6 +202,15 @@ class FaultyStore(Store):
     def folders(self, prefix: str) -> Sequence[str]:
         return self.do("folders", prefix, lambda: self.inner.folders(prefix))  # type: ignore[no-any-return]
 
+    def clone(self, source: str, key: str, size: int) -> None:
+        self.do("publish", key, lambda: self.inner.clone(source, key, size))
+
+    def first_key(self) -> str | None:
+        return self.do("list", "", self.inner.first_key)  # type: ignore[no-any-return]
+
+    def local_path(self, key: str) -> Path | None:
+        return self.inner.local_path(key)
+
     def leftovers(self) -> Iterator[Leftover]:
         return self.inner.leftovers()
 

@@ -53,6 +53,9 @@ class Operation(ABC):
     def prepare(self, lake: Lake) -> None:
         """Make the lake as it is before."""
 
+    def fresh(self) -> None:  # noqa: B027  # most have nothing there
+        """Put back what lies beside the lake as it was before."""
+
     @abstractmethod
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         """Do it.

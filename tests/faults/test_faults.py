@@ -18,6 +18,7 @@ from tests.faults.cases import Bench, Case, Folder, fast_folder
 from tests.faults.copies import COPIES
 from tests.faults.faulty_store import (
     INTERRUPT,
+    KILL_AFTER,
     KILL_BEFORE,
     KINDS,
     LOST_REPLY,
@@ -37,13 +38,20 @@ from tests.faults.operations import (
     RevertKeyless,
     Target,
 )
+from tests.faults.published import (
+    PUBLISHING,
+    Publish,
+    PublishDelta,
+    PublishFirst,
+    PublishIceberg,
+)
 from tests.faults.s3_place import WIRE_KINDS, Bucket, StrikingRelay
 from tests.storage.conftest import no_aws_settings, s3_port
 
 __all__ = ["no_aws_settings", "s3_port"]
 EVERYTHING = os.environ.get("SINGERLAKE_FAULTS") == "all"
 PLAIN = [*(operation for operation in OPERATIONS if not operation.spark), *COPIES]
-SPARK = [operation for operation in OPERATIONS if operation.spark]
+SPARK = [*(operation for operation in OPERATIONS if operation.spark), *PUBLISHING]
 # Of the Spark jobs the suite takes a fault at the commit each, and one that was a bug once.
 QUICK = [
     (Freeze, TAKEN, "_index.json"),
@@ -54,6 +62,11 @@ QUICK = [
     (ChangeKeyless, INTERRUPT, "/transactions/"),
     (Alter, LOST_THEN_OUTAGE, "/transactions/"),
     (CreateTable, LOST_REPLY, "/transactions/"),
+    (Publish, LOST_THEN_OUTAGE, "/transactions/"),
+    (Publish, KILL_AFTER, "beside/_latest.json"),
+    (PublishFirst, INTERRUPT, "beside/"),
+    (PublishIceberg, TAKEN, "beside/catalog.db"),
+    (PublishDelta, LOST_REPLY, "beside/_delta_log/"),
 ]
 S3_STEP = 1 if EVERYTHING else 53
 
