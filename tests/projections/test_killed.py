@@ -1,0 +1,53 @@
+"""A real `singerlake publish`, killed with its Java while it writes: a rerun finishes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import singerlake
+from tests.build import commit_rows
+
+pytestmark = pytest.mark.spark
+COLUMNS = {"id": {"type": "integer"}, "text": {"type": "string"}}
+SECONDS = 120
+
+
+def read(place: Path) -> int | None:
+    """How many rows a reader finds; None before anything was published."""
+    if not (place / "_latest.json").exists():
+        return None
+    folder = json.loads((place / "_latest.json").read_text())["folder"]
+    (count,) = duckdb.sql(f"select count(*) from read_parquet('{place / folder}/*')").fetchall()[0]
+    return int(count)
+
+
+def test_sudden_death_while_it_publishes(tmp_path: Path) -> None:
+    lake = singerlake.open(tmp_path / "lake", create=True)
+    rows = [{"id": n, "text": str(n)} for n in range(20_000)]
+    commit_rows(lake, "tap-a.b", COLUMNS, ["id"], [*rows])
+    place = tmp_path / "place"
+    command = [
+        sys.executable, "-m", "singerlake_cli", "--lake", lake.store.uri, "publish",
+        "--from", "tap_a.b", "--to", str(place), "--order-by", "id", "--file-size", "20kB",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, start_new_session=True)
+    deadline = time.monotonic() + SECONDS
+    while not list(place.glob("*/*.parquet")):  # the first file of the generation is there
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert read(place) in (None, 20_000)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS)
+    assert read(place) == 20_000, done.stdout
+    assert "up to date" in subprocess.run(command, capture_output=True, text=True).stdout
