@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +124,21 @@ def _tables(lake: Lake, found: dict[str, Metric], *, measured: bool) -> list[Sin
             continue
         rows[name] = _table(snapshot, found)
         _freshness(file, name, found)
-    for name in rows:
-        lines = rows.get(TableName(name.tap, name.stream + REJECTED))
-        found["table_rejected_lines"].add(lines, tap=name.tap, stream=name.stream)
+    _rejected(rows, found["table_rejected_lines"])
     for lost in lake.inventory(names - nothing).lost:
         failed.append(DamagedError(str(lost)))
         if lost.table is not None:
             found["table_up"].add(0, tap=lost.tap, stream=lost.table.stream)
     return failed
+
+
+def _rejected(rows: Mapping[TableName, int], metric: Metric) -> None:
+    for name, own in rows.items():
+        if name.stream == REJECTED:
+            metric.add(own, tap=name.tap, stream="")
+        elif not name.stream.endswith(REJECTED):  # 0 too: a rule asks how it grows
+            lines = rows.get(TableName(name.tap, name.stream + REJECTED), 0)
+            metric.add(lines, tap=name.tap, stream=name.stream)
 
 
 def _table(snapshot: Snapshot, found: dict[str, Metric]) -> int:

@@ -49,7 +49,7 @@ def parsed(text: str) -> dict[tuple[str, ...], float]:
 
 @pytest.fixture
 def shop(lake: Lake) -> Lake:
-    for stream, rows in (("orders", 3), ("orders__rejected", 2), (ODD, 1)):
+    for stream, rows in (("orders", 3), ("orders__rejected", 2), ("__rejected", 1), (ODD, 1)):
         commit_rows(lake, f"tap-shop.{stream}", ID, ["id"], [{"id": n} for n in range(rows)])
     commit_rows(lake, "tap-shop.orders", ID, ["id"], [{"id": 9}])
     return lake
@@ -82,7 +82,8 @@ def test_what_is_measured(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[("locks", *at, "read")] == 2
     assert found[("lock_refreshed_timestamp_seconds", *at, "read")] == 1767225601
     assert found["table_records", "tap-shop", r"b\"\\n\n"] == 1
-    assert ("table_rejected_lines", "tap-shop", "orders__rejected") not in found
+    lines = {key[2]: n for key, n in found.items() if key[0] == "table_rejected_lines"}
+    assert lines == {"orders": 2, "": 1, r"b\"\\n\n": 0}
     listed = run_json(shop, "metrics")
     assert {
         "metric": "singerlake_table_records",
