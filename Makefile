@@ -1,5 +1,5 @@
-# Everything happens in .venv, which is made at first use, and for the tests in .venv-meltano and
-# .venv-postgres.
+# Everything happens in .venv, which is made at first use, and for the tests in .venv-meltano,
+# .venv-postgres and .venv-duckdb.
 # The Spark jobs run on the machine's Java 17 or later, or on the one that the extra `java` brings.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -57,9 +57,17 @@ $(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.
 	done < tests/postgres/environments.txt
 	@touch $@
 
-# What the tests with PostgreSQL need is installed beside the first tests, which do not need it.
+# DuckDB with its extensions, which are of one release each.
+.venv-duckdb/installed: tests/projections/duckdb.txt
+	@test -x .venv-duckdb/bin/python || $(PYTHON) -m venv .venv-duckdb
+	.venv-duckdb/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# What the tests with PostgreSQL and with DuckDB's extensions need is installed beside the first
+# tests, which do not need it.
 test: .venv/installed-dev .venv-meltano/installed
 	@$(BIN)/python -m tests.postgres.plugins >/dev/null 2>&1 & \
+	$(BIN)/python -m tests.projections.duckdb_apart >/dev/null 2>&1 & \
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile $(ARGS)
 
 wheel: .venv/installed-dev
@@ -93,4 +101,4 @@ bench: .venv/installed-bench
 	$(BIN)/python -m bench $(ARGS)
 
 clean:
-	rm -rf .venv .venv-meltano .venv-postgres build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-meltano .venv-postgres .venv-duckdb build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
