@@ -134,11 +134,13 @@ class _Level:
         query: Whether it is one, or a list of tables; else FROM means something else.
         tables: Whether a comma separates tables.
         expecting: Whether a table may stand here.
+        values: Whether a comma separates the rows of VALUES: until they have a name.
     """
 
     query: bool = False
     tables: bool = False
     expecting: bool = False
+    values: bool = False
 
 
 @dataclass
@@ -159,7 +161,11 @@ class _Scan:
             elif token.text == ")" and token.kind == "sign":
                 if len(self.levels) > 1:
                     self.levels.pop()
-            elif not (self.levels[-1].expecting and self._take_table()):
+            elif self.levels[-1].expecting and self._take_table():
+                pass
+            elif token.kind == "sign":
+                self._sign(token)
+            else:
                 self._keyword(token)
             self.at += 1
 
@@ -169,6 +175,12 @@ class _Scan:
         if not 0 <= index < len(self.found) or self.found[index].kind == "quoted":
             return "" if not 0 <= index < len(self.found) else "`"
         return self.found[index].text.upper()
+
+    def _ends_value(self) -> bool:
+        """Whether a value may end with the token before this one."""
+        before = self.found[self.at - 1]
+        ended = before.kind != "sign" or before.text in (")", "]")
+        return ended and before.text.upper() != "VALUES"
 
     def _open(self) -> None:
         outer, first = self.levels[-1], self._word(1)
@@ -186,21 +198,25 @@ class _Scan:
             return True
         level.expecting = False
         if not used or (bare and self._word(0) in _NO_TABLE):
-            return False
+            level.values = bare and self._word(0) == "VALUES"
+            return level.values
         if self._word(used) != "(":  # else it is a function that makes a table
             self.references.append(one)
         self.at += used - 1
         return True
 
+    def _sign(self, token: Token) -> None:
+        level = self.levels[-1]
+        if token.text == "," and level.tables and not level.values:
+            level.expecting = True
+        elif token.text == "|" and self._word(1) == ">":
+            level.query, level.tables = True, False
+
     def _keyword(self, token: Token) -> None:
         level = self.levels[-1]
-        if token.kind == "sign":
-            if token.text == "," and level.tables:
-                level.expecting = True
-            elif token.text == "|" and self._word(1) == ">":
-                level.query, level.tables = True, False
-            return
         before, after = self._word(-1), self._word(1)
+        if level.values and token.name is not None and self._ends_value():
+            level.values = False  # this is their name, or what comes after them
         if token.kind != "word" or "." in (before, after):
             return
         word = token.text.upper()

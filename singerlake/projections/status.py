@@ -20,6 +20,7 @@ from singerlake.projections.overlap import overlap
 from singerlake.projections.positions import behind, is_same_table
 from singerlake.projections.projection import DECIDE_ROWS, Projection
 from singerlake.projections.published import Position, Published, SourceState
+from singerlake.projections.versions import not_published, versioned_table
 from singerlake.quantities import count
 from singerlake.transactions.snapshot import Snapshot
 
@@ -234,13 +235,11 @@ class _Look:
             yield from _of_source(reading, head, position.sources)
 
     def _of_versions(self, one: Projection, place: Published) -> Iterator[Reason]:
-        read = {reading.table for reading in self.known.readings[one.name]}
-        table = one.stage if one.stage is not None or len(read) != 1 else read.pop()
-        head = None if table is None else self._there(table)
-        for version in () if head is None else head.frozen:
-            if version.number not in place.versions:
-                text = f"version {version.number} of {table} is not published"
-                yield Reason(Why.VERSION, text, str(table))
+        table = versioned_table(self.lake, one).name
+        head = self._there(table)
+        for version in [] if head is None else not_published(head, place):
+            text = f"version {version.number} of {table} is not published"
+            yield Reason(Why.VERSION, text, str(table))
 
     def _there(self, table: TableName) -> Snapshot | None:
         """The head of a table; None where there is none."""

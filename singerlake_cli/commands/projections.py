@@ -77,7 +77,7 @@ def command(
 
     found = status_of(lake, known)
     shared.output.result(
-        lambda: [_as_json(one, known) for one in found], lambda: _print(found, known)
+        lambda: [_as_json(one, known) for one in found], lambda: _print(found, known, file)
     )
     code = OUTDATED if check and any(one.reasons for one in found) else 0
     for one in found:
@@ -121,7 +121,7 @@ def _as_json(one: Status, known: Graph) -> dict[str, Any]:
     }
 
 
-def _print(found: list[Status], known: Graph) -> None:
+def _print(found: list[Status], known: Graph, file: Path | None) -> None:
     rows: list[tuple[object, ...]] = []
     for one in found:
         projection = one.projection
@@ -134,13 +134,14 @@ def _print(found: list[Status], known: Graph) -> None:
                 ", ".join(map(str, known.readings[projection.name])),
                 ", ".join(places),
                 None if one.rows is None else f"{one.rows:,}",
-                f"{one.overlap:.0%}" if one.overlap else None,
+                None if one.overlap is None else f"{one.overlap:.0%}",
                 _state(one),
             )
         )
     columns = ("projection", "reads~", "to~", "rows>", "overlap>", "state~")
-    outdated = [one.projection.name for one in found if one.reasons]
-    hint = "bring them up to date with: singerlake publish --all" if outdated else ""
+    outdated = any(one.reasons for one in found)
+    publish = "singerlake publish --all" + (f" --file {file}" if file is not None else "")
+    hint = f"bring them up to date with: {publish}" if outdated else ""
     output.print_table(None, columns, rows, hint, drop=DROPPED_FIRST)
 
 

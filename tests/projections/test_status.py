@@ -194,6 +194,13 @@ def test_versions(lake: Lake, raw: Projection, tmp_path: Path) -> None:
     }
     versions = replace(raw, versions=True)
     assert texts(lake, versions) == {"raw": ["version 1 of tap-shop.orders is not published"]}
+    both = select_all(ORDERS).replace("`orders`", "orders") + " join tap_shop.orders.1 using (id)"
+    joined = replace(versions, name="joined", sql=both, sources=sources(both))
+    assert joined.target is not None
+    joined = replace(joined, target=replace(joined.target, uri=str(tmp_path / "out" / "joined")))
+    publish(lake, joined, ORDERS)
+    (found,) = status(lake, [joined])
+    assert "joined has no versions" in str(found.error)
     # Of a version that is frozen nothing is ever behind.
     fixed = projection("fixed", "tap_shop.orders version as of 'label-1'", to=tmp_path / "out")
     publish(lake, fixed, ORDERS, version=1)
