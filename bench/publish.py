@@ -206,11 +206,11 @@ class Bench:
         return cost
 
     def told(self) -> str:
-        from singerlake.projections import ranges
+        from singerlake.projections.overlap import overlap
 
         files = self.base.files
         size = sum(file.bytes for file in files) / 2**20
-        share = ranges.overlap(files)
+        share = overlap(files)
         return f"{len(files)}, {size:,.0f} MiB, {share:.0%} of the rows in ranges that overlap."
 
     def reads(self) -> str:

@@ -49,12 +49,6 @@ def overlapping(files: Sequence[DataFile]) -> set[int]:
     return found
 
 
-def overlap(files: Sequence[DataFile]) -> float:
-    """Return the share of rows in files whose ranges overlap, from 0 to 1."""
-    rows = sum(file.rows for file in files)
-    return sum(files[index].rows for index in overlapping(files)) / rows if rows else 0.0
-
-
 def _sorted(files: Sequence[DataFile]) -> dict[Partition, list[int]]:
     """The files of each partition by index, in the order of their ranges; without those of null."""
     found: dict[Partition, list[int]] = {}

@@ -131,6 +131,8 @@ def test_raw_staging_published(spark: SparkSession, shop: singerlake.Lake, tmp_p
     orders, cities = shop.publish(file=file, spark=spark)
     assert orders.staged is not None and orders.staged.how == "incremental"
     assert (orders.staged.inserted, orders.staged.updated, orders.staged.deleted) == (1, 1, 1)
+    assert orders.published is not None and not orders.published.full
+    assert cities.published is not None and cities.published.full  # rows are put together
     kept = [(n, "Rome" if n % 2 else "Oslo", n / 2) for n in range(8, 3, -1)]
     assert read(out / "orders") == [(20, None, 9.0), *kept, (3, None, 1.0)]
     assert read(out / "cities", "csv") == [("Oslo", 3), ("Rome", 2), (None, 2)]

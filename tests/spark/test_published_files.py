@@ -22,6 +22,7 @@ from singerlake.projections import partitions, ranges
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.destinations.opening import open_destination
 from singerlake.projections.files import file_format
+from singerlake.projections.overlap import overlap
 from singerlake.projections.projection import (
     Format,
     OrderKey,
@@ -200,14 +201,14 @@ def test_increments_come_to_what_a_full_build_is(opened: Callable[..., Place], l
         place.destination.remove()
         state = state_of(150, seed)
         built = place.build(state)
-        assert ranges.overlap(built.files) == 0
+        assert overlap(built.files) == 0
         check(place, state)
         for _ in range(2):
             state = changed(state, chance)
             done = place.refresh(state)
             assert not done.full_build
             check(place, state)
-            assert done.overlap == ranges.overlap(place.base.files) <= 0.5  # type: ignore[union-attr]
+            assert done.overlap == overlap(place.base.files) <= 0.5  # type: ignore[union-attr]
 
 
 def check(place: Place, state: State) -> None:
@@ -333,7 +334,7 @@ def test_a_key_that_is_larger_than_a_file_is_split(opened: Callable[..., Place])
     assert len(built.files) >= 3
     assert {(file.low, file.high) for file in built.files} == {("DE", "DE")}
     assert max(file.bytes for file in built.files) < 60_000
-    assert ranges.overlap(built.files) == 0
+    assert overlap(built.files) == 0
 
 
 def test_rows_without_a_key_are_added_or_all_is_built(opened: Callable[..., Place]) -> None:

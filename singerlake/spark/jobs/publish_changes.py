@@ -26,6 +26,7 @@ from singerlake.projections import partitions, ranges
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.files import FileFormat, file_format
 from singerlake.projections.files.source import open_file
+from singerlake.projections.overlap import overlap
 from singerlake.projections.projection import PartitionKey, Projection, Transform
 from singerlake.projections.published import DataFile, Published
 from singerlake.projections.ranges import SMALL, Found, Places, Plan
@@ -146,7 +147,7 @@ class _Job:
         if found.gone and not self._key:
             return Increment(full_build="rows without a key are gone")
         if not found.changed:
-            return Increment(kept=self._base.files, overlap=ranges.overlap(self._base.files))
+            return Increment(kept=self._base.files, overlap=overlap(self._base.files))
         target = self._projection.target
         assert target is not None  # noqa: S101  # looked at before
         form = file_format(target.format)
@@ -176,7 +177,7 @@ class _Job:
             added=added,
             removed=[every[index] for index in sorted(made.touched)],
             changed=changed,
-            overlap=ranges.overlap([*kept, *added]),
+            overlap=overlap([*kept, *added]),
             resorted=made.resorted,
         )
 

@@ -21,6 +21,7 @@ from singerlake.projections.published import Commit, DataFile, Position, SourceS
 from singerlake.projections.publishing import PublishedRows, PublishOptions, StagedRows
 from singerlake.projections.versions import not_published, rows_query, versioned_table
 from singerlake.spark.jobs.projected import Projected
+from singerlake.spark.jobs.publish_changes import Increment, write_changes
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.write.published_files import write_ordered
 from singerlake.transactions.snapshot import Snapshot
@@ -166,19 +167,48 @@ class PublishRows:
         why = self._due()
         if why is None:
             return
-        self._done.why = self._done.why or why
         with self._asked(at) as asked:
             base = self._base
-            schema, files = self._written(asked)
+            if self._projection.incremental:
+                asked.check_deterministic(f"the SQL of {self._projection.name}")
+            schema = self._schema(asked)
+            found = self._increment(asked, schema)
+            if found is not None and found.is_empty:
+                return  # other transactions, and the same rows
+            if found is None:
+                files = self._written(asked, schema)
+                removed = () if base is None else base.files
+                found = Increment((), files, removed)
+                self._done.full = True
+            self._done.why = self._done.why or why
             # A head on its way is a head: what is due is told by the transaction, not the version.
             sources = asked.sources
             if at is not None:
                 sources = tuple(replace(source, version=None) for source in sources)
             position = replace(self._own_position(), sources=sources)
-            removed = () if base is None else base.files
-            commit = Commit(position, schema, (), files, removed)
+            commit = Commit(position, schema, found.kept, found.added, found.removed)
             self._base = self._destination.commit(base, commit)
-            self._done.full = True
+
+    def _increment(self, asked: Projected, schema: pa.Schema) -> Increment | None:
+        """Write only what changed; None where all has to be written."""
+        if self._base is None or self._needs_full_build():
+            return None
+        since = self._base.position.sources
+        if asked.obstacle(since) is not None:
+            return None
+        found = write_changes(
+            self._spark,
+            asked.changes(since),
+            lambda: asked.rows().frame,
+            self._projection,
+            self._destination,
+            self._base,
+            schema,
+        )
+        if found.full_build:
+            return None
+        self._done.written += sum(file.rows for file in found.added)
+        return found
 
     def _publish_version(self, head: Snapshot, version: FrozenVersion) -> None:
         """Publish a frozen version.
@@ -197,7 +227,8 @@ class PublishRows:
             commit = Commit(position, base.schema, base.files, (), version=version.number)
         else:
             with self._asked(version) as asked:
-                schema, files = self._written(asked)
+                schema = self._schema(asked)
+                files = self._written(asked, schema)
             commit = Commit(position, schema, (), files, version=version.number)
         self._base = self._destination.commit(base, commit)
         self._done.versions.append(version.number)
@@ -225,33 +256,41 @@ class PublishRows:
         version = None if at is None else str(at.number)
         return Projected(self._spark, self._lake, self._sql, at=version)
 
-    def _written(self, asked: Projected) -> tuple[pa.Schema, Sequence[DataFile]]:
-        """Write all rows into new files, which nobody sees yet; also gives their columns."""
+    def _schema(self, asked: Projected) -> pa.Schema:
+        """Give the columns of the files, which can all be written."""
         schema = to_arrow_schema(T.StructType(asked.fields), timezone="UTC")
         self._check(schema)
         schema = self._destination.file_schema(schema, self._base)
+        self._check_change(schema)
+        return schema
+
+    def _written(self, asked: Projected, schema: pa.Schema) -> Sequence[DataFile]:
+        """Write all rows into new files, which nobody sees yet."""
         with asked.rows() as result, plain_errors():
             files = write_ordered(
                 self._spark, result.frame, self._projection, self._destination, schema
             )
         self._done.written += sum(file.rows for file in files)
-        return schema, files
+        return files
 
     def _check(self, schema: pa.Schema) -> None:
         """Make sure that the columns can be published.
 
         Raises:
             InvalidQueryError: Two have one name.
-            UsageError: They are others than were published, and that is not wanted.
         """
         for index, name in enumerate(schema.names):
             if name in schema.names[:index]:
                 raise InvalidQueryError(
                     f"{self._projection.name} has two columns {name!r}: give one another name"
                 )
-        self._check_change(schema)
 
     def _check_change(self, schema: pa.Schema) -> None:
+        """Make sure that the columns of the files may be what they are.
+
+        Raises:
+            UsageError: They are others than were published, and that is not wanted.
+        """
         base, projection = self._base, self._projection
         if projection.on_schema_change is OnSchemaChange.EVOLVE or base is None:
             return
