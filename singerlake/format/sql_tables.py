@@ -2,7 +2,9 @@
 
 What a query means is for Spark's own parser to decide, and it does so again before a row is read.
 Here the words suffice behind which a table may stand: FROM, JOIN, TABLE, and a comma in a list
-of tables. ``tests/spark/test_sql_tables.py`` holds both to each other.
+of tables. ``tests/spark/test_sql_tables.py`` holds both to each other. Where rows of VALUES have no
+name, a column behind them, ``values 1, a.b``, is taken for a table: that there is none is an error,
+so nothing that is read is missed.
 """
 
 from __future__ import annotations
@@ -134,13 +136,11 @@ class _Level:
         query: Whether it is one, or a list of tables; else FROM means something else.
         tables: Whether a comma separates tables.
         expecting: Whether a table may stand here.
-        values: Whether a comma separates the rows of VALUES: until they have a name.
     """
 
     query: bool = False
     tables: bool = False
     expecting: bool = False
-    values: bool = False
 
 
 @dataclass
@@ -176,12 +176,6 @@ class _Scan:
             return "" if not 0 <= index < len(self.found) else "`"
         return self.found[index].text.upper()
 
-    def _ends_value(self) -> bool:
-        """Whether a value may end with the token before this one."""
-        before = self.found[self.at - 1]
-        ended = before.kind != "sign" or before.text in (")", "]")
-        return ended and before.text.upper() != "VALUES"
-
     def _open(self) -> None:
         outer, first = self.levels[-1], self._word(1)
         relation, outer.expecting = outer.expecting, False
@@ -198,8 +192,7 @@ class _Scan:
             return True
         level.expecting = False
         if not used or (bare and self._word(0) in _NO_TABLE):
-            level.values = bare and self._word(0) == "VALUES"
-            return level.values
+            return False
         if self._word(used) != "(":  # else it is a function that makes a table
             self.references.append(one)
         self.at += used - 1
@@ -207,7 +200,7 @@ class _Scan:
 
     def _sign(self, token: Token) -> None:
         level = self.levels[-1]
-        if token.text == "," and level.tables and not level.values:
+        if token.text == "," and level.tables:
             level.expecting = True
         elif token.text == "|" and self._word(1) == ">":
             level.query, level.tables = True, False
@@ -215,8 +208,6 @@ class _Scan:
     def _keyword(self, token: Token) -> None:
         level = self.levels[-1]
         before, after = self._word(-1), self._word(1)
-        if level.values and token.name is not None and self._ends_value():
-            level.values = False  # this is their name, or what comes after them
         if token.kind != "word" or "." in (before, after):
             return
         word = token.text.upper()

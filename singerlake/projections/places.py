@@ -83,6 +83,8 @@ def location(text: str, base: Path) -> str:
     Raises:
         UsageError: It is another URI, or not quite one.
     """
+    if safe_text.redacted(text) != text:
+        raise UsageError("the location holds a secret, and everybody can read it: leave it out")
     if text.startswith("s3://"):
         if not text[len("s3://") :].strip("/"):
             raise UsageError(f"{text!r} names no bucket")
@@ -107,8 +109,6 @@ def place(members: Mapping[str, Any], base: Path, environ: Mapping[str, str]) ->
     uri = members.get("uri")
     if not isinstance(uri, str) or not uri:
         raise UsageError("it has no uri: write a folder, or s3://bucket/prefix")
-    if safe_text.redacted(uri) != uri:
-        raise UsageError("uri holds a password, and everybody can read this file: leave it out")
     unset: list[str] = []
     options = {
         name: _value(name, members[name], environ, unset, secret=name in _SECRETS)

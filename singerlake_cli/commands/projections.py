@@ -9,6 +9,7 @@ import click
 
 from singerlake.projections.declaration import SCHEMA, declared
 from singerlake.projections.graph import Graph, graph
+from singerlake.safe_text import redacted
 from singerlake_cli import output, projection_graph
 from singerlake_cli.projection_names import complete_projection
 from singerlake_cli.shared import Shared
@@ -89,7 +90,7 @@ def command(
 
 
 def _as_json(one: Status, known: Graph) -> dict[str, Any]:
-    projection, target = one.projection, one.projection.target
+    projection, target, error = one.projection, one.projection.target, one.error
     return {
         "name": projection.name,
         "reads": [
@@ -104,7 +105,7 @@ def _as_json(one: Status, known: Graph) -> dict[str, Any]:
         "stage": None if projection.stage is None else str(projection.stage),
         "to": None if target is None else target.uri,
         "format": None if target is None else str(target.format),
-        "up_to_date": None if one.error is not None else one.up_to_date,
+        "up_to_date": None if error is not None else one.up_to_date,
         "reasons": [
             {
                 "reason": str(reason.why),
@@ -116,7 +117,9 @@ def _as_json(one: Status, known: Graph) -> dict[str, Any]:
         ],
         "rows": one.rows,
         "overlap": one.overlap,
-        "error": None if one.error is None else {"kind": one.error.kind, "message": str(one.error)},
+        "error": None
+        if one.error is None
+        else {"kind": one.error.kind, "message": redacted(str(one.error))},
         "declared": projection.where,
     }
 

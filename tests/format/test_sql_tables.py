@@ -41,12 +41,7 @@ QUERIES = {
         "a.b",
         "c.d",
     ],
-    "select * from values (1), (2), x.y": [],
-    "select * from values 1, x, 'y' t, a.b, values (x.y) `u`, c.d join values 1 + x, y as v, e.f": [
-        "a.b",
-        "c.d",
-        "e.f",
-    ],
+    "select * from values (1), (2) as v, a.b, values (1)": ["a.b"],
     "select * from range(10) r, a.b, values (1), (2)": ["a.b"],
     "select * from values (1, 2), (3, 4) as v(x, y) join a.b on x = i": ["a.b"],
     "select * from a.b pivot (sum(x) for y in ('p', 'q')), c.d": ["a.b", "c.d"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,11 @@ WRONG = [
     (
         PROJECTION + "destinations:\n  w: {uri: x, profile: {evn: P}}\n",
         "line 7: profile has evn: did you mean env?",
+    ),
+    (PROJECTION.replace("to: out", "to: s3://me:abc@bucket/x"), "line 5: to of a: the location ho"),
+    (
+        PROJECTION + "destinations:\n  w: {uri: 's3://me:abc@bucket'}\n",
+        "line 7: the location holds a secret",
     ),
     (
         PROJECTION.replace("out", "../x") + "  destination: w\ndestinations: {w: {uri: x}}\n",
@@ -385,3 +391,43 @@ def test_what_the_schema_takes_the_reader_takes(
     if [*VALID.iter_errors(document)]:
         with pytest.raises(SingerlakeError, match=r"line \d+"):
             reading(file, json.dumps(document, indent=1))
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [*declaration.TOP, *declaration.FIELDS, *places.FIELDS, "env"],
+            )
+            | st.integers(),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(ODD, ODD, ODD)
+def test_any_document_is_read_or_told_to_be_wrong(
+    tmp_path_factory: pytest.TempPathFactory, top: Any, place: Any, one: Any
+) -> None:
+    whole = {"version": 1, "destinations": {"w": place}, "projections": [one]}
+    named = {"name": "a", "from": "x.y", "to": "out", **(one if isinstance(one, dict) else {})}
+    good = {"version": 1, "projections": [named]}
+    file = tmp_path_factory.getbasetemp() / "projections.yml"
+    for document in (top, whole, good):
+        with suppress(SingerlakeError):
+            reading(file, yaml.safe_dump(document))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=60))
+def test_any_text_is_read_or_told_to_be_wrong(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    with suppress(SingerlakeError, UnicodeEncodeError):
+        reading(tmp_path_factory.getbasetemp() / "projections.yml", text)

@@ -95,7 +95,9 @@ def queries(draw: st.DrawFn, depth: int = 2) -> str:
     def relation() -> str:
         if depth and draw(st.booleans()):
             return draw(_one_of("({}) as s", "lateral ({}) l", "({})")).format(inner())
-        return draw(st.one_of(NAMES, _one_of("range(3)", "values (1, 2)", "q", "(a.b join c.d)")))
+        return draw(
+            st.one_of(NAMES, _one_of("range(3)", "values (1, 2) as v", "q", "(a.b join c.d)"))
+        )
 
     joins = [", {}", " join {} on true", " cross join {}", " left join {} using (i)"]
     tables = relation().removeprefix("lateral ")
