@@ -58,6 +58,82 @@ AWS = (
         title="AWS endpoint URL",
         description="Another S3-compatible service, for example http://localhost:9000.",
     ),
+    th.Property(
+        "aws_sse",
+        th.StringType,
+        allowed_values=["AES256", "aws:kms", "aws:kms:dsse"],
+        title="Encryption",
+        description="How S3 is to encrypt what is written. Default: as the bucket says.",
+    ),
+    th.Property(
+        "aws_sse_kms_key_id",
+        th.StringType,
+        title="KMS key ID",
+        description="The key of KMS to encrypt by, with aws_sse aws:kms. Default: the account's.",
+    ),
+    th.Property(
+        "aws_sse_customer_key",
+        th.StringType,
+        secret=True,
+        title="Customer's key",
+        description=(
+            "A key of your own to encrypt by, 32 bytes in Base64, in place of aws_sse. S3 does not "
+            "keep it: without it nothing can be read again."
+        ),
+    ),
+    th.Property(
+        "aws_acl",
+        th.StringType,
+        title="Canned ACL",
+        description="A canned ACL for what is written, such as bucket-owner-full-control.",
+    ),
+    th.Property(
+        "aws_requester_pays",
+        th.BooleanType,
+        title="Requester pays",
+        description="Agree to pay for requests to a bucket whose owner does not. Default: false.",
+    ),
+    th.Property(
+        "aws_addressing_style",
+        th.StringType,
+        allowed_values=["auto", "path", "virtual"],
+        title="Addressing style",
+        description=(
+            "Whether the bucket stands in the path or in the host's name. Default: path with "
+            "aws_endpoint_url, else auto."
+        ),
+    ),
+    th.Property(
+        "aws_ca_bundle",
+        th.StringType,
+        title="CA bundle",
+        description="A file of certificates to trust, in place of the usual ones.",
+    ),
+    th.Property(
+        "aws_proxy",
+        th.StringType,
+        secret=True,
+        title="Proxy",
+        description="A proxy's URL. Default: HTTPS_PROXY and NO_PROXY of the environment.",
+    ),
+    th.Property(
+        "aws_connect_timeout",
+        th.NumberType,
+        title="Connect timeout",
+        description="Seconds to wait for a connection. Default: 10.",
+    ),
+    th.Property(
+        "aws_read_timeout",
+        th.NumberType,
+        title="Read timeout",
+        description="Seconds of silence to stand in an answer. Default: 60.",
+    ),
+    th.Property(
+        "aws_max_attempts",
+        th.IntegerType,
+        title="Attempts",
+        description="How often a request is made that fails, the first time counted. Default: 5.",
+    ),
 )
 
 

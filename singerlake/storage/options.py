@@ -1,10 +1,11 @@
-"""How a store is reached: credentials, region, endpoint."""
+"""How a store is reached and asked: credentials, region, endpoint, encryption, patience."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from singerlake.errors import UsageError
 
@@ -24,6 +25,17 @@ class StoreOptions:
         profile: A profile of the AWS configuration.
         region: The bucket's region.
         endpoint_url: Another S3-compatible service.
+        sse: How S3 is to encrypt what is written: ``AES256``, ``aws:kms`` or ``aws:kms:dsse``.
+        sse_kms_key_id: By which key of KMS.
+        sse_customer_key: By a key of the caller's own, 32 bytes in Base64; needed to read, too.
+        acl: A canned ACL for what is written.
+        requester_pays: Whether requests are paid for by who makes them, as some buckets demand.
+        addressing_style: ``path``, ``virtual`` or ``auto``.
+        ca_bundle: A file of certificates to trust, in place of the usual ones.
+        proxy: A proxy's URL.
+        connect_timeout: Seconds to wait for a connection.
+        read_timeout: Seconds of silence to stand in an answer.
+        max_attempts: How often a request is made that fails, the first time counted.
     """
 
     access_key_id: str | None = field(default=None, repr=False)
@@ -32,12 +44,30 @@ class StoreOptions:
     profile: str | None = None
     region: str | None = None
     endpoint_url: str | None = None
+    sse: str | None = None
+    sse_kms_key_id: str | None = None
+    sse_customer_key: str | None = field(default=None, repr=False)
+    acl: str | None = None
+    requester_pays: bool = False
+    addressing_style: str | None = None
+    ca_bundle: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    connect_timeout: float | None = None
+    read_timeout: float | None = None
+    max_attempts: int | None = None
 
 
 _FIELDS = {f"{_PREFIX}{one.name}": one for one in fields(StoreOptions)}
 SETTINGS = tuple(_FIELDS)
 """The settings' names, as plugins have them."""
 SECRETS = frozenset(name for name, one in _FIELDS.items() if not one.repr)
+"""Those that no command line takes; a proxy's URL may hold a password."""
+_NUMBERS: dict[str, Callable[[str], float]] = {
+    "aws_connect_timeout": float,
+    "aws_read_timeout": float,
+    "aws_max_attempts": int,
+}
+_SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 def from_settings(settings: Mapping[str, object]) -> StoreOptions:
@@ -47,9 +77,29 @@ def from_settings(settings: Mapping[str, object]) -> StoreOptions:
 
     Args:
         settings: Values by name, or texts as variables of the environment have them.
+
+    Raises:
+        UsageError: A text is not the number, or not the yes or no, that a setting takes.
     """
-    given = {name: settings[name] for name in SETTINGS if settings.get(name) not in (None, "")}
-    return StoreOptions(**{_FIELDS[name].name: value for name, value in given.items()})  # type: ignore[arg-type]
+    given: dict[str, Any] = {
+        _FIELDS[name].name: _typed(name, settings[name])
+        for name in SETTINGS
+        if settings.get(name) not in (None, "")
+    }
+    return StoreOptions(**given)
+
+
+def _typed(name: str, value: object) -> object:
+    if name == f"{_PREFIX}requester_pays" and isinstance(value, str):
+        if (switch := _SWITCHES.get(value.lower())) is None:
+            raise UsageError(f"{name} is {value!r}: say true or false")
+        return switch
+    if name in _NUMBERS and isinstance(value, str):
+        try:
+            return _NUMBERS[name](value)
+        except ValueError:
+            raise UsageError(f"{name} is {value!r}, which is no number") from None
+    return value
 
 
 def from_environment(prefix: str = ENVIRONMENT) -> StoreOptions:

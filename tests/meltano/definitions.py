@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from singer_sdk.plugin_base import PluginBase
 
+from singerlake.plugins.settings import AWS
 from tap_singerlake.tap import TapSingerlake
 from target_singerlake.target import TargetSingerlake
 
@@ -28,6 +29,7 @@ COMMANDS = {
     "versions": ("versions", "List a table's frozen versions."),
     "query": ("query", "Ask the lake in SQL."),
     "projections": ("projections", "List what is published, what is out of date, and why."),
+    "copy": ("copy", "Copy a lake, or tables or versions of it, to another store."),
     "revert": ("revert", "Turn a table back to an older state, as one more transaction."),
     "verify": ("verify", "Hold log, files and versions against each other."),
     "vacuum": ("vacuum", "Remove what nothing refers to any more."),
@@ -45,6 +47,25 @@ UNKNOWN_TO_MELTANO = {"validate-records"}
 """Capabilities of the target that one's schema for loaders has a word for and the other's not."""
 
 _KINDS = {"number": "decimal"}
+
+
+def _store_settings() -> list[dict[str, Any]]:
+    """The utility's settings of stores: the plugins', passed on by variables."""
+    found = []
+    for prop in AWS:
+        (name, schema), *_ = prop.to_dict().items()
+        types = [kind for kind in schema["type"] if kind != "null"]
+        one = {
+            "name": name,
+            "kind": _KINDS.get(types[0], types[0]),
+            "label": schema["title"],
+            "description": " ".join(schema["description"].split()),
+            "env": f"SINGERLAKE_{name.upper()}",
+        }
+        found.append({**one, "sensitive": True} if schema.get("secret") else one)
+    return found
+
+
 _SINGERLAKE = [
     {
         "name": "lake",
@@ -53,24 +74,7 @@ _SINGERLAKE = [
         "description": "Where the lake lies: a folder, or s3://bucket/prefix.",
         "env": "SINGERLAKE_LAKE",
     },
-    *(
-        {
-            "name": name,
-            "kind": "string",
-            "label": label,
-            "description": text,
-            "env": name.upper(),
-            **({"sensitive": True} if secret else {}),
-        }
-        for name, label, text, secret in (
-            ("aws_access_key_id", "AWS access key id", "Access key for S3.", True),
-            ("aws_secret_access_key", "AWS secret access key", "The secret to it.", True),
-            ("aws_session_token", "AWS session token", "For temporary credentials.", True),
-            ("aws_profile", "AWS profile", "A profile of the AWS configuration files.", False),
-            ("aws_region", "AWS region", "The region of the bucket.", False),
-            ("aws_endpoint_url", "AWS endpoint URL", "Another S3-compatible service.", False),
-        )
-    ),
+    *_store_settings(),
     {
         "name": "projections",
         "kind": "object",

@@ -1,4 +1,4 @@
-"""A boto3 client of the credentials and the endpoint that the settings name."""
+"""A boto3 client as the settings want it: credentials, endpoint, way there, and what it asks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
 
     Args:
         options: Credentials, region and endpoint; what they leave open comes from the AWS chain.
-        config: How requests are made.
+        config: How requests are made where the options do not say.
 
     Raises:
         UsageError: The settings, or the AWS configuration, cannot be used.
@@ -34,7 +34,12 @@ def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
             region_name=options.region,
         )
         settings.hide(session, options)
-        return session, session.client("s3", endpoint_url=options.endpoint_url, config=config)
+        client = session.client(
+            "s3",
+            endpoint_url=options.endpoint_url,
+            config=config.merge(_asked(options)),
+            verify=options.ca_bundle,
+        )
     except ProfileNotFound:
         profile = options.profile or os.environ.get("AWS_PROFILE", "")
         raise UsageError(
@@ -47,3 +52,40 @@ def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
             f"({options.region!r}), aws_endpoint_url ({options.endpoint_url!r}) and the AWS "
             "configuration files"
         ) from None
+    if asked := _of_each_request(options):
+
+        def add(params: dict[str, Any], model: Any, **_: Any) -> dict[str, Any]:
+            known = model.input_shape.members
+            return {**{name: value for name, value in asked.items() if name in known}, **params}
+
+        client.meta.events.register("provide-client-params.s3", add, "singerlake-settings")
+    return session, client
+
+
+def _asked(options: StoreOptions) -> Config:
+    """What the settings say of how requests are made."""
+    given: dict[str, Any] = {
+        "connect_timeout": options.connect_timeout,
+        "read_timeout": options.read_timeout,
+    }
+    if options.addressing_style is not None:
+        given["s3"] = {"addressing_style": options.addressing_style}
+    if options.proxy is not None:
+        given["proxies"] = {"http": options.proxy, "https": options.proxy}
+    if options.max_attempts is not None:
+        given["retries"] = {"mode": "standard", "total_max_attempts": options.max_attempts}
+    return Config(**{name: value for name, value in given.items() if value is not None})
+
+
+def _of_each_request(options: StoreOptions) -> dict[str, Any]:
+    """What is added to each request that knows it, by boto3's names."""
+    asked: dict[str, Any] = {
+        "ServerSideEncryption": options.sse,
+        "SSEKMSKeyId": options.sse_kms_key_id,
+        "ACL": options.acl,
+        "RequestPayer": "requester" if options.requester_pays else None,
+    }
+    if options.sse_customer_key is not None:
+        asked["SSECustomerAlgorithm"] = "AES256"
+        asked["SSECustomerKey"] = settings.customer_key(options)
+    return {name: value for name, value in asked.items() if value is not None}

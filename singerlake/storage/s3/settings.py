@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from botocore.credentials import Credentials
 from botocore.exceptions import BotoCoreError
@@ -13,6 +16,18 @@ from singerlake.errors import InvalidNameError, UsageError
 from singerlake.safe_text import remember_key_id, remember_secrets
 from singerlake.storage.options import StoreOptions
 
+_ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse")
+_ACLS = (
+    "private",
+    "public-read",
+    "public-read-write",
+    "authenticated-read",
+    "aws-exec-read",
+    "bucket-owner-read",
+    "bucket-owner-full-control",
+)
+_STYLES = ("auto", "path", "virtual")
+_KEY_BYTES = 32
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
@@ -41,6 +56,66 @@ def check(options: StoreOptions) -> None:
             raise UsageError("aws_endpoint_url must not hold a user or password")
         if not re.match(r"https?://[^/]", endpoint):
             raise UsageError(f"aws_endpoint_url {endpoint!r} must begin with http:// or https://")
+    _check_writing(options)
+    _check_way(options)
+
+
+def _check_writing(options: StoreOptions) -> None:
+    """Refuse what cannot be asked for objects.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    for name, value, known in (
+        ("aws_sse", options.sse, _ENCRYPTIONS),
+        ("aws_acl", options.acl, _ACLS),
+        ("aws_addressing_style", options.addressing_style, _STYLES),
+    ):
+        if value is not None and value not in known:
+            raise UsageError(f"{name} is {value!r}: it is one of {', '.join(known)}")
+    if options.sse_kms_key_id is not None and not str(options.sse).startswith("aws:kms"):
+        raise UsageError("aws_sse_kms_key_id needs aws_sse to be aws:kms or aws:kms:dsse")
+    if options.sse_customer_key is not None:
+        if options.sse is not None:
+            raise UsageError("aws_sse_customer_key goes without aws_sse: leave one of them out")
+        customer_key(options)
+
+
+def customer_key(options: StoreOptions) -> bytes:
+    """Return the caller's own key for encryption.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        key = base64.b64decode(options.sse_customer_key or "", validate=True)
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise UsageError(
+            f"aws_sse_customer_key is not {_KEY_BYTES} bytes in Base64: make one with: "
+            "openssl rand -base64 32"
+        )
+    return key
+
+
+def _check_way(options: StoreOptions) -> None:
+    """Refuse ways to the service that lead nowhere.
+
+    Raises:
+        UsageError: One does.
+    """
+    if options.proxy is not None and not re.match(r"https?://[^/]", options.proxy):
+        raise UsageError("aws_proxy must begin with http:// or https://")
+    if options.ca_bundle is not None and not Path(options.ca_bundle).is_file():
+        raise UsageError(f"aws_ca_bundle names no file: {options.ca_bundle!r}")
+    for name, number in (
+        ("aws_connect_timeout", options.connect_timeout),
+        ("aws_read_timeout", options.read_timeout),
+        ("aws_max_attempts", options.max_attempts),
+    ):
+        if number is not None and not number > 0:
+            raise UsageError(f"{name} is {number!r}: it must be more than 0")
 
 
 def hide(session: Any, options: StoreOptions) -> None:
@@ -52,7 +127,9 @@ def hide(session: Any, options: StoreOptions) -> None:
     with suppress(BotoCoreError):  # who uses the session will say it
         credentials = session.get_credentials()
     remember_key_id(options.access_key_id)
-    remember_secrets([options.secret_access_key, options.session_token])
+    password = urlsplit(options.proxy or "").password
+    secrets = [options.secret_access_key, options.session_token, options.sse_customer_key]
+    remember_secrets([*secrets, *([password, unquote(password)] if password else [])])
     if credentials is not None and type(credentials) is Credentials:
         remember_key_id(credentials.access_key)
         remember_secrets([credentials.secret_key, credentials.token])
