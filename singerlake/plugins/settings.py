@@ -61,9 +61,11 @@ AWS = (
     th.Property(
         "aws_sse",
         th.StringType,
-        allowed_values=["AES256", "aws:kms", "aws:kms:dsse"],
         title="Encryption",
-        description="How S3 is to encrypt what is written. Default: as the bucket says.",
+        description=(
+            "How S3 is to encrypt what is written: AES256, aws:kms or aws:kms:dsse. Default: as "
+            "the bucket says."
+        ),
     ),
     th.Property(
         "aws_sse_kms_key_id",
@@ -96,11 +98,10 @@ AWS = (
     th.Property(
         "aws_addressing_style",
         th.StringType,
-        allowed_values=["auto", "path", "virtual"],
         title="Addressing style",
         description=(
-            "Whether the bucket stands in the path or in the host's name. Default: path with "
-            "aws_endpoint_url, else auto."
+            "Whether the bucket stands in the path (path) or in the host's name (virtual). "
+            "Default: path with aws_endpoint_url, else auto."
         ),
     ),
     th.Property(

@@ -15,7 +15,7 @@ from singerlake.projections.projection import (
     Target,
 )
 from singerlake.storage.opening import open_store
-from singerlake.storage.options import StoreOptions
+from singerlake.storage.options import StoreOptions, from_environment
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class AdHoc:
             UsageError: Something cannot be what is said.
         """
         sql = self._sql()
-        options = self.options or StoreOptions()
+        options = from_environment() if self.options is None else self.options
         uri = open_store(self.to, options).uri
         size = DEFAULT_FILE_BYTES if self.file_size is None else spelling.size(self.file_size)
         return Projection(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ from singerlake import safe_text
 from singerlake.errors import UsageError
 from singerlake.nearest import offer
 from singerlake.storage.opening import folder
-from singerlake.storage.options import StoreOptions
+from singerlake.storage.options import SECRETS, SETTINGS, StoreOptions, from_settings
 
-OPTIONS = tuple(option.name for option in fields(StoreOptions))
+_AWS = "aws_"
+OPTIONS = tuple(name.removeprefix(_AWS) for name in SETTINGS)
 FIELDS = ("uri", *OPTIONS, "catalog")
-_SECRETS = ("access_key_id", "secret_access_key", "session_token")
+_SECRETS = frozenset(name.removeprefix(_AWS) for name in SECRETS)
 _SECRET_PROPERTY = re.compile(r"secret|password|credential|token$|access-key", re.IGNORECASE)
 _FLAT = re.compile(rf"destinations\.(.+?)\.({'|'.join(FIELDS)})(?:\.(.+))?")
 """How Meltano hands on a field of a destination in its settings: ``destinations.place.uri``."""
@@ -124,9 +125,8 @@ def place(members: Mapping[str, Any], base: Path, environ: Mapping[str, str]) ->
         )
         for name, value in catalog.items()
     }
-    return Place(
-        location(uri, base), StoreOptions(**options), properties, tuple(dict.fromkeys(unset))
-    )
+    reached = from_settings({f"{_AWS}{name}": value for name, value in options.items()})
+    return Place(location(uri, base), reached, properties, tuple(dict.fromkeys(unset)))
 
 
 def _value(

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
+from singer_sdk import typing as th
 
 from singerlake.lake import Lake
 from singerlake.plugins import settings
@@ -27,7 +28,8 @@ def test_both_have_the_same_settings_of_lake_and_aws() -> None:
 
 def test_an_empty_setting_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SINGERLAKE_LAKE", raising=False)
-    empty = dict.fromkeys(SHARED, "")
+    texts = [prop.name for prop in (settings.LAKE, *settings.AWS) if prop.wrapped == th.StringType]
+    empty = dict.fromkeys(texts, "")
     assert settings.lake_uri(empty) == "./lake"
     assert from_settings(empty) == StoreOptions()
     opened = open_store("s3://bucket/lake", from_settings({**empty, "aws_region": "x"}))

@@ -109,7 +109,7 @@ def test_every_field_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     target = reports.target
     assert target is not None
     assert (target.uri, target.identifier) == ("s3://bucket/published/shop/reports", "shop.reports")
-    assert target.options == StoreOptions("key", "", region="eu-central-1")
+    assert target.options == StoreOptions("key", region="eu-central-1")
     assert target.catalog == {
         "type": "rest",
         "uri": "https://catalog.example.com",
@@ -342,6 +342,10 @@ PLACE = st.fixed_dictionaries(
     {"uri": st.sampled_from(["s3://b", "s3://b/p/", "out", "/srv/out"])},
     optional={
         **{name: st.just({"env": "HOME"}) for name in places.OPTIONS},
+        "requester_pays": st.booleans(),
+        "connect_timeout": st.integers(1, 60) | st.floats(0.5, 60),
+        "read_timeout": st.integers(1, 60),
+        "max_attempts": st.integers(1, 9),
         "catalog": st.dictionaries(
             st.sampled_from(["type", "warehouse", "token"]), st.just({"env": "HOME"})
         ),
