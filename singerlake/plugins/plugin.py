@@ -17,7 +17,9 @@ class LakePlugin(PluginBase):
         """Read ``--config`` here, once, as a file, a pipe or text; the SDK reads files."""
         environment = tuple(v for v in value if v == FROM_ENVIRONMENT)
         parsed = super().cb_config(ctx, param, environment)
-        parsed.config.update(read_settings(value, cls.config_jsonschema["properties"]))
+        known = {"properties": dict(cls.config_jsonschema["properties"])}
+        cls.append_builtin_config(known)  # the SDK's own, which one of ours may be almost called
+        parsed.config.update(read_settings(value, known["properties"]))
         return parsed
 
     def _validate_config(self, *, raise_errors: bool = True) -> list[str]:

@@ -28,6 +28,8 @@ COMMANDS = {
     "freeze": ("freeze", "Freeze a new version of a table."),
     "versions": ("versions", "List a table's frozen versions."),
     "query": ("query", "Ask the lake in SQL."),
+    "publish": ("publish", "Bring projections up to date, by name."),
+    "publish-all": ("publish --all", "Bring every projection up to date."),
     "projections": ("projections", "List what is published, what is out of date, and why."),
     "copy": ("copy", "Copy a lake, or tables or versions of it, to another store."),
     "revert": ("revert", "Turn a table back to an older state, as one more transaction."),
@@ -38,8 +40,11 @@ COMMANDS = {
     "doctor": ("doctor", "Say what is there, what is missing, and what to do."),
 }
 """Commands of the utility: arguments and description of each."""
-OF_THE_PROJECT = {"freeze-orders": ("freeze tap-shop.orders", "Freeze the shop's orders.")}
-"""One more in this repository's project, for its job."""
+OF_THE_PROJECT = {
+    "freeze-orders": ("freeze tap-shop.orders", "Freeze the shop's orders."),
+    "freeze-published": ("freeze tap-shop.orders --publish", "Freeze them, and publish that."),
+}
+"""More in this repository's project, for its jobs."""
 PIP_URL = "${SINGERLAKE_PIP_URL}"
 """Where the package is, said by the project's ``.env`` for as long as no registry has it."""
 UNKNOWN_TO_HUB = {"structured-logging"}
