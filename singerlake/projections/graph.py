@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.names import TableName
 from singerlake.format.sql_tables import find, reference
 from singerlake.lake import Lake
-from singerlake.nearest import offer
+from singerlake.nearest import bare, offer
 from singerlake.projections.projection import Format, Projection
 
 
@@ -106,7 +107,7 @@ def arranged(tables: Collection[TableName], projections: Sequence[Projection]) -
     _check_names(projections)
     _check_destinations(projections)
     makers = {one.stage: one.name for one in projections if one.stage is not None}
-    known = {*tables, *makers}
+    known = _Tables({*tables, *makers})
     readings = {one.name: _readings(one, known, makers) for one in projections}
     for one in projections:
         if one.stage is not None and any(reads.maker == one.name for reads in readings[one.name]):
@@ -140,25 +141,28 @@ def _location(uri: str) -> str:
 
 
 def _check_destinations(projections: Sequence[Projection]) -> None:
-    published = [(_location(one.target.uri), one) for one in projections if one.target]
-    for index, (uri, one) in enumerate(published):
-        for earlier, other in published[:index]:
-            both = f"{_with_place(other)} and {_with_place(one)}"
-            if uri == earlier:
-                raise UsageError(f"{both} have one destination: {uri}")
-            if uri.startswith(earlier) or earlier.startswith(uri):
-                raise UsageError(
-                    f"the destinations of {both} lie one inside the other: {earlier} and {uri}"
-                )
+    published = [(_location(one.target.uri), n) for n, one in enumerate(projections) if one.target]
+    # What lies inside of another comes right behind it, or behind others inside of it.
+    for (outer, first), (inner, second) in pairwise(sorted(published)):
+        if not inner.startswith(outer):
+            continue
+        earlier, later = (projections[n] for n in sorted((first, second)))
+        both = f"{_with_place(earlier)} and {_with_place(later)}"
+        if inner == outer:
+            raise UsageError(f"{both} have one destination: {outer}")
+        raise UsageError(
+            f"the destinations of {both} lie one inside the other: {outer} and {inner}"
+        )
     tables: dict[tuple[str, ...], Projection] = {}
     for one in projections:
         if one.target is None or one.target.format is not Format.ICEBERG or not one.target.catalog:
             continue
         catalog = sorted(f"{name}={value}" for name, value in one.target.catalog.items())
-        other = tables.setdefault((*catalog, one.target.identifier or one.name), one)
+        table = one.target.identifier or one.name
+        other = tables.setdefault((*catalog, table), one)
         if other is not one:
             both = f"{_with_place(other)} and {_with_place(one)}"
-            raise UsageError(f"{both} are one table of the catalog: {one.target.identifier}")
+            raise UsageError(f"{both} are one table of the catalog: {table}")
 
 
 def _check_outside(lake: str, projections: Sequence[Projection]) -> None:
@@ -168,14 +172,29 @@ def _check_outside(lake: str, projections: Sequence[Projection]) -> None:
             raise _wrong(one, f"would be published inside the lake, at {one.target.uri}")
 
 
+class _Tables:
+    """Tables by what they are like, so that a thousand names need not each be held against all."""
+
+    def __init__(self, known: Collection[TableName]) -> None:
+        self._known = known
+        self._like: dict[str, list[TableName]] = {}
+        for table in known:
+            self._like.setdefault(bare(str(table)), []).append(table)
+
+    def find(self, parts: tuple[str, ...]) -> tuple[TableName, str | None]:
+        """Find what a name in SQL means."""
+        like = [self._like.get(bare(".".join(some)), []) for some in (parts, parts[:-1])]
+        return find(parts, [*like[0], *like[1]] or self._known)
+
+
 def _readings(
-    one: Projection, known: Collection[TableName], makers: Mapping[TableName, str]
+    one: Projection, known: _Tables, makers: Mapping[TableName, str]
 ) -> tuple[Reading, ...]:
     readings = []
     for text in one.sources:
         named = reference(text)
         try:
-            table, version = find(named.parts, known)
+            table, version = known.find(named.parts)
         except SingerlakeError as error:
             raise type(error)(f"{_with_place(one)}: {error}") from None
         if version is not None and (named.version or named.timestamp):

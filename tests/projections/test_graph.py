@@ -87,8 +87,12 @@ def test_a_table_that_is_there_is_not_made_again() -> None:
             "a and b have one destination: /o/",
         ),
         (
-            [projection("a", "x.y", to="s3://b/o/in"), projection("b", "x.y", to="s3://b/o")],
-            "the destinations of a and b lie one inside the other: s3://b/o/in/ and s3://b/o/",
+            [
+                projection("a", "x.y", to="s3://b/o/in"),
+                projection("b", "x.y", to="s3://b/o"),
+                projection("c", "x.y", to="s3://b/o-other"),
+            ],
+            "the destinations of a and b lie one inside the other: s3://b/o/ and s3://b/o/in/",
         ),
         (
             [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -217,3 +218,18 @@ def test_files_that_overlap_are_told(lake: Lake, raw: Projection) -> None:
     publish(lake, raw, ORDERS, files=[[1, 5], [4, 6], [7, 8, 9, 10, 11, 12]])
     (found,) = status(lake, [raw])
     assert (found.rows, found.overlap) == (10, 0.4)
+
+
+def test_destinations_are_looked_at_side_by_side(
+    lake: Lake, raw: Projection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync(lake, ORDERS)
+    every = [projection(f"p{n}", "tap_shop.orders", to=tmp_path / "out") for n in range(4)]
+    together = Barrier(len(every), timeout=20)
+
+    class Place:
+        def published(self) -> None:
+            together.wait()
+
+    monkeypatch.setattr("singerlake.projections.status.open_destination", lambda _: Place())
+    assert [one.reasons[0].text for one in status(lake, every)] == ["never published"] * 4
