@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 from singerlake.copying.outcome import Copied, CopyOptions
 from singerlake.copying.table import TableCopy
 from singerlake.copying.transfers import Meter
-from singerlake.errors import SingerlakeError, UsageError
+from singerlake.errors import DamagedError, SingerlakeError, UsageError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import LakeFile
 from singerlake.format.names import TableName
@@ -51,9 +51,25 @@ def choose(lake: Lake, texts: Iterable[str]) -> Chosen:
     return chosen
 
 
+def choose_all(lake: Lake) -> tuple[Chosen, list[DamagedError]]:
+    """Find all tables, and what is to be said of those that the lake has lost.
+
+    A backup that leaves out in silence what it cannot see would be none.
+    """
+    chosen: dict[TableName, Sequence[str]] = {}
+    lost: list[DamagedError] = []
+    for tap in lake.taps():
+        try:
+            chosen.update(dict.fromkeys(lake.tables(tap), ()))
+        except DamagedError as error:
+            lost.append(error)
+    lost += [DamagedError(str(one)) for one in lake.inventory(chosen).lost]
+    return chosen, lost
+
+
 def copy_tables(
     source: Store, destination: Store, chosen: Chosen, options: CopyOptions, meter: Meter
-) -> Iterator[tuple[TableName, Copied | SingerlakeError]]:
+) -> Generator[tuple[TableName, Copied | SingerlakeError], None, None]:
     """Copy tables, several at a time; in place of one that failed, the error.
 
     Args:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import click
 
 from singerlake.copying.destination import check_place
-from singerlake.copying.lakes import choose, copy_tables, finish
+from singerlake.copying.lakes import choose, choose_all, copy_tables, finish
 from singerlake.copying.outcome import Copied, CopyOptions
 from singerlake.copying.transfers import Meter
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
@@ -116,11 +117,15 @@ class _Run:
 
     def run(self, tables: Sequence[str]) -> None:
         lake, options = self._lake, self._options
-        chosen = choose(lake, tables) if tables else dict.fromkeys(lake.tables(), ())
+        chosen, lost = (choose(lake, tables), []) if tables else choose_all(lake)
+        for error in lost:
+            self._fail(error, None)
         meter, done, failed = Meter(), [], []
         follow(lambda: (f"{output.size(meter.done)} read", meter.done, meter.total))
-        with working(f"copying to {self._destination.uri}"):
-            for table, came in copy_tables(lake.store, self._destination, chosen, options, meter):
+        results = copy_tables(lake.store, self._destination, chosen, options, meter)
+        # Closed at once after Ctrl-C, so that no thread goes on copying.
+        with working(f"copying to {self._destination.uri}"), closing(results):
+            for table, came in results:
                 if isinstance(came, Copied):
                     done.append(came)
                     self._show(came)

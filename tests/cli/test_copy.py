@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +18,7 @@ from singerlake.lake import Lake
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.options import StoreOptions, of_an_end
 from singerlake_cli.main import cli
-from tests.copying.world import opens, write
+from tests.copying.world import AGAIN, copy, opens, problems, write
 
 
 @pytest.fixture
@@ -103,3 +108,50 @@ def test_each_end_has_settings_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UsageError, match="SINGERLAKE_FROM_AWS_SESSION_TOKEN") as told:
         of_an_end("FROM", {"aws_session_token": "hush"})
     assert "hush" not in str(told.value)
+
+
+def test_what_the_source_has_lost_is_told(lake: Lake, tmp_path: Path) -> None:
+    backup = str(tmp_path / "backup")
+    shutil.rmtree(Path(lake.store.uri, "raw/tap-test/u"))
+    result = call("copy", lake.store.uri, backup)
+    assert result.exit_code == 5 and "tap-test.u is gone" in result.stderr
+    assert opens(LocalStore(Path(backup))) == [1, 2, 3]
+
+
+SLOW = """
+import sys, time
+from singerlake.copying import transfers
+from singerlake.storage.local.store import LocalStore
+from singerlake_cli.main import main
+transfers.PIECE = 4
+read = LocalStore.get_range
+def slow(self, *args):
+    time.sleep(0.05)
+    return read(self, *args)
+LocalStore.get_range = slow
+main(["copy", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_copy_that_is_stopped_is_gone_on_with(
+    lake: Lake, tmp_path: Path, sent: int, code: int
+) -> None:
+    source, backup = lake.store.uri, LocalStore(tmp_path / "backup")
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, source, backup.uri],
+        cwd=Path(__file__).parents[2],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not any(one.stat().st_size for one in Path(backup.uri, ".staging").glob("*")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(sent)
+    _, said = process.communicate(timeout=30)  # both files would take six seconds more
+    assert process.returncode == code
+    assert said == ("error: interrupted; what was done before stays\n" if code > 0 else "")
+    assert [*Path(backup.uri).glob("raw/*/*/transactions/*")] == []
+    copy(lake.store, backup, options=AGAIN)
+    assert opens(backup) == [1, 2, 3] and problems(backup) == []

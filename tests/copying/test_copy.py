@@ -471,3 +471,13 @@ def test_a_version_alone_is_a_table_with_its_number_and_its_transaction(
         copy(source.store, first, NAME, f"{NAME}.1")
     with pytest.raises(UsageError, match="is a transaction"):
         copy(source.store, first, f"{NAME}.@1")
+
+
+def test_an_idle_run_asks_little(vacuumed: Lake, backup: LocalStore) -> None:
+    """What a nightly run costs that finds nothing to do, in requests to each of the two."""
+    copy(vacuumed.store, backup)
+    here, there = FaultyStore(vacuumed.store), FaultyStore(backup)
+    copy(here, there)
+    asked = [(len(store.trace), {done.method for done in store.trace}) for store in (here, there)]
+    assert [count for count, _ in asked] == [7, 6]
+    assert {method for _, methods in asked for method in methods} == {"get", "get_range", "folders"}
