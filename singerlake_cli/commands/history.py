@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -129,12 +129,27 @@ def _note(snapshot: Snapshot, entry: Entry | None) -> str | None:
     done: list[str] = []
     if to := entry.metadata.get("reverted_to"):
         done.append(f"back to transaction {to}")
+    done += _refreshed(entry.metadata)
     if entry.overlay is not None:
         from singerlake.format.overlay_words import differences  # late: few transactions alter
 
         before, after = (snapshot.overlay_at(entry.number - n) for n in (1, 0))
         done += differences(before, after)
     return ": ".join(filter(None, ("; ".join(done), comment(entry)))) or None
+
+
+def _refreshed(said: Mapping[str, Any]) -> Iterator[str]:
+    """What the refresh of a staging table was computed of."""
+    name, sources = said.get("projection"), said.get("sources")
+    if not isinstance(name, str) or not isinstance(sources, list):
+        return
+    read = [
+        f"{one.get('table')}.{version}" if version else f"{one.get('table')} @{number}"
+        for one in sources
+        if isinstance(one, dict)
+        for version, number in [(one.get("version"), one.get("transaction"))]
+    ]
+    yield f"{name} of {', '.join(read) or 'nothing'}"
 
 
 def _notes(table: str, snapshot: Snapshot, readable: int) -> list[str]:

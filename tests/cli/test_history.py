@@ -103,6 +103,20 @@ def test_who_made_a_transaction_and_why(lake: Lake) -> None:
         assert (f" {me} " in shown) is (width > 60)
 
 
+def test_a_refresh_says_what_it_was_computed_of(lake: Lake) -> None:
+    sources = [{"table": "a.b", "transaction": 7}, {"table": "a.c", "transaction": 3, "version": 2}]
+    for said in (sources, [], "x", [1]):
+        metadata = {"projection": "open", "definition": "0", "sources": said}
+        commit_rows(lake, TABLE, ID, ["id"], [{"id": 1}], metadata=metadata)
+    lines = run(lake, "history", TABLE).stdout.splitlines()
+    assert [line.split("–")[-1].strip() for line in lines if " sync " in line] == [
+        "open of nothing",
+        "",
+        "open of nothing",
+        "open of a.b @7, a.c.2",
+    ]
+
+
 def test_a_damaged_entry_hides_no_history_from_people(vacuumed: Lake) -> None:
     table, _ = vacuumed.find(TABLE)
     vacuumed.store.replace(table.name.transaction(1), b"{", None)

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from singerlake.errors import InvalidQueryError
+from singerlake.errors import DamagedError, InvalidQueryError
 from singerlake.lake import Lake
 from singerlake.projections.positions import state_of
 from singerlake.projections.published import SourceState
 from singerlake.spark.jobs.freeze import freeze
 from singerlake.spark.jobs.projected import Projected, SourceChanges
+from singerlake.spark.jvm.failures import plain_errors
 from tests.build import commit_rows
 
 pytestmark = pytest.mark.spark
@@ -27,6 +28,7 @@ ORDERS: dict[str, Any] = {
 GONE = {"_sdc_deleted_at": "2026-01-02T03:04:05Z"}
 KEYED = "tap-shop.orders"
 PLAIN = "tap-shop.events"
+ODD = "tap-shop.odd"
 
 
 def order(id_: int, status: str | None = "new", **more: Any) -> dict[str, Any]:
@@ -39,6 +41,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     key = ["shop", "id"]
     commit_rows(made, KEYED, ORDERS, key, [order(n) for n in range(6)])
     commit_rows(made, PLAIN, ORDERS, [], [order(1), order(1)])
+    for status in ("new", "paid"):
+        odd = {**order(1, status), "a.b`c": f"no number, {status}"}
+        commit_rows(made, ODD, ORDERS, key, [odd])
     came = [order(0, "done"), order(1, "paid"), order(2, **GONE), order(3), order(7)]
     commit_rows(made, KEYED, ORDERS, key, came)
     commit_rows(made, PLAIN, ORDERS, [], [order(2)])
@@ -215,6 +220,16 @@ def test_what_changed_without_a_key_is_added(asked: Any, lake: Lake) -> None:
     assert changes.key == ()
     assert changes.before.isEmpty()
     assert sides(changes) == {(None, (2, "new"))}
+
+
+def test_a_value_that_does_not_fit_is_in_the_way_of_who_reads_it(asked: Any, lake: Lake) -> None:
+    changes = asked("select id, shop, status from tap_shop.odd").changes([state(lake, ODD, 1)])
+    assert sides(changes) == {((1, "x", "new"), (1, "x", "paid"))}
+    changes = asked("select id, shop, `a.b``c` as n from tap_shop.odd").changes(
+        [state(lake, ODD, 1)]
+    )
+    with pytest.raises(DamagedError, match="no number"), plain_errors():
+        changes.pairs.collect()
 
 
 def test_what_cannot_be_followed_says_why(asked: Any, lake: Lake) -> None:

@@ -36,6 +36,7 @@ from singerlake.spark.jobs.revert import revert
 from singerlake.spark.jobs.stage import How, Staged, stage
 from singerlake.spark.jobs.table_change import TableChange
 from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.verify import verify
 from singerlake.spark.state.content import state_content
 from singerlake.transactions.commit import commit
 from tests.build import commit_rows
@@ -86,6 +87,8 @@ def counts(done: Staged) -> tuple[int, int, int]:
 
 def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake) -> None:
     sync(lake, order(1), order(2, "done"), order(3), order(4))
+    asked = stage(spark, lake, OPEN, dry_run=True)
+    assert (asked.how, counts(asked), asked.transaction) == (How.CREATED, (3, 0, 0), None)
     first = stage(spark, lake, OPEN)
     assert (first.how, counts(first), first.transaction) == (How.CREATED, (3, 0, 0), 1)
     again = stage(spark, lake, OPEN)
@@ -123,6 +126,7 @@ def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake)
     assert (full.how, full.why, counts(full)) == (How.COMPARED, "it was asked for", (0, 0, 0))
     assert full.transaction is None
     assert fingerprint(spark, table) == before
+    assert not verify(spark, table).problems
 
 
 SUMS = replace(

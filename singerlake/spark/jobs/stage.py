@@ -9,7 +9,7 @@ rows come out the same either way: nothing of how they were computed is kept but
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 
@@ -33,11 +33,12 @@ from singerlake.projections.schema_changes import AnswerChange, answer_changes, 
 from singerlake.records.given_rows import special_names
 from singerlake.records.row_columns import aliases
 from singerlake.spark.jobs import given_frames
-from singerlake.spark.jobs.asked_rows import Part
+from singerlake.spark.jobs.asked_rows import PART_ROWS, Part
 from singerlake.spark.jobs.change import Changed, change_parts
 from singerlake.spark.jobs.create_table import check_key_names, create_of
 from singerlake.spark.jobs.projected import AFTER, BEFORE, Projected, SourceChanges
 from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.jvm.progress import stages
 from singerlake.spark.state.frames import spark_type
 from singerlake.spark.state.key_violations import key_violations
 from singerlake.spark.write.query_schema import schema_of
@@ -268,9 +269,11 @@ class _Job:
         with self._asked.rows() as result:
             frame = _typed(result.frame, columns_of(entry)).persist(StorageLevel.DISK_ONLY)
             try:
-                self._check_key(frame)
+                with plain_errors(), stages(self._spark, "computing all rows"):
+                    self._check_key(frame)
+                    tasks = 1 + frame.count() // PART_ROWS
                 said = partial(evolved, entry=entry) if columns else None
-                changed = self._change(head, last, frame, Mode.REPLACE, said)
+                changed = self._change(head, last, frame, Mode.REPLACE, said, tasks)
             finally:
                 frame.unpersist()
         return self._staged(How.COMPARED, why, changed, columns)
@@ -279,11 +282,9 @@ class _Job:
         key = self._projection.key
         if not key:
             return
-        with plain_errors():
-            numbers = [frame.columns.index(name) for name in key]
-            names = aliases(len(frame.columns))
-            wrong = key_violations(frame.toDF(*names), [names[n] for n in numbers], key)
-        if wrong:
+        numbers = [frame.columns.index(name) for name in key]
+        names = aliases(len(frame.columns))
+        if wrong := key_violations(frame.toDF(*names), [names[n] for n in numbers], key):
             raise ViolationsError.of_lines(
                 f"{', '.join(key)} cannot be the key of {self._table.name}, and nothing was "
                 f"changed: in the answer to the SQL of the projection {self._projection.name}",
@@ -310,12 +311,14 @@ class _Job:
         rows: DataFrame,
         mode: Mode,
         said: OverlayChange | None = None,
+        tasks: int | None = None,
     ) -> Changed:
         source = f"the projection {self._projection.name}"
         given = given_frames.captured(rows)
 
         def parts(present: Snapshot) -> list[Part]:
-            return [Part((given.row_set(self._spark, present, source),), mode)]
+            row_set = given.row_set(self._spark, present, source)
+            return [Part((replace(row_set, tasks=tasks or row_set.tasks),), mode)]
 
         there = (last.position.definition, last.position.sources)
         options = ChangeOptions(
