@@ -133,7 +133,7 @@ def test_what_is_wrong_with_a_file_as_a_whole_is_said_before_java_starts(
         ([ORDERS, "none.csv"], 3, "none.csv"),
         ([ORDERS, "-"], 2, "standard input has no name that tells its format: say --format"),
         ([ORDERS, "a.csv", "a.csv"], 2, "a.csv is named twice"),
-        ([ORDERS, "a.csv", "--metadata", "files=3"], 2, "'files' is written by the command itself"),
+        ([ORDERS, "a.csv", "--metadata", "files=3"], 2, "'files' is written by Singerlake itself"),
         ([ORDERS, "s3://b/a.tsv.gz"], 2, "aws s3 cp s3://b/a.tsv.gz -|… - --format tsv"),
         ([ORDERS, "https://h/a?b=1"], 2, "curl -fsS 'https://h/a?b=1'"),
         ([f"{ORDERS}.@1", "a.csv"], 2, "is a past state: upload into the table itself"),
