@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from singerlake.errors import ConflictError, DamagedError, UsageError
+from singerlake.errors import ConflictError, DamagedError, StoreError, UsageError
 from singerlake.projections.projection import Format, OrderKey, PartitionKey, Transform
 from singerlake.projections.published import Commit
 from singerlake.storage.local.store import LocalStore
@@ -141,3 +141,39 @@ def test_an_identifier_that_is_none(tmp_path: Path) -> None:
     deep = projection(root, Format.ICEBERG, target={"identifier": "a.b.orders"})
     with pytest.raises(UsageError, match="takes no table a.b.orders"):
         publish(destination(deep, LocalStore(Path(root))), FIRST, 1)
+
+
+def test_a_catalog_that_cannot_be_opened_or_reached(tmp_path: Path) -> None:
+    root, secret = str(tmp_path / "t"), "hunter-2000"
+    cases: list[tuple[dict[str, str], type[Exception]]] = [
+        ({"type": "sql", "credential": secret}, UsageError),
+        ({"type": "stone", "credential": secret}, UsageError),
+        ({"type": "sql", "uri": f"postgresql+nothing://me:{secret}@localhost/x"}, StoreError),
+        ({"type": "sql", "uri": f"sqlite:////nowhere/{secret}.db"}, StoreError),
+    ]
+    for catalog, kind in cases:
+        of = projection(root, Format.ICEBERG, target={"catalog": catalog})
+        with pytest.raises(kind, match="catalog") as caught:
+            destination(of, LocalStore(Path(root))).published()
+        assert secret not in str(caught.value)
+
+
+def test_manifests_stay_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyiceberg.table import StaticTable
+
+    from singerlake.projections.destinations.iceberg import snapshots
+
+    monkeypatch.setattr(snapshots, "MANIFESTS", 4)
+    place = Place(str(tmp_path / "t"), Format.ICEBERG)
+    publish(place.open(), FIRST, 1)
+    for transaction in range(2, 12):
+        row = pa.table({"id": [transaction * 10], "name": ["x"]})
+        base = publish(place.open(), row, 1, keep=True)
+        kept = [file for file in base.files if file.low != transaction * 10 - 10]
+        place.open().commit(base, Commit(position(transaction), FIRST.schema, kept, ()))
+    table = StaticTable.from_metadata(place.root)
+    snapshot = table.current_snapshot()
+    assert snapshot is not None and len(snapshot.manifests(table.io)) <= 4
+    assert place.read() == [*rows(FIRST), {"id": 110, "name": "x"}]
+    place.open().sweep(NOTHING)
+    assert place.read() == [*rows(FIRST), {"id": 110, "name": "x"}]

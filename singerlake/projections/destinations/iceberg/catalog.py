@@ -9,11 +9,12 @@ is one conditional write, on S3 too, and no machine holds anything that another 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, load_catalog
@@ -35,6 +36,10 @@ STORE = "singerlake.store"
 
 _FAILED = (OSError, SQLAlchemyError, exceptions.RESTError, exceptions.DynamoDbError)
 """What a catalog raises when it, or the way to it, does not work."""
+_UNUSABLE = (exceptions.NoSuchPropertyException, exceptions.NotInstalledError, ImportError)
+"""What it raises when it lacks a setting, or a library."""
+SECRET = 6
+"""Characters from which on a setting's value is shown in no message."""
 _REFUSED = (
     exceptions.CommitFailedException,
     exceptions.TableAlreadyExistsError,
@@ -71,7 +76,7 @@ class OpenCatalog:
         data = self.file.read_bytes()
         try:
             if self.etag is None:
-                self.etag = self.store.put_if_absent(CATALOG, data)
+                self.etag = create(self.store, CATALOG, data)
             else:
                 self.etag = self.store.replace(CATALOG, data, self.etag)
         except KeyExistsError as error:
@@ -105,6 +110,24 @@ class OpenCatalog:
             ) from error
 
 
+def create(store: Store, key: str, data: bytes) -> str:
+    """Create an object; where a request was repeated, its own first try is no other's.
+
+    Returns:
+        Its etag.
+
+    Raises:
+        KeyExistsError: The key is taken.
+    """
+    try:
+        return store.put_if_absent(key, data)
+    except KeyExistsError:
+        present = store.get(key)
+        if present.data != data:
+            raise
+        return present.etag
+
+
 @contextmanager
 def opened(store: Store, target: Target) -> Iterator[OpenCatalog]:
     """Open the catalog of a destination, for a moment.
@@ -117,10 +140,8 @@ def opened(store: Store, target: Target) -> Iterator[OpenCatalog]:
         STORE: store,  # pyiceberg hands properties on as they are
     }
     if target.catalog:
-        configured = dict(target.catalog)
-        with _reached(store):
-            name = configured.pop("name", DEFAULT_NAME)
-            yield OpenCatalog(load_catalog(name, **configured, **properties), store)  # type: ignore[arg-type]
+        with _reached(store, target.catalog):
+            yield OpenCatalog(_configured(target.catalog, properties), store)
         return
     with tempfile.TemporaryDirectory(prefix="singerlake-catalog-") as folder, _reached(store):
         file, etag = Path(folder, CATALOG), None
@@ -138,12 +159,32 @@ def opened(store: Store, target: Target) -> Iterator[OpenCatalog]:
             catalog.engine.dispose()
 
 
+def _configured(said: Mapping[str, str], properties: Mapping[str, Any]) -> Catalog:
+    """Open the catalog that somebody configured, and the one of their pyiceberg's settings."""
+    rest = {name: value for name, value in said.items() if name != "name"}
+    try:
+        return load_catalog(said.get("name", DEFAULT_NAME), **rest, **properties)
+    except (ValueError, *_UNUSABLE) as error:
+        raise UsageError(
+            f"the catalog cannot be opened as it is configured: {_without_values(error, said)}"
+        ) from None
+
+
+def _without_values(error: Exception, said: Mapping[str, str]) -> str:
+    """Spell an error without what may be a secret."""
+    text = str(error)
+    for name, value in said.items():
+        text = text.replace(value, f"<{name}>") if len(value) >= SECRET else text
+    return text
+
+
 @contextmanager
-def _reached(store: Store) -> Iterator[None]:
+def _reached(store: Store, said: Mapping[str, str] | None = None) -> Iterator[None]:
     try:
         yield
-    except (*_FAILED, exceptions.NoSuchPropertyException, exceptions.NotInstalledError) as error:
-        raise StoreError(f"the catalog of {store.uri} does not work: {error}") from error
+    except _FAILED as error:
+        text = _without_values(error, said or {})
+        raise StoreError(f"the catalog of {store.uri} does not work: {text}") from None
 
 
 class StoreIO(FileIO):
@@ -237,4 +278,4 @@ class _NewObject(BytesIO):
         if not self.closed:
             data = self.getvalue()
             super().close()
-            self._store.put_if_absent(self._key, data)  # pyiceberg makes each name once
+            create(self._store, self._key, data)

@@ -22,6 +22,7 @@ from singerlake.projections.destinations import claim
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.destinations.iceberg import files, schema
 from singerlake.projections.destinations.iceberg.catalog import CATALOG, key_of, opened
+from singerlake.projections.destinations.iceberg.snapshots import overwrite
 from singerlake.projections.destinations.iceberg.sweeping import HINT, Sweep
 from singerlake.projections.files.parquet import Parquet
 from singerlake.projections.projection import Projection, Target
@@ -232,7 +233,7 @@ class IcebergDestination(Destination):
     ) -> int:
         """Stage a snapshot that differs from the newest one by some files."""
         said = {POSITION: commit.position.to_json()}
-        update = transaction.update_snapshot(said, branch=branch).overwrite()
+        update = overwrite(transaction, said, branch)
         metadata = transaction.table_metadata
         before = metadata.current_snapshot()
         if gone and before is not None:
