@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from singerlake.errors import ConflictError
-from singerlake.projections.destinations.delta.destination import storage_options
+from singerlake.errors import ConflictError, UsageError
+from singerlake.projections.destinations.delta.reaching import storage_options
 from singerlake.projections.projection import Format
 from singerlake.projections.published import Commit
+from singerlake.storage.options import StoreOptions
 from singerlake.storage.s3.store import S3Store
 from tests.projections.table_place import (
     FIRST,
@@ -33,8 +35,7 @@ def read(place: Place) -> list[dict[str, Any]]:
     if place.format is Format.DELTA:
         from deltalake import DeltaTable
 
-        assert place.projection.target is not None
-        table = DeltaTable(place.root, storage_options=storage_options(place.projection.target))
+        table = DeltaTable(place.root, storage_options=storage_options(place.root, place.options))
         found = table.to_pyarrow_table()
     else:
         from pyiceberg.table import StaticTable
@@ -74,3 +75,25 @@ def test_a_table_in_a_bucket(format_: Format, s3_port: int) -> None:  # noqa: F8
     assert read(place) == rows(FIRST, SECOND)
     place.open().remove()
     assert store.first_key() is None
+
+
+def test_deltas_credentials_are_those_that_boto3_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiles = tmp_path / "credentials"
+    profiles.write_text("[house]\naws_access_key_id = ours\naws_secret_access_key = well hidden\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profiles))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://localhost:9")
+    house = StoreOptions(profile="house", region="x-1", requester_pays=True, sse="AES256")
+    assert storage_options("s3://b/t", house) == {
+        "AWS_ACCESS_KEY_ID": "ours",
+        "AWS_SECRET_ACCESS_KEY": "well hidden",
+        "AWS_REGION": "x-1",
+        "AWS_ENDPOINT_URL": "http://localhost:9",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_CONDITIONAL_PUT": "etag",
+        "AWS_REQUEST_PAYER": "true",
+        "AWS_SERVER_SIDE_ENCRYPTION": "AES256",
+    }
+    with pytest.raises(UsageError, match="deltalake.*has no aws_acl"):
+        storage_options("s3://b/t", StoreOptions(acl="bucket-owner-full-control"))

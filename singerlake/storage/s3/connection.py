@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import boto3
@@ -89,3 +90,29 @@ def _of_each_request(options: StoreOptions) -> dict[str, Any]:
         asked["SSECustomerAlgorithm"] = "AES256"
         asked["SSECustomerKey"] = settings.customer_key(options)
     return {name: value for name, value in asked.items() if value is not None}
+
+
+def resolved(options: StoreOptions) -> StoreOptions:
+    """Find the credentials themselves, for libraries that know less of the AWS chain than boto3.
+
+    Args:
+        options: What the settings say.
+
+    Raises:
+        UsageError: The settings, or the AWS configuration, cannot be used.
+    """
+    session, client = connect(options, Config())
+    endpoint = options.endpoint_url
+    if any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")):
+        endpoint = client.meta.endpoint_url
+    found = session.get_credentials()
+    keys = None if found is None else found.get_frozen_credentials()
+    return replace(
+        options,
+        access_key_id=keys and keys.access_key,
+        secret_access_key=keys and keys.secret_key,
+        session_token=keys and keys.token,
+        profile=None,
+        region=client.meta.region_name,
+        endpoint_url=endpoint,
+    )

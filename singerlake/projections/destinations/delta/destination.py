@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from singerlake.format import times
 from singerlake.projections.destinations import claim
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.destinations.delta import actions
+from singerlake.projections.destinations.delta.reaching import storage_options
 from singerlake.projections.files.parquet import Parquet
 from singerlake.projections.projection import Projection, Target
 from singerlake.projections.published import Commit, Position, Published
@@ -52,7 +54,10 @@ class DeltaDestination(Destination):
     def __init__(self, projection: Projection, target: Target, store: Store) -> None:
         self.projection, self.target, self.store = projection, target, store
         Parquet().compression(target.compression)
-        self._options = storage_options(target)
+
+    @cached_property
+    def _options(self) -> dict[str, Any] | None:
+        return storage_options(self.target.uri, self.target.options)
 
     def file_schema(self, schema: pa.Schema, base: Published | None) -> pa.Schema:  # noqa: ARG002
         """Take the columns as they are, if Delta has their types."""
@@ -269,22 +274,3 @@ def _is_nothing(base: Published, commit: Commit) -> bool:
         return commit.version in base.versions
     changed = commit.added or commit.gone(base) or commit.position != base.position
     return not changed and commit.schema.equals(base.schema)
-
-
-def storage_options(target: Target) -> dict[str, Any] | None:
-    """Say to deltalake how the store is reached; what is left open comes from the AWS chain."""
-    if not target.uri.startswith("s3://"):
-        return None
-    options = target.options
-    said = {
-        "AWS_ACCESS_KEY_ID": options.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": options.secret_access_key,
-        "AWS_SESSION_TOKEN": options.session_token,
-        "AWS_PROFILE": options.profile,
-        "AWS_REGION": options.region,
-        "AWS_ENDPOINT_URL": options.endpoint_url,
-        "AWS_CONDITIONAL_PUT": "etag",
-    }
-    if (options.endpoint_url or "").startswith("http:"):
-        said["AWS_ALLOW_HTTP"] = "true"
-    return {name: value for name, value in said.items() if value is not None}
