@@ -37,8 +37,18 @@ SCHEMA = Path(__file__).with_name("projections.schema.json")
 """The JSON Schema for editors."""
 
 TOP = ("version", "destinations", "projections")
-COMPRESSIONS = ("none", "gzip", "zstd", "snappy", "lz4", "brotli")
-"""Not every format knows each."""
+_OF_PARQUET = ("none", "gzip", "zstd", "snappy", "lz4", "brotli")
+COMPRESSIONS = {
+    Format.PARQUET: _OF_PARQUET,
+    Format.CSV: _OF_PARQUET[:3],
+    Format.TSV: _OF_PARQUET[:3],
+    Format.JSONL: _OF_PARQUET[:3],
+    Format.AVRO: ("none", "deflate", "bzip2", "xz"),
+    Format.ICEBERG: _OF_PARQUET,
+    Format.DELTA: _OF_PARQUET,
+}
+"""What files of each format may be compressed by."""
+ALL_COMPRESSIONS = tuple(dict.fromkeys(one for known in COMPRESSIONS.values() for one in known))
 _OF_TARGET = ("destination", "format", "compression", "file_size", "table")
 
 _T = TypeVar("_T")
@@ -219,11 +229,18 @@ class _Reader:
             raise self.error(
                 (*at, "table"), f"table of {name} is for format: iceberg, and this is {form}"
             )
+        compression = said.get("compression")
+        known = COMPRESSIONS[form]
+        if compression is not None and compression not in known:
+            raise self.error(
+                (*at, "compression"),
+                f"{form} files are not compressed by {compression!r}: say {', '.join(known)}",
+            )
         place = place or Place(uri)
         return Target(
             uri,
             form,
-            compression=said.get("compression"),
+            compression=compression,
             file_bytes=said.get("file_size", DEFAULT_FILE_BYTES),
             options=place.options,
             unset=place.unset,
@@ -288,6 +305,13 @@ def _size(value: Any) -> int:
     return spelling.size(str(value))
 
 
+def _identifier(value: Any) -> str:
+    parts = _text(value).split(".")
+    if len(parts) == 1 or not all(parts):
+        raise UsageError(f"{value!r} names no table in a catalog: write namespace.table")
+    return ".".join(parts)
+
+
 def _age(value: Any) -> timedelta:
     return times.age(str(value), "it")
 
@@ -305,9 +329,9 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "to": _text,
     "destination": _text,
     "format": lambda value: Format(_choose_format(value)),
-    "compression": _chosen(COMPRESSIONS),
+    "compression": _chosen(ALL_COMPRESSIONS),
     "file_size": _size,
-    "table": _text,
+    "table": _identifier,
     "incremental": _flag,
     "versions": _flag,
     "keep": _age,
