@@ -146,6 +146,8 @@ class Bench:
     def cases(self, kind: Kind) -> list[Case]:
         """Every operation on the store that can go wrong so."""
         methods = kind.methods
+        if kind.kills and not self.operation.forks:
+            return []
         if kind.kills and self.operation.spark:
             methods &= _SPARK_KILLS
         return [

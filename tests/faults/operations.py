@@ -43,11 +43,13 @@ class Operation(ABC):
         name: What the table in docs/safety.md calls it.
         spark: Whether it is a Spark job.
         loses_log: Whether the lake has lost its log before.
+        forks: Whether a fork of the process can do it, which is then killed.
     """
 
     name: str
     spark = False
     loses_log = False
+    forks = True
 
     @abstractmethod
     def prepare(self, lake: Lake) -> None:

@@ -218,9 +218,10 @@ class PublishIceberg(Publish):
 
 
 class PublishDelta(Publish):
-    """The same as a Delta table."""
+    """The same as a Delta table; deltalake's threads do not come along into a fork."""
 
     name = "publish, Delta"
+    forks = False
     format: ClassVar[Format] = Format.DELTA
     stage: ClassVar[TableName | None] = None
     versions: ClassVar[bool] = True

@@ -11,7 +11,9 @@ import time
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 import singerlake
 from tests.build import commit_rows
@@ -19,10 +21,15 @@ from tests.build import commit_rows
 pytestmark = pytest.mark.spark
 COLUMNS = {"id": {"type": "integer"}, "text": {"type": "string"}}
 SECONDS = 120
+FORMATS = ["parquet", "delta"] if os.environ.get("SINGERLAKE_FAULTS") == "all" else ["parquet"]
 
 
-def read(place: Path) -> int | None:
+def read(place: Path, form: str) -> int | None:
     """How many rows a reader finds; None before anything was published."""
+    if form == "delta":
+        if not DeltaTable.is_deltatable(str(place)):
+            return None
+        return sum(pq.read_metadata(file).num_rows for file in DeltaTable(place).file_uris())
     if not (place / "_latest.json").exists():
         return None
     folder = json.loads((place / "_latest.json").read_text())["folder"]
@@ -30,24 +37,25 @@ def read(place: Path) -> int | None:
     return int(count)
 
 
-def test_sudden_death_while_it_publishes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", FORMATS)
+def test_sudden_death_while_it_publishes(tmp_path: Path, form: str) -> None:
     lake = singerlake.open(tmp_path / "lake", create=True)
     rows = [{"id": n, "text": str(n)} for n in range(20_000)]
     commit_rows(lake, "tap-a.b", COLUMNS, ["id"], [*rows])
     place = tmp_path / "place"
     command = [
         sys.executable, "-m", "singerlake_cli", "--lake", lake.store.uri, "publish",
-        "--from", "tap_a.b", "--to", str(place), "--order-by", "id", "--file-size", "20kB",
+        "--from", "tap_a.b", "--format", form, "--to", str(place), "--order-by", "id", "--file-size", "20kB",
     ]  # fmt: skip
     process = subprocess.Popen(command, start_new_session=True)
     deadline = time.monotonic() + SECONDS
-    while not list(place.glob("*/*.parquet")):  # the first file of the generation is there
+    while not list(place.rglob("*.parquet")):  # the first file of the generation is there
         assert process.poll() is None, "it ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.002)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    assert read(place) in (None, 20_000)
+    assert read(place, form) in (None, 20_000)
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS)
-    assert read(place) == 20_000, done.stdout
+    assert read(place, form) == 20_000, done.stdout
     assert "up to date" in subprocess.run(command, capture_output=True, text=True).stdout
