@@ -45,7 +45,8 @@ def test_sudden_death_while_it_publishes(tmp_path: Path, form: str) -> None:
     place = tmp_path / "place"
     command = [
         sys.executable, "-m", "singerlake_cli", "--lake", lake.store.uri, "publish",
-        "--from", "tap_a.b", "--format", form, "--to", str(place), "--order-by", "id", "--file-size", "20kB",
+        "--from", "tap_a.b", "--format", form, "--to", str(place),
+        "--order-by", "id", "--file-size", "20kB",
     ]  # fmt: skip
     process = subprocess.Popen(command, start_new_session=True)
     deadline = time.monotonic() + SECONDS
