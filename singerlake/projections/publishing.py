@@ -76,10 +76,10 @@ class PublishedRows:
         format: How.
         why: Why it was due.
         full: Whether all files were written anew.
+        why_full: Why they were, as a clause, where that is another reason.
         rows: Rows there; None where it was only asked.
         files: Files there; None likewise.
-        written: Rows in new files; in a dry run, rows that changed at the source, where that is
-            known without reading them.
+        written: Rows in new files; in a dry run, rows that differ.
         versions: The frozen versions that were published.
     """
 
@@ -87,6 +87,7 @@ class PublishedRows:
     format: str
     why: str
     full: bool
+    why_full: str = ""
     rows: int | None = None
     files: int | None = None
     written: int | None = None
@@ -118,13 +119,14 @@ class Outcome:
         if self.result in (Result.SKIPPED, Result.UP_TO_DATE, Result.FAILED):
             reason = f": {self.reason}" if self.reason else ""
             return [f"{self.projection}: {self.result}{reason}"]
+        name = self.projection
+        if self.result is Result.TO_DO:
+            name += ": would be done"
         told = []
         if self.staged is not None:
-            told.append(f"{self.projection}: {_staged(self.staged)}")
+            told.append(f"{name}: {_staged(self.staged)}")
         if self.published is not None:
-            to = self.published.to
-            where = to if self.projection == to else f"{self.projection}: {to}"
-            told.append(f"{where}: {_published(self.published)}")
+            told.append(f"{name}: {_published(self.published)}")
         return told
 
 
@@ -136,11 +138,11 @@ def _staged(staged: StagedRows) -> str:
 
 
 def _published(published: PublishedRows) -> str:
-    parts = []
-    if published.why:
-        how = "written in full" if published.full else "what changed"
-        written = "" if published.written is None else f": {count(published.written, 'row')}"
-        parts.append(f"{how}, because {published.why}{written}")
+    rows = count(published.written or 0, "row")
+    how = f"{rows} written"
+    if published.full:
+        how += f", all of them as {published.why_full}" if published.why_full else ", all of them"
+    parts = [f"{how}: {published.why}"] if published.why else []
     if published.versions:
         parts.append(", ".join(f"v{number}" for number in published.versions))
     if published.rows is not None and published.files is not None:

@@ -174,6 +174,20 @@ def test_ad_hoc(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> N
         assert dry.output == f"{place}: up to date\n"
     listed = run(shop, "show", "tap-shop.orders").output
     assert f"published     {place} (parquet)\n" in listed
+    sync(shop, [{"id": 11, "city": "Rome", "total": 9}, {"id": 12, "city": "Oslo", "total": 9}])
+    dry = run_json(shop, "publish", *args, "--to", str(place), "--dry-run")[0]
+    assert (dry["result"], dry["published"]["full"], dry["published"]["written"]) == (
+        "to do",
+        False,
+        1,
+    )
+    assert [row[0] for row in read(place)] == [7, 5, 3, 1]
+    result = run(shop, "publish", *args, "--to", str(place), "--dry-run", "--full-refresh")
+    assert (
+        result.output == f"{place}: would be done: 5 rows written, all of them: it was asked for\n"
+    )
+    gone = {"_sdc_deleted_at": "2026-01-02T03:04:05Z"}
+    sync(shop, [{"id": 11, **gone}, {"id": 12, **gone}])
     # Another order of the same rows, from Python.
     outcome = shop["tap-shop.orders"].publish(place, where="city = 'Rome'", order_by="id")
     assert outcome.published is not None

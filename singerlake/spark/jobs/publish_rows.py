@@ -35,6 +35,7 @@ class _Done:
 
     why: str = ""
     full: bool = False
+    why_full: str = ""
     written: int = 0
     versions: list[int] = field(default_factory=list)
 
@@ -104,6 +105,7 @@ class PublishRows:
             format=str(self._target.format),
             why=done.why,
             full=done.full,
+            why_full=done.why_full if done.full else "",
             rows=None if base is None else base.rows,
             files=None if base is None else len(base.files),
             written=done.written,
@@ -111,26 +113,36 @@ class PublishRows:
         )
 
     def _plan(self, staged: StagedRows | None) -> PublishedRows | None:
-        """What would be done, as far as it is known before the staging table is refreshed."""
+        """What would be done."""
+        done = self._done
         wanted: list[FrozenVersion] = []
         if staged is not None and staged.changed:
-            why: str | None = f"{staged.table} changes"
-            changed: int | None = staged.changed
+            # What the staging table will be nobody can read yet.
+            done.why, done.full = f"{staged.table} changes", self._why_all() is not None
+            done.written = staged.changed
         else:
             _, wanted = self._versions()
-            why, changed = self._due(), None
-        if self._options.at is not None:
-            why, changed = None, None
-        if why is None and not wanted:
+            if self._options.at is None:
+                self._look(self._due())
+        if not done.why and not wanted:
             return None
-        return PublishedRows(
-            to=self._destination.store.uri,
-            format=str(self._target.format),
-            why=why or "",
-            full=why is not None and self._needs_full_build(),
-            written=changed,
-            versions=tuple(version.number for version in wanted),
-        )
+        done.versions = [version.number for version in wanted]
+        return replace(self._told(), rows=None, files=None)
+
+    def _look(self, why: str | None) -> None:
+        """Find out how many rows would be written, without writing any."""
+        if why is None:
+            return
+        with self._asked(None) as asked, plain_errors():
+            self._schema(asked)
+            obstacle = self._obstacle(asked)
+            self._done.full = obstacle is not None
+            self._done.why, self._done.why_full = why, obstacle or ""
+            if obstacle is not None or self._base is None:
+                self._done.written = asked.rows().frame.count()
+            else:
+                since = self._base.position.sources
+                self._done.written = asked.changes(since).pairs.count()
 
     def _versions(self) -> tuple[Snapshot | None, list[FrozenVersion]]:
         """The head of the table whose versions are wanted, and those that are not there yet."""
@@ -152,11 +164,20 @@ class PublishRows:
         position = None if self._base is None else self._base.position
         return due(self._lake, position, self._projection)
 
-    def _needs_full_build(self) -> bool:
-        base = self._base
-        if base is None or self._options.full_refresh or not self._projection.incremental:
-            return True
-        return bool(self._projection.changed_since(base.position.definition))
+    def _why_all(self) -> str | None:
+        """Why all rows have to be written whatever the SQL is; empty where that was said before."""
+        base, projection = self._base, self._projection
+        if base is None or self._options.full_refresh:
+            return ""
+        if not projection.incremental:
+            return "it is not incremental"
+        return "" if projection.changed_since(base.position.definition) else None
+
+    def _obstacle(self, asked: Projected) -> str | None:
+        """Why all rows have to be written, as a clause; None where those that changed will do."""
+        if (why := self._why_all()) is not None or self._base is None:
+            return why
+        return asked.obstacle(self._base.position.sources)
 
     def _publish_head(self, at: FrozenVersion | None = None) -> None:
         """Bring what readers see to the tables' heads.
@@ -191,14 +212,12 @@ class PublishRows:
 
     def _increment(self, asked: Projected, schema: pa.Schema) -> Increment | None:
         """Write only what changed; None where all has to be written."""
-        if self._base is None or self._needs_full_build():
-            return None
-        since = self._base.position.sources
-        if asked.obstacle(since) is not None:
+        if (obstacle := self._obstacle(asked)) is not None or self._base is None:
+            self._done.why_full = obstacle or ""
             return None
         found = write_changes(
             self._spark,
-            asked.changes(since),
+            asked.changes(self._base.position.sources),
             lambda: asked.rows().frame,
             self._projection,
             self._destination,
@@ -206,6 +225,7 @@ class PublishRows:
             schema,
         )
         if found.full_build:
+            self._done.why_full = found.full_build
             return None
         self._done.written += sum(file.rows for file in found.added)
         return found
