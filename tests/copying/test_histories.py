@@ -1,0 +1,146 @@
+"""Random histories of a source, copied with faults: the copy is always one of its states."""
+
+from __future__ import annotations
+
+import logging
+import random
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from singerlake.errors import DroppedError, NotFoundError, SingerlakeError
+from singerlake.lake import Lake
+from singerlake.maintenance.alter import AlterOptions
+from singerlake.maintenance.drop import drop_table, undrop_table
+from singerlake.storage.base import Store
+from singerlake.storage.local.store import LocalStore
+from singerlake.transactions import log
+from singerlake.transactions.writer import WriteOptions
+from tests.copying.world import (
+    AGAIN,
+    NAME,
+    ONE_BY_ONE,
+    combine,
+    copy,
+    data_files,
+    delete,
+    log_of,
+    opens,
+    problems,
+    write,
+)
+from tests.faults.faulty_store import KINDS, FaultyStore
+from tests.maintenance.plain_table import freeze
+
+FAULTS = [kind for kind in KINDS if not kind.kills]
+HASTY = replace(ONE_BY_ONE, writing=WriteOptions(lock_wait_seconds=5, lock_stale_seconds=0.2))
+State = list[int] | None
+
+
+class Story:
+    """A source and its copy.
+
+    Args:
+        folder: Where they lie.
+        seed: Of what happens.
+    """
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.source = Lake(LocalStore(folder / "source"))
+        self.copy = LocalStore(folder / "copy")
+        self.states: dict[int, State] = {0: None}
+        """What there was at each transaction; None where there was no table."""
+        self.rows = 0
+
+    def happen(self) -> None:
+        """Let something happen at the source, as far as it can."""
+        what = self.chance.choice([self.write, self.write, self.combine, self.vacuum, self.other])
+        with suppress(NotFoundError, SingerlakeError):
+            what()
+        self.note()
+
+    def write(self) -> None:
+        self.rows += 1
+        write(self.source, self.rows)
+
+    def combine(self) -> None:
+        combine(self.source)
+
+    def vacuum(self) -> None:
+        delete(self.source)
+
+    def other(self) -> None:
+        table = self.source.find(NAME)[0]
+        head = table.snapshot(dropped=True)
+        kind = self.chance.random()
+        if head.dropped_at:
+            undrop_table(self.source.store, head, AlterOptions())
+        elif kind < 0.5:
+            freeze(table, at=head.number)
+        else:
+            drop_table(self.source.store, head, AlterOptions())
+
+    def note(self) -> None:
+        number, state = seen(self.source.store)
+        for unseen in range(max(self.states) + 1, number):  # a vacuum's own, which change no row
+            self.states[unseen] = state
+        self.states[number] = state
+
+    def copy_badly(self) -> None:
+        """Copy with a fault somewhere, or none."""
+        kind = self.chance.choice(FAULTS)
+        store = FaultyStore(self.copy, self.chance.randrange(1, 40), kind)
+        with suppress(SingerlakeError, KeyboardInterrupt, NotFoundError):
+            copy(self.source.store, store, options=replace(HASTY, sync=self.chance.random() < 0.5))
+        store.finish()
+        number, state = seen(self.copy)
+        assert state == self.states[number], (kind, number)
+
+    def copy_well(self) -> None:
+        """Copy, and find the same."""
+        copy(self.source.store, self.copy, options=replace(AGAIN, sync=True, verify=True))
+        assert seen(self.copy) == seen(self.source.store)
+        if max(self.states):
+            assert log_of(self.copy) == log_of(self.source.store)
+            assert problems(self.copy) == []
+            head = self.source.find(NAME)[0].snapshot(dropped=True)
+            used = {block.file for block in (*head.blocks, *(head.restorable or ()))}
+            left = {key.rpartition("/t/")[2] for key in data_files(self.copy)}
+            assert used <= left <= used | head.dropped.keys()
+
+
+def seen(store: Store) -> tuple[int, State]:
+    """The last transaction that a reader sees, and the rows."""
+    try:
+        lake = Lake.open(store.uri)
+        name = lake.find(NAME)[0].name
+        snapshot = log.read_snapshot(store, name)
+        number = snapshot.number if snapshot is not None else 0
+        return number, opens(store)
+    except DroppedError:
+        return number, None
+    except NotFoundError:
+        return 0, None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_copy_is_always_a_state_of_its_source(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    logging.getLogger("singerlake").setLevel(logging.ERROR)
+    monkeypatch.setattr("singerlake.transactions.locks.lock.POLL_SECONDS", 0.01)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as root:
+        story = Story(Path(root), seed)
+        story.write()
+        story.note()
+        for _ in range(8):
+            for _ in range(story.chance.randrange(1, 5)):
+                story.happen()
+            for _ in range(story.chance.randrange(4)):
+                story.copy_badly()
+            if story.chance.random() < 0.3:
+                story.copy_well()
+        story.copy_well()
+    logging.getLogger("singerlake").setLevel(logging.NOTSET)
