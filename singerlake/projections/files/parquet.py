@@ -98,6 +98,7 @@ class _Writer(FileWriter):
             out,
             schema,
             compression=layout.compression,
+            **_encodings(schema),
             write_page_index=True,
             sorting_columns=sorting_columns(schema, layout.order_by) or None,
             bloom_filter_options=dict.fromkeys(filtered, options) or None,
@@ -134,6 +135,25 @@ class _Writer(FileWriter):
         known = {name: shortened(bounds) for name, bounds in self._bounds.items()}
         rest = {name: Bounds(nulls=count) for name, count in self._nulls.items()}
         return {COLUMNS: {**rest, **known}}
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """Choose how values are spelled: half the size of a dictionary for every column.
+
+    Whole numbers and times as differences, which are small where rows are in order; a dictionary
+    only for texts, which repeat.
+    """
+    of_texts = [one.name for one in schema if pa.types.is_string(one.type)]
+    whole = (
+        pa.types.is_integer,
+        pa.types.is_timestamp,
+        pa.types.is_date32,
+    )
+    numbers = [one.name for one in schema if any(known(one.type) for known in whole)]
+    return {
+        "use_dictionary": of_texts,
+        "column_encoding": dict.fromkeys(numbers, "DELTA_BINARY_PACKED") or None,
+    }
 
 
 def _can_be_filtered(type_: pa.DataType) -> bool:

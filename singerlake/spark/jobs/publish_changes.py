@@ -46,7 +46,7 @@ from singerlake.spark.write.published_files import (
 from singerlake.storage.base import Store
 
 TASK_BYTES = 64 << 20
-"""Bytes of files that one task reads back, about."""
+"""Bytes of files that one task reads back, about; and writes, where it is all."""
 _FOUND = "found binary"
 _SIDE, _BOTH = "__singerlake_side", "__singerlake_both"
 _GONE, _COME = 0, 1
@@ -162,11 +162,22 @@ class _Job:
             rows = self._read_back(form, made, found.gone).unionByName(self._after)
         else:
             rows = self._computed(everything(), made)
-        slots = made.slots if any(made.slots.starts.values()) else None
-        files = write_ordered(
-            self._spark, rows, self._projection, self._destination, self._schema, slots=slots
-        )
+        size = sum(self._base.files[index].bytes for index in made.touched)
+        few = size <= TASK_BYTES and found.changed <= layers.MOST_ROWS
+        # Shared out by ranges rows are computed twice.
+        rows = rows if few else rows.persist(StorageLevel.DISK_ONLY)
+        try:
+            files = self._write(rows, made, few=few)
+        finally:
+            rows.unpersist()
         return self._increment(made, files, found.changed)
+
+    def _write(self, rows: DataFrame, made: Plan, *, few: bool) -> Sequence[DataFile]:
+        slots = made.slots if any(made.slots.starts.values()) else None
+        projection, destination = self._projection, self._destination
+        return write_ordered(
+            self._spark, rows, projection, destination, self._schema, slots=slots, few=few
+        )
 
     def _increment(self, made: Plan, files: Sequence[DataFile], changed: int) -> Increment:
         every = self._base.files

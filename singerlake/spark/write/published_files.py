@@ -57,6 +57,7 @@ def write_ordered(
     schema: pa.Schema,
     *,
     slots: Slots | None = None,
+    few: bool = False,
 ) -> list[DataFile]:
     """Write all rows of a frame as files in the order that a projection says.
 
@@ -69,6 +70,7 @@ def write_ordered(
         destination: Where they go. No reader sees them before its commit.
         schema: The columns of the files, see ``Destination.file_schema``.
         slots: Keeps rows apart that are not to be in one file, whatever the order says.
+        few: Whether one task is to write all: to share rows out by ranges computes them twice.
 
     Returns:
         The files, in order.
@@ -84,7 +86,8 @@ def write_ordered(
         writer = FilesWriter.of(projection, projection.target, store, folder, schema)
         if slots is not None:
             frame = _with_slots(frame, projection, slots)
-        found = in_order(frame, projection).mapInArrow(writer, WRITTEN).collect()
+        ordered = in_order(frame.coalesce(1) if few else frame, projection, shared=not few)
+        found = ordered.mapInArrow(writer, WRITTEN).collect()
     # Only our own tasks have written these.
     files = [pickle.loads(bytes(row.file)) for row in found]  # noqa: S301
     if not files and not projection.target.format.is_table_format and not projection.partition_by:
@@ -132,8 +135,8 @@ def order_of(projection: Projection) -> tuple[OrderKey, ...]:
     return (*projection.order_by, *key)
 
 
-def in_order(frame: DataFrame, projection: Projection) -> DataFrame:
-    """Share rows out by ranges of partition and order, sorted within each."""
+def in_order(frame: DataFrame, projection: Projection, *, shared: bool = True) -> DataFrame:
+    """Share rows out by ranges of partition and order, or leave them where they are; sort each."""
     apart = [_partition_value(key) for key in projection.partition_by]
     apart += [F.col(SLOT)] if SLOT in frame.columns else []
     expressions = [
@@ -147,7 +150,8 @@ def in_order(frame: DataFrame, projection: Projection) -> DataFrame:
     ]
     if not expressions:
         return frame
-    return frame.repartitionByRange(*expressions).sortWithinPartitions(*expressions)
+    parts = frame.repartitionByRange(*expressions) if shared else frame
+    return parts.sortWithinPartitions(*expressions)
 
 
 def _with_slots(frame: DataFrame, projection: Projection, slots: Slots) -> DataFrame:
