@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -320,7 +321,7 @@ _choose_format, _choose_on_change = _chosen(list(Format)), _chosen(list(OnSchema
 
 FIELDS: dict[str, Callable[[Any], Any]] = {
     "name": lambda value: spelling.name(_text(value)),
-    "sql": _text,
+    "sql": lambda value: re.sub(r"[;\s]+\Z", "", _text(value)),
     "from": lambda value: spelling.select_all(_text(value)),
     "stage": lambda value: spelling.stage(_text(value)),
     "key": _several(spelling.columns),

@@ -46,7 +46,7 @@ projections:
 - name: clean_orders
   sql: |
     select id, ordered_at, country
-    from tap_shop.orders
+    from tap_shop.orders;
   stage: staging.orders
   key: id
 - name: by_day
