@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -95,5 +96,20 @@ def test_deltas_credentials_are_those_that_boto3_finds(
         "AWS_REQUEST_PAYER": "true",
         "AWS_SERVER_SIDE_ENCRYPTION": "AES256",
     }
-    with pytest.raises(UsageError, match="deltalake.*has no aws_acl"):
+    with pytest.raises(UsageError, match="deltalake.*not told of acl"):
         storage_options("s3://b/t", StoreOptions(acl="bucket-owner-full-control"))
+
+
+@pytest.mark.parametrize("format_", [Format.ICEBERG, Format.DELTA])
+def test_all_of_a_table_is_encrypted_as_asked(format_: Format, s3_port: int) -> None:  # noqa: F811
+    asked = replace(options(f"http://127.0.0.1:{s3_port}"), sse="aws:kms", sse_kms_key_id="ours")
+    place = Place(f"s3://{BUCKET}/{uuid.uuid4().hex}/orders", format_, asked)
+    store = place.open().store
+    assert isinstance(store, S3Store)
+    store._client.create_bucket(Bucket=BUCKET)
+    publish(place.open(), FIRST, 1)
+    found = store._client.list_objects_v2(Bucket=BUCKET, Prefix=store._base)["Contents"]
+    assert len(found) >= 3
+    for one in found:
+        about = store._client.head_object(Bucket=BUCKET, Key=one["Key"])
+        assert about["SSEKMSKeyId"].endswith("ours"), one["Key"]

@@ -23,7 +23,7 @@ from singerlake.format import times
 from singerlake.projections.destinations import claim
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.destinations.delta import actions
-from singerlake.projections.destinations.delta.reaching import storage_options
+from singerlake.projections.destinations.delta.reaching import check, storage_options
 from singerlake.projections.files.parquet import Parquet
 from singerlake.projections.projection import Projection, Target
 from singerlake.projections.published import Commit, Position, Published
@@ -54,6 +54,7 @@ class DeltaDestination(Destination):
     def __init__(self, projection: Projection, target: Target, store: Store) -> None:
         self.projection, self.target, self.store = projection, target, store
         Parquet().compression(target.compression)
+        check(target.uri, target.options)
 
     @cached_property
     def _options(self) -> dict[str, Any] | None:

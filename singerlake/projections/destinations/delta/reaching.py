@@ -14,16 +14,11 @@ def storage_options(uri: str, options: StoreOptions) -> dict[str, str] | None:
         options: The settings.
 
     Raises:
-        UsageError: deltalake has no such setting, and would go without.
+        UsageError: See :func:`check`.
     """
     if not uri.startswith("s3://"):
         return None
-    for name in ("acl", "ca_bundle"):
-        if getattr(options, name) is not None:
-            raise UsageError(
-                f"deltalake, which writes the log of a Delta table, has no aws_{name}: leave it "
-                "out, or publish in another format"
-            )
+    check(uri, options)
     from singerlake.storage.s3.connection import resolved
 
     found = resolved(options)
@@ -44,6 +39,24 @@ def storage_options(uri: str, options: StoreOptions) -> dict[str, str] | None:
         "PROXY_URL": found.proxy,
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+def check(uri: str, options: StoreOptions) -> None:
+    """Make sure that nothing is asked of a bucket which deltalake cannot be told.
+
+    Args:
+        uri: The place.
+        options: The settings.
+
+    Raises:
+        UsageError: deltalake has no such setting, and would go without.
+    """
+    said = [name for name in ("acl", "ca_bundle") if getattr(options, name) is not None]
+    if said and uri.startswith("s3://"):
+        raise UsageError(
+            f"deltalake, which writes the log of Delta tables, is not told of {', '.join(said)}: "
+            "leave that out, or publish in another format"
+        )
 
 
 def _true(is_so: bool) -> str | None:
