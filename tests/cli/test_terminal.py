@@ -248,6 +248,9 @@ NOT_HERE = {
     "docs": "writes a site, and says one line about it",
     "files-of": "prints paths or SQL for other programs, which nothing may break",
     "metrics": "prints text for Prometheus, which nothing may break",
+    "publish": "prints a line or two for each projection",
+    "unpublish": "prints one line",
+    "copy": "prints one line",
     "annotate": "prints the document that was asked for, or one line",
 }
 
