@@ -210,10 +210,7 @@ class _Look:
         if isinstance(place, SingerlakeError):
             raise place
         if place is None:
-            if one.name in self.lake.annotations().published:
-                yield Reason(Why.GONE, "the destination is gone")
-            else:
-                yield Reason(Why.NEVER_BUILT, "never published")
+            yield self._nothing_there(one)
             return
         changed = one.changed_since(place.position.definition)
         if changed:
@@ -224,6 +221,14 @@ class _Look:
             yield from _of_source(Reading(one.stage), head, place.position.sources)
         if one.versions:
             yield from self._of_versions(one, place)
+
+    def _nothing_there(self, one: Projection) -> Reason:
+        listed = self.lake.annotations().published.get(one.name)
+        if listed is None or one.target is None:
+            return Reason(Why.NEVER_BUILT, "never published")
+        if listed.to == one.target.uri:
+            return Reason(Why.GONE, "the destination is gone")
+        return Reason(Why.NEVER_BUILT, f"never published here, but at {listed.to}")
 
     def _of_sources(self, one: Projection, position: Position) -> Iterator[Reason]:
         for reading in self.known.readings[one.name]:

@@ -126,6 +126,8 @@ def test_a_destination_that_is_gone(lake: Lake, raw: Projection) -> None:
     assert texts(lake, raw) == {"raw": []}
     shutil.rmtree(raw.target.uri)
     assert texts(lake, raw) == {"raw": ["the destination is gone"]}
+    moved = replace(raw, target=replace(raw.target, uri=f"{raw.target.uri}-2"))
+    assert texts(lake, moved) == {"raw": [f"never published here, but at {raw.target.uri}"]}
 
 
 def test_what_lies_at_a_destination_is_somebody_elses(lake: Lake, raw: Projection) -> None:
