@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from singerlake.errors import ConflictError, UsageError
+from singerlake.errors import ConflictError, RuntimeMissingError, UsageError
 from singerlake.projections.destinations.opening import open_destination
 from singerlake.projections.projection import Format, OrderKey
 from singerlake.projections.published import Commit
@@ -298,3 +298,23 @@ def test_one_place_holds_no_two_forms(place: Place, tmp_path: Path) -> None:
         again = open_destination(projection(place.root, format_))
         with pytest.raises(UsageError, match=f"(?i)holds orders as {place.format}, not as"):
             again.published()
+
+
+def test_columns_that_iceberg_takes_for_one(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "t"), Format.ICEBERG).open()
+    schema = pa.schema({"a.b": pa.int64(), "a": pa.struct({"b": pa.int64()})})
+    with pytest.raises(UsageError, match="two columns for one.*a.b"):
+        place.file_schema(schema, None)
+    odd = pa.schema({"a.b": pa.int64(), 'é `"': pa.int64(), "": pa.int64(), "ID": pa.int64()})
+    assert place.file_schema(odd, None).names == odd.names
+
+
+@pytest.mark.parametrize(
+    ("format_", "library"), [(Format.ICEBERG, "pyiceberg"), (Format.DELTA, "deltalake")]
+)
+def test_without_its_extra(
+    tmp_path: Path, format_: Format, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("singerlake.extras.find_spec", lambda name: None)
+    with pytest.raises(RuntimeMissingError, match=rf"{library}.*singerlake\[{format_}\]"):
+        open_destination(projection(str(tmp_path), format_))

@@ -47,9 +47,15 @@ def iceberg_schema(schema: pa.Schema) -> Schema:
         UsageError: Iceberg has no such type. The message tells what to cast.
     """
     numbers = count(1)
-    return assign_fresh_schema_ids(
-        Schema(*(_field(field, numbers, field.name) for field in schema))
-    )
+    fields = [_field(field, numbers, field.name) for field in schema]
+    numbered = assign_fresh_schema_ids(Schema(*fields))
+    try:
+        _ = numbered.column_names
+    except ValueError as error:  # a column "a.b", and a struct "a" with a "b"
+        raise UsageError(
+            f"Iceberg takes two columns for one: {error}; give one another name with AS"
+        ) from error
+    return numbered
 
 
 def _field(field: pa.Field, numbers: count[int], column: str) -> ice.NestedField:
