@@ -110,6 +110,11 @@ def _story() -> None:
     click.echo(CORRECTIONS, nl=False)
     _cli("upload", "tap-shop.orders", "corrections.csv", "--comment", "as the shop called")
     _cli("diff", "tap-shop.orders", "monday")
+    _say("For tools that know nothing of Singerlake: published as Parquet, the newest orders first")
+    place = ["--to", "published/orders", "--order-by", "ordered_at desc"]
+    _cli("publish", "--from", "tap_shop.orders", *place)
+    _cli("publish", "--from", "tap_shop.orders", *place)
+    _read_published("published/orders")
     _say("Back out: every record, byte for byte, into any Singer target")
     _pipe("tap-singerlake", ["--config", "tap.json"], None, "everything.jsonl")
     _count("everything.jsonl")
@@ -120,6 +125,18 @@ def _story() -> None:
         "tap-singerlake", ["--config", "tap.json", "--state", "tap-state.json"], None, "new.jsonl"
     )
     _count("new.jsonl")
+
+
+def _read_published(place: str) -> None:
+    """Read what was published with DuckDB, where that is installed."""
+    try:
+        import duckdb
+    except ImportError:
+        return
+    latest = json.loads(Path(place, "_latest.json").read_text(encoding="utf-8"))
+    sql = SUMS.format(f"'{place}/{latest['folder']}*.parquet'")
+    _show(f'duckdb -c "{sql}"')
+    click.echo(str(duckdb.sql(sql)).rstrip())
 
 
 def _say(text: str) -> None:
