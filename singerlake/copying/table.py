@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Executor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TypeVar
 
@@ -37,7 +37,7 @@ from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.locks.lock import SURE_SETTLES, WriterLock
 from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.writer import HeldLocks, WriteOptions, hold_locks
+from singerlake.transactions.writer import HeldLocks, hold_locks
 
 TRIES = 5
 """Times that a copy begins again because source or destination moved on under it."""
@@ -76,6 +76,7 @@ class TableCopy:
         self._table = table
         self._versions = versions
         self._options = options
+        self._writing = replace(options.writing, while_waiting=meter.check)
         self._meter = meter
         self._movers = movers
 
@@ -119,8 +120,12 @@ class TableCopy:
             )
         return snapshot
 
-    def _look(self, there: Snapshot) -> Present:
+    def _look(self, there: Snapshot, *, locked: bool = False) -> Present:
         """What the destination has of it, which must be what the source has.
+
+        Args:
+            there: The table at the source.
+            locked: Whether other copies of the table are kept off.
 
         Raises:
             ConflictError: It is not.
@@ -132,11 +137,29 @@ class TableCopy:
                 self._check_versions(there, present)
             else:
                 self._check_same(there, present)
-        except (ConflictError, DamagedError) as error:
-            if not self._options.dry_run and not isinstance(error, MovedError):
-                destinations.take_back(self._source, self._destination, self._table)
+        except MovedError:
+            raise
+        except (ConflictError, DamagedError):
+            if not self._options.dry_run and not self._versions:
+                self._take_back(locked=locked)
             raise
         return present
+
+    def _take_back(self, *, locked: bool) -> None:
+        """Take back what an earlier copy put ahead of the log, but not what one at work does."""
+        open_for_writing(self._destination)
+        with nullcontext() if locked else self._lock():
+            destinations.take_back(self._source, self._destination, self._table)
+
+    def _lock(self) -> WriterLock:
+        """The lock that keeps copies of the table apart."""
+        return WriterLock.of(
+            self._destination,
+            self._table.table_lock,
+            new_writer_id(),
+            self._writing.waiting,
+            settles=SURE_SETTLES,
+        )
 
     def _check_same(self, there: Snapshot, present: Present) -> None:
         here = present.begun or present.head
@@ -216,28 +239,21 @@ class TableCopy:
     def _copy(self, there: Snapshot) -> Copied:
         open_for_writing(self._destination)
         options = self._options
-        waiting = replace(options.writing, while_waiting=self._meter.check)
-        lock = WriterLock.of(
-            self._destination,
-            self._table.table_lock,
-            new_writer_id(),
-            waiting.waiting,
-            settles=SURE_SETTLES,
-        )
+        lock = self._lock()
         with lock:
-            present = self._look(there)
+            present = self._look(there, locked=True)
             log_ = self._log(there, present)
             head = log_.head if log_ is not None else present.head
             missing = self._missing(head, present)
             self._meter.add(total=sum(end(blocks) for blocks in missing.values()))
             if log_ is not None and not present.head.number and present.begun is None:
                 self._check_new(there, head)
-            with self._folders_locked(head, present, missing, waiting) as locks:
+            with self._folders_locked(head, present, missing) as locks:
                 copied = sum(self._in_threads(self._mover(missing), missing))
                 lock.check()
                 locks.check()
                 if log_ is not None:
-                    self._append(log_, present)
+                    self._append(log_, present, lock)
             if head.number > head.checkpoint:
                 head = write_checkpoint(self._destination, head)
         deleted = kept = 0
@@ -271,12 +287,13 @@ class TableCopy:
         head: Snapshot,
         present: Present,
         missing: Iterable[str],
-        options: WriteOptions,
     ) -> Iterator[HeldLocks]:
         """Hold the locks of the folders in which files lie that no log names yet."""
         new = not present.head.number
         folders = {path.partition("/")[0] for path in (needed_files(head) if new else missing)}
-        with hold_locks(self._destination, self._table, folders, new_writer_id(), options) as locks:
+        with hold_locks(
+            self._destination, self._table, folders, new_writer_id(), self._writing
+        ) as locks:
             try:
                 yield locks
             except BaseException:
@@ -299,7 +316,7 @@ class TableCopy:
 
         return move
 
-    def _append(self, log_: CopiedLog, present: Present) -> None:
+    def _append(self, log_: CopiedLog, present: Present, lock: WriterLock) -> None:
         """Put the entries, the one last by which readers come to all of them."""
         head, last = log_.head, present.head.number
         ahead = range(head.number, last + 1, -1)
@@ -309,20 +326,27 @@ class TableCopy:
             key = self._table.transaction(number)
             transfers.put_entry(self._destination, key, log_.data(number))
 
-        try:
-            if ahead and not last:
+        begun = bool(ahead) and not last
+        with self._taken_back_on_conflict(begun=begun):
+            if begun:
                 write_checkpoint(self._destination, head, durable=True)
             elif ahead and not present.has_manifest:  # without one a reader would see the gap
                 write_checkpoint(self._destination, present.head, durable=True)
             if ahead:
                 put(ahead[0])
                 self._in_threads(put, ahead[1:])
+        lock.check()  # who took it over, because this one seemed dead, puts the same
+        with self._taken_back_on_conflict(begun=begun):
             put(last + 1)
+
+    @contextmanager
+    def _taken_back_on_conflict(self, *, begun: bool) -> Iterator[None]:
+        """Where somebody else wrote to the log, leave nothing that stands in its way."""
+        try:
+            yield
         except (ConflictError, KeyExistsError):
             self._meter.check()
-            destinations.take_back(
-                self._source, self._destination, self._table, begun=bool(ahead and not last)
-            )
+            destinations.take_back(self._source, self._destination, self._table, begun=begun)
             raise
 
     def _in_threads(self, work: Callable[..., _T], items: Iterable[object]) -> list[_T]:

@@ -20,6 +20,7 @@ from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.lease import ReaderLease
+from singerlake.transactions.writer import WriteOptions
 from tests.copying.world import (
     AGAIN,
     NAME,
@@ -481,3 +482,27 @@ def test_an_idle_run_asks_little(vacuumed: Lake, backup: LocalStore) -> None:
     asked = [(len(store.trace), {done.method for done in store.trace}) for store in (here, there)]
     assert [count for count, _ in asked] == [7, 6]
     assert {method for _, methods in asked for method in methods} == {"get", "get_range", "folders"}
+
+
+def test_what_a_copy_at_work_has_put_ahead_stays(source: Lake, backup: LocalStore) -> None:
+    """Another run that finds nothing to agree with waits for it, and takes nothing from it."""
+    write(source, 1)
+    copy(source.store, backup)
+    for number in (2, 3, 4):
+        write(source, number)
+    freeze(table_of(source), at=4)
+    others: list[object] = []
+
+    class Copying(LocalStore):
+        def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
+            if key == table_of(source).name.transaction(2):
+                hasty = replace(QUICK, writing=WriteOptions(lock_wait_seconds=0.1))
+                for tables in ((f"{NAME}.1",), ()):
+                    with pytest.raises((ConflictError, DamagedError)) as told:
+                        copy(source.store, LocalStore(backup.root), *tables, options=hasty)
+                    others.append(told.value)
+            return super().put_if_absent(key, data, durable=durable)
+
+    copy(source.store, Copying(backup.root))
+    assert len(others) == 2 and log_of(backup) == log_of(source.store)
+    assert opens(backup) == [1, 2, 3, 4] and problems(backup) == []
