@@ -48,14 +48,12 @@ def iceberg_schema(schema: pa.Schema) -> Schema:
     """
     numbers = count(1)
     fields = [_field(field, numbers, field.name) for field in schema]
-    numbered = assign_fresh_schema_ids(Schema(*fields))
     try:
-        _ = numbered.column_names
+        return assign_fresh_schema_ids(Schema(*fields))
     except ValueError as error:  # a column "a.b", and a struct "a" with a "b"
         raise UsageError(
             f"Iceberg takes two columns for one: {error}; give one another name with AS"
         ) from error
-    return numbered
 
 
 def _field(field: pa.Field, numbers: count[int], column: str) -> ice.NestedField:
