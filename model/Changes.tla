@@ -165,17 +165,4 @@ AllIsReached ==
        \E c \in Changers : pc[c] = "refused" /\ Now.there /\ Now.first > look[c])
 
 Symmetry == Permutations(Keys) \cup Permutations(Values) \cup Permutations(Changers)
-
-\* Of the log's past: what those who saw some of it do not know yet.
-Essence ==
-  <<pc, ask, tries, Now.rows, Now.there, Count("sync"), Count("drop"),
-    ChangedAsAsked, LockedRowsAsRead, VersionsAreOfTheirState, ChangesAreOfTheirTable,
-    [c \in Changers |->
-       IF pc[c] \in {"idle", "done"} THEN <<>>
-       ELSE IF pc[c] = "refused" THEN <<RefusedForAReason>>
-       ELSE <<{k \in Asked(c) : Now.at[k] # log[look[c]].at[k]}, Other(look[c]),
-              Since(c, look[c]) \cap Asked(c) # {},
-              IF pc[c] = "planned"
-              THEN <<Since(c, view[c]), Differs(c, view[c]), Now.first > began[c]>> ELSE <<>>,
-              tries[c] > 0 /\ Other(view[c])>>]>>
 =============================================================================

@@ -172,13 +172,4 @@ RetainedHistoryReads ==
   \A at \in 1..Last : Readable(Last, at) => Reads(Last, at) = Truth(at)
 
 Symmetry == Permutations(Vacuums) \cup Permutations(Freezers)
-
-\* Of the log's past: which rows each transaction has, and what those who saw it do not know yet.
-Essence ==
-  <<keys, broken, pc, log[Last],
-    [at \in 1..Last |-> log[at].last],
-    [v \in Vacuums |-> IF pc[v] \in {"idle", "done"} THEN <<>> ELSE
-       <<plan[v], MovedSince(view[v]), log[view[v]].blocks>>],
-    [z \in Freezers |-> IF pc[z] = "read" THEN <<plan[z].floor, Reads(view[z], plan[z].floor)>> ELSE <<>>],
-    {<<at, said[at]>> : at \in DOMAIN said}>>
 =============================================================================

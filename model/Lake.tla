@@ -470,50 +470,79 @@ Symmetry == Permutations(Writers) \cup Permutations(Vacuums)
 (* What of a state matters for what can come, while all rules are in force: not the order in which
    the log came about, but what it says by now, and what those who have read some of it do not know
    yet.  Two states that are alike in this go on alike, so TLC need look at one of them (VIEW).
-   tests/model counts that nothing is lost by it.
+   tests/model holds it to that, state by state, and counts that nothing is lost by it.
 
    Readers have no names in it: it says how many are alike.  Where nobody goes by how long the log
    is, and nobody drops the table, a freezer is a reader: its entry names no file; and a vacuum that
-   has deleted is done. *)
+   has deleted is done.  Writers and vacuums have names, for files go by them; so all that it comes
+   to under other names is said at once.  TLC's own SYMMETRY would not do: of two states that are
+   alike but for names it may choose names by what they are not alike in. *)
 LengthMatters == MaxBehind > 0 \/ LateRequests \/ Droppers # {}
 Since(n) == {f \in disk : DroppedBy(f) > n}
 WaitsFor(r) ==  \* who keeps which file for this reader
   {<<v, f>> \in Vacuums \X disk :
      pc[v] = "waiting" /\ f \in plan[v].going /\ r \in plan[v].hold /\ leases[r] < DroppedBy(f)}
+\* Who may take it for dead, where that is another end than its own.
+Watches(r) ==
+  IF pc[r] = "leased" \/ (r \in Freezers /\ LengthMatters)
+  THEN {v \in Vacuums : pc[v] = "waiting" /\ r \in plan[v].hold}
+  ELSE {}
 OfReader(r) ==
-  <<pc[r], LengthMatters /\ r \in Freezers,
+  <<<<pc[r], LengthMatters /\ r \in Freezers, pc[r] = "reading" /\ r \in Freezers /\ Other(view[r])>>,
     IF leases[r] = 0 THEN {} ELSE Since(leases[r]),
-    IF leases[r] = 0 THEN {} ELSE WaitsFor(r),
     IF pc[r] = "reading" THEN Used(view[r]) ELSE {},
-    pc[r] = "reading" /\ r \in Freezers /\ Other(view[r])>>
+    IF leases[r] = 0 THEN {} ELSE WaitsFor(r),
+    IF leases[r] = 0 THEN {} ELSE Watches(r)>>
+OfPasser(r) ==
+  <<<<pc[r]>>,
+    IF pc[r] = "reading" THEN Since(view[r]) ELSE {},
+    IF pc[r] = "reading" THEN Used(view[r]) ELSE {}, {}, {}>>
+\* A process, what is said of it, and files.
 OfWriter(w) ==
-  <<IF pc[w] = "published" /\ ~NotDoomed(w) THEN "withdraw" ELSE pc[w], mine[w],
-    pc[w] = "sent" /\ view[w] = Last>>
+  <<w, <<IF pc[w] = "published" /\ ~NotDoomed(w) THEN "withdraw" ELSE pc[w],
+         pc[w] = "sent" /\ view[w] = Last>>, <<mine[w]>> >>
 OfVacuum(v) ==
   CASE pc[v] = "planned" ->
-         <<pc[v], Changed(view[v]), Named(view[v]) \cap disk, Dropped(view[v]) \cap disk, plan[v].group>>
+         <<v, <<pc[v], Changed(view[v])>>,
+           <<Named(view[v]) \cap disk, Dropped(view[v]) \cap disk, plan[v].group>> >>
     [] pc[v] = "listed" ->
-         <<pc[v], Changed(view[v]), plan[v].left \cap disk, plan[v].going \cap disk, plan[v].group>>
+         <<v, <<pc[v], Changed(view[v])>>,
+           <<plan[v].left \cap disk, plan[v].going \cap disk, plan[v].group>> >>
     [] pc[v] = "announced" ->
-         <<pc[v], Changed(view[v]), plan[v].going \cap disk, plan[v].group>>
+         <<v, <<pc[v], Changed(view[v])>>, <<plan[v].going \cap disk, plan[v].group>> >>
     [] pc[v] = "written" ->
-         <<pc[v], Changed(view[v]), mine[v], mine[v] \cap Doomed(view[v]),
-           IF MayMove(v) THEN <<plan[v].going \cap disk, plan[v].group>> ELSE <<>> >>
+         <<v, <<pc[v], Changed(view[v]), MayMove(v)>>,
+           IF MayMove(v)
+           THEN <<mine[v], plan[v].going \cap disk, plan[v].group>>
+           ELSE <<mine[v], mine[v] \cap Doomed(view[v])>> >>
     [] pc[v] = "moved" ->
-         <<pc[v], (plan[v].going \cap disk) \ Used(view[v]), Dropped(view[v]) \cap disk,
-           log[view[v]].back \cap disk>>
-    [] pc[v] = "waiting" -> <<pc[v], plan[v].going \cap disk>>
-    [] pc[v] = "deleted" -> <<IF LengthMatters THEN pc[v] ELSE "done">>
-    [] OTHER -> <<pc[v]>>
-Bag(of) == [x \in {of[y] : y \in DOMAIN of} |-> Cardinality({y \in DOMAIN of : of[y] = x})]
+         <<v, <<pc[v]>>, <<(plan[v].going \cap disk) \ Used(view[v]), Dropped(view[v]) \cap disk,
+                         log[view[v]].back \cap disk>> >>
+    [] pc[v] = "waiting" -> <<v, <<pc[v]>>, <<plan[v].going \cap disk>> >>
+    [] pc[v] = "deleted" -> <<v, <<IF LengthMatters THEN pc[v] ELSE "done">>, <<>> >>
+    [] OTHER -> <<v, <<pc[v]>>, <<>> >>
+Bag(of) == {<<x, Cardinality({y \in DOMAIN of : of[y] = x})>> : x \in {of[y] : y \in DOMAIN of}}
+
+Renamings ==
+  {w @@ v @@ (Past :> Past) @@ (None :> None) :
+     w \in Permutations(Writers), v \in Permutations(Vacuums)}
+Files(p, files) == {<<p[f[1]], f[2]>> : f \in files}
+AllFiles(p, each) == [i \in DOMAIN each |-> Files(p, each[i])]
+Process(p, x) == <<p[x[1]], x[2], AllFiles(p, x[3])>>
+Reading(p, x) ==
+  <<x[1], Files(p, x[2]), Files(p, x[3]), {<<p[y[1]], <<p[y[2][1]], y[2][2]>> >> : y \in x[4]},
+    {p[v] : v \in x[5]}>>
 Essence ==
-  <<disk, lock, acked \ Named(Last), Named(Last) \cap disk, Used(Last), Doomed(0) \cap Used(Last),
-    log[Last].gone > 0, log[Last].back, Droppers # {} /\ log[Last].version, EntriesAreOfTheirTable,
-    DropTakesNoVersion,
-    [d \in Droppers |-> <<pc[d], pc[d] = "asked" /\ Other(view[d])>>],
-    [n \in 1..MaxBehind |-> Since(Last - n)],
-    [w \in Writers |-> OfWriter(w)],
-    Bag([r \in Leased |-> OfReader(r)]),
-    Bag([r \in Passers |-> IF pc[r] = "reading" THEN <<Used(view[r]), Since(view[r])>> ELSE <<pc[r]>>]),
-    [v \in Vacuums |-> OfVacuum(v)]>>
+  LET said == <<lock.over, log[Last].gone > 0, Droppers # {} /\ log[Last].version,
+                EntriesAreOfTheirTable, DropTakesNoVersion,
+                [d \in Droppers |-> <<pc[d], pc[d] = "asked" /\ Other(view[d])>>]>>
+      files == <<disk, acked \ Named(Last), Named(Last) \cap disk, Used(Last),
+                 Doomed(0) \cap Used(Last), log[Last].back>> \o [n \in 1..MaxBehind |-> Since(Last - n)]
+      named == {OfWriter(w) : w \in Writers} \cup {OfVacuum(v) : v \in Vacuums}
+      readers == Bag([r \in Leased |-> OfReader(r)])
+      passers == Bag([r \in Passers |-> OfPasser(r)])
+  IN <<said,
+       {<<p[lock.by], AllFiles(p, files), {Process(p, x) : x \in named},
+          {<<Reading(p, x[1]), x[2]>> : x \in readers},
+          {<<Reading(p, x[1]), x[2]>> : x \in passers}>> : p \in Renamings}>>
 =============================================================================

@@ -30,8 +30,9 @@ class Check:
         properties: What must hold of every behaviour.
         violates: The one of these that is to fail; empty where all are to hold.
         specification: Which formula; ``LiveSpec`` where processes are to go on for ever.
-        symmetry: Whether processes of one kind may be exchanged.
-        view: What of a state tells it from another, where that is not all of it.
+        symmetry: Whether processes of one kind may be exchanged, where there is no view.
+        view: What of a state tells it from another, where that is not all of it; names of
+            processes must not be of it.
     """
 
     name: str
@@ -98,7 +99,8 @@ def config(check: Check) -> str:
         lines.append(f"  {name} {text}" if text.startswith("<-") else f"  {name} = {text}")
     lines += [f"INVARIANT {name}" for name in check.invariants]
     lines += [f"PROPERTY {name}" for name in check.properties]
-    if check.symmetry and not check.properties:  # unsound for liveness
+    # Unsound for liveness; and under a view, states that are alike would be given unlike names.
+    if check.symmetry and not check.properties and not check.view:
         lines.append("SYMMETRY Symmetry")
     if check.view:
         lines.append(f"VIEW {check.view}")
