@@ -309,8 +309,3 @@ def seal_entry(entry: Entry) -> tuple[Entry, bytes]:
 def decode_block(data: bytes) -> Block:
     """Read a block's description that an executor sent."""
     return _BLOCK.decode(data)
-
-
-def encode_entry(entry: Entry) -> bytes:
-    """The bytes of :func:`seal_entry`."""
-    return seal_entry(entry)[1]

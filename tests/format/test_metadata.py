@@ -51,7 +51,7 @@ def snapshot() -> Snapshot:
 
 
 def test_an_entry_reads_back() -> None:
-    data = format_log.encode_entry(ENTRY)
+    data = format_log.seal_entry(ENTRY)[1]
     assert data.endswith(b"}\n")
     assert [format_log.decode_entry(data, 1, "x")] == [*linked([ENTRY])]
     assert ENTRY.rows == 6
@@ -69,7 +69,7 @@ def test_a_manifest_reads_back() -> None:
 
 def test_an_entry_under_another_number() -> None:
     with pytest.raises(DamagedError, match="says that it is transaction 1"):
-        format_log.decode_entry(format_log.encode_entry(ENTRY), 2, "x")
+        format_log.decode_entry(format_log.seal_entry(ENTRY)[1], 2, "x")
 
 
 @pytest.mark.parametrize("kind", [Manifest, LakeFile])
@@ -131,7 +131,7 @@ def altered(draw: st.DrawFn, good: bytes) -> bytes:
 
 
 @settings(max_examples=500, deadline=None)
-@given(altered(format_log.encode_entry(ENTRY)) | st.binary(max_size=30))
+@given(altered(format_log.seal_entry(ENTRY)[1]) | st.binary(max_size=30))
 def test_a_log_entry_of_junk(data: bytes) -> None:
     try:
         entry = format_log.decode_entry(data, 1, "here")
