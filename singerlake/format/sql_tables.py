@@ -28,6 +28,7 @@ from singerlake.format.sql_tokens import (
 from singerlake.nearest import offer
 
 _BARE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ENDS_TABLES = frozenset(
     """
@@ -54,10 +55,10 @@ class Reference:
     timestamp: str | None = None
 
     def __str__(self) -> str:
-        name = ".".join(
-            part if _BARE.fullmatch(part) or (index > 1 and part.isdecimal()) else quote(part)
-            for index, part in enumerate(self.parts)
-        )
+        spelled = [part if _BARE.fullmatch(part) else quote(part) for part in self.parts]
+        if len(spelled) > 2 and _NUMBER.fullmatch(self.parts[-1]):  # noqa: PLR2004
+            spelled[-1] = self.parts[-1]
+        name = ".".join(spelled)
         for kind, value in (("VERSION", self.version), ("TIMESTAMP", self.timestamp)):
             if value is not None:
                 return f"{name} {kind} AS OF {_literal(value)}"

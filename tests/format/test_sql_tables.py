@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import InvalidQueryError, NotFoundError
@@ -74,6 +74,8 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_siz
 
 
 @settings(max_examples=100, deadline=None)
+@example(["0", "0", "0", "0"], None)
+@example(["a", "b", "1"], None)
 @given(
     st.lists(NAMES, min_size=1, max_size=4),
     st.none() | st.tuples(st.booleans(), st.text(st.characters(codec="utf-8"), max_size=6)),
