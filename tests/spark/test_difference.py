@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -329,6 +330,21 @@ def test_misfits(spark: SparkSession, lake: Lake) -> None:
     ]
     with pytest.raises(UsageError, match="is none of fail, null, text"):
         diff(spark, table, "@1", misfits="maybe")
+
+
+def test_a_record_that_came_again_may_show_another_default(spark: SparkSession, lake: Lake) -> None:
+    number: dict[str, Any] = {"type": ["null", "integer"]}
+    for said in (
+        partial(overlay_changes.with_column, name="c", schema=number, initial=0, default=5),
+        partial(overlay_changes.with_default, name="c", default=7),
+    ):
+        head = commit_rows(lake, "tap.s", ID, ["id"], [{"id": 1}])
+        alter.alter(lake.store, head, said)
+    commit_rows(lake, "tap.s", ID, ["id"], [{"id": 1}])
+    table = lake.find("tap.s")[0]
+    for before, after, shown in (("@2", "@3", [0, 5]), ("@3", "@5", [5, 7]), ("@4", "@3", [])):
+        found = [row[3:] for row in taken(diff(spark, table, before, after))]
+        assert [one["c"] for sides in found for one in sides] == shown
 
 
 def test_states_that_a_vacuum_has_been_over(spark: SparkSession, lake: Lake) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance.alter import AlterOptions
+from singerlake.maintenance import overlay_changes as says
+from singerlake.maintenance.alter import AlterOptions, alter
 from singerlake.maintenance.change import ChangeOptions
 from singerlake.maintenance.drop import drop_table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
@@ -79,6 +81,7 @@ EVENTS = st.one_of(
     st.tuples(st.just("activate"), ROWS),
     st.tuples(st.just("columns"), st.integers(0, 2)),
     st.tuples(st.just("key"), st.sampled_from([["part", "id"], ["part"]])),
+    st.tuples(st.just("say"), st.integers(1, 3)),
     st.tuples(st.just("revert"), st.integers(0, 9)),
     st.tuples(st.just("freeze"), st.none()),
     st.tuples(st.just("drop history"), st.none()),
@@ -124,6 +127,8 @@ class World:
             self.columns = said
         elif what == "key":
             self.key = said
+        elif what == "say":
+            self.say(said)
         elif what == "revert":
             head = table.snapshot()
             past = [one.number for one in head.own_transactions if head.readable(one.number)]
@@ -138,6 +143,15 @@ class World:
             self.sync(said)
         else:
             self.meddle(back=what == "take back")
+
+    def say(self, default: int) -> None:
+        """Give the source a column of people's own, or that another default."""
+        head = self.lake.find(NAME)[0].snapshot()
+        said = partial(says.with_default, name="said", default=default)
+        if "said" not in dict(head.columns):
+            spec = {"type": ["null", "integer"]}
+            said = partial(says.with_column, name="said", schema=spec, default=default, initial=0)
+        alter(self.lake.store, head, said)
 
     def meddle(self, *, back: bool) -> None:
         """Change the staging table by hand, or turn it back."""

@@ -215,6 +215,19 @@ class _Job:
             return False
         return all(behind(one, other) is None for one, other in zip(then, now, strict=True))
 
+    def _other_definition(self, last: Refresh) -> list[str]:
+        """What the projection says otherwise of which rows there are."""
+        changed = self._projection.changed_since(last.position.definition)
+        return [one for one in changed if one in DECIDE_ROWS]
+
+    def _says_something_new(self, last: Refresh) -> bool:
+        """Whether a transaction is worth it for its metadata alone.
+
+        Without one each refresh to come would look at the same transactions again.
+        """
+        touched = last.touched is not None
+        return touched or bool(self._other_definition(last)) or not self._is_as_read(last)
+
     def _why_all(self, last: Refresh, columns: Sequence[AnswerChange]) -> str | None:
         """Why all rows have to be computed, as a clause; None where those that changed will do."""
         table = self._table.name
@@ -222,8 +235,7 @@ class _Job:
             return "it was asked for"
         if last.touched is not None:
             return f"transaction {last.touched} of {table} was no refresh"
-        others = self._projection.changed_since(last.position.definition)
-        if changed := [one for one in others if one in DECIDE_ROWS]:
+        if changed := self._other_definition(last):
             return f"the definition changed: {', '.join(changed)}"
         if columns:
             return "the columns are others: " + "; ".join(map(str, columns))
@@ -320,15 +332,12 @@ class _Job:
             row_set = given.row_set(self._spark, present, source)
             return [Part((replace(row_set, tasks=tasks or row_set.tasks),), mode)]
 
-        there = (last.position.definition, last.position.sources)
         options = ChangeOptions(
             metadata=refreshes.metadata_of(self._position),
             etag=head.number,
             dry_run=self._dry_run,
             said=said,
-            # Else each refresh to come would look at the same transactions again.
-            always=bool(last.touched)
-            or there != (self._position.definition, self._position.sources),
+            always=self._says_something_new(last),
         )
         return change_parts(self._spark, self._table, parts, options=options)
 

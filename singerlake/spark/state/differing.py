@@ -8,9 +8,11 @@ earlier state's index: the work grows with what changed.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
@@ -210,11 +212,20 @@ class _Search:
         return F.coalesce(same, F.lit(False))
 
     def _schema_number(self, version: Column) -> Column | None:
-        """The schema that rows of a version were written under; None where there are too many."""
-        ranges: dict[str, list[tuple[int, int]]] = {}
+        """How rows of a version are read; None where there are too many ways.
+
+        That is the schema that they were written under, and which defaults they show of columns
+        that people added.
+        """
+        added = self._wanted.after.snapshot.overlay.added.values()
+        bounds = sorted({number for one in added for number, _ in one.defaults if number})
+        ranges: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for block in self._later.snapshot.blocks:
-            first = block.first_version or block.number
-            ranges.setdefault(block.schema_hash, []).append((first, block.number))
+            first, last = block.first_version or block.number, block.number
+            inner = [bound for bound in bounds if first < bound <= last]
+            for start, after in pairwise([first, *inner, last + 1]):
+                way = (block.schema_hash, bisect_right(bounds, start))
+                ranges.setdefault(way, []).append((start, after - 1))
         merged = [joined(one) for one in ranges.values()]
         if len(merged) == 1:
             return F.lit(0)
