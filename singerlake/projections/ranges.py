@@ -180,6 +180,8 @@ def _covers(file: DataFile, values: pa.Array) -> tuple[NDArray[np.bool_], NDArra
     """Tell of values whether a file covers them, and whether they are not below it."""
     nulls = np.asarray(values.is_null())
     if file.low is None:
+        if file.rows and not file.nulls:  # nobody knows its bounds
+            return np.ones(len(values), bool), nulls
         return (nulls if file.nulls else np.zeros(len(values), bool)), nulls
     above = _flags(pc.greater_equal(values, _scalar(file.low, values.type))) | nulls
     inside = _flags(pc.less_equal(values, _scalar(file.high, values.type))) & above & ~nulls

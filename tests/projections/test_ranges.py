@@ -142,6 +142,14 @@ def test_columns_that_are_no_partition() -> None:
             partitions.check([key], schema)
 
 
+def test_a_file_of_unknown_bounds_may_hold_anything() -> None:
+    rows = pa.RecordBatch.from_pydict({"x": [1, None]})
+    unknown, empty, of_null = (
+        DataFile("f", 1, n, nulls=nulls) for n, nulls in ((3, False), (0, False), (3, True))
+    )
+    assert Places([unknown, empty, of_null], (), "x").find(rows).inside.tolist() == [2, 0, 1]
+
+
 RANGE = st.tuples(st.integers(0, 20), st.integers(0, 5), st.booleans(), st.sampled_from(["a", "b"]))
 
 

@@ -356,6 +356,15 @@ def test_other_columns_are_a_full_build(opened: Callable[..., Place]) -> None:
     assert place.refresh(days(1, 2)).full_build == "its columns are others"
 
 
+def test_files_that_hold_other_rows_than_they_should_are_built_anew(
+    opened: Callable[..., Place],
+) -> None:
+    place = opened()
+    place.build(days(1))
+    place.shown = days(1, 2)  # somebody took files away, or put others there
+    assert "other rows than they should" in place.refresh(days(1)).full_build
+
+
 @pytest.mark.parametrize(
     ("said", "message"),
     [

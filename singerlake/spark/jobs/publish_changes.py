@@ -170,7 +170,7 @@ class _Job:
             files = self._write(rows, made, few=few)
         finally:
             rows.unpersist()
-        return self._increment(made, files, found.changed)
+        return self._increment(made, files, found)
 
     def _write(self, rows: DataFrame, made: Plan, *, few: bool) -> Sequence[DataFile]:
         slots = made.slots if any(made.slots.starts.values()) else None
@@ -179,15 +179,19 @@ class _Job:
             self._spark, rows, projection, destination, self._schema, slots=slots, few=few
         )
 
-    def _increment(self, made: Plan, files: Sequence[DataFile], changed: int) -> Increment:
+    def _increment(self, made: Plan, files: Sequence[DataFile], found: _Places) -> Increment:
         every = self._base.files
         kept = [one for index, one in enumerate(every) if index not in made.touched]
         added = [one for one in files if one.rows] if kept else files
+        rows = sum(one.rows for one in kept) + sum(one.rows for one in added)
+        if rows != self._base.rows - found.gone + found.come:
+            # Whatever the reason: nobody is to find a row twice, or not at all.
+            return Increment(full_build="the published files hold other rows than they should")
         return Increment(
             kept=kept,
             added=added,
             removed=[every[index] for index in sorted(made.touched)],
-            changed=changed,
+            changed=found.changed,
             overlap=overlap([*kept, *added]),
             resorted=made.resorted,
         )
@@ -253,12 +257,14 @@ class _Places:
         before: Rows as they were.
         after: Rows as they are.
         gone: How many there are of the former.
+        come: And of the latter.
         changed: How many rows differ; one that was and is counts once.
     """
 
     before: Found
     after: Found
     gone: int = 0
+    come: int = 0
     changed: int = 0
 
     def add(self, other: _Places) -> None:
@@ -266,6 +272,7 @@ class _Places:
         self.before.add(other.before)
         self.after.add(other.after)
         self.gone += other.gone
+        self.come += other.come
         self.changed += other.changed
 
 
@@ -292,6 +299,7 @@ class _Finder:
             found.before.add(self.places.find(gone))
             found.after.add(self.places.find(come))
             found.gone += gone.num_rows
+            found.come += come.num_rows
             # One that was and is came twice.
             found.changed += batch.num_rows - (pc.sum(come.column(_BOTH)).as_py() or 0)
         data = pickle.dumps(found)
