@@ -11,8 +11,10 @@ from msgspec.structs import asdict
 
 from singerlake.annotations.columns import column_texts
 from singerlake.format.annotations import TableEntry
-from singerlake.format.log import FrozenVersion
+from singerlake.format.log import FrozenVersion, Operation
 from singerlake.format.types import Kind, Type, columns_of
+from singerlake.storage.base import Store
+from singerlake.transactions import log
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, complete_table
@@ -63,6 +65,7 @@ def command(shared: Shared, table: str) -> None:
     facts["annotations"] = to_builtins(entry)
     facts["job"] = to_builtins(tap.last_run)
     facts["owner"] = entry.owner or tap.owner or lake_file.owner
+    facts["staged"] = _staged(lake_table.store, snapshot)
     facts["published"] = to_builtins(lake_file.published_from(ref.table))
     shared.output.result(
         lambda: {
@@ -151,6 +154,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("last sync", output.ago(facts["last_sync"]) if facts["last_sync"] else "–"),
         ("recent", _recent(facts["recent"])),
         ("versions", str(facts["versions"] or "none yet")),
+        *([("staged", staged_line(facts["staged"]))] if facts["staged"] else []),
         *(("published", published_line(*one)) for one in facts["published"].items()),
         *_annotation_lines(facts),
     ]
@@ -181,6 +185,30 @@ def job_line(run: dict[str, Any]) -> str:
     rows = output.count(run.get("rows", 0), "record")
     where = f", {run['url']}" if run.get("url") else ""
     return f"{run['outcome']} {output.ago(run['time'])}, {rows}{where}"
+
+
+def _staged(store: Store, snapshot: Snapshot) -> dict[str, Any] | None:
+    """The projection whose rows a staging table has, and what they were computed of.
+
+    Metadata are a writer's word: what is not as `publish` writes it says nothing.
+    """
+    for summary in reversed(snapshot.own_transactions):
+        if summary.operation not in (Operation.CHANGE, Operation.CREATE):
+            continue
+        entry = log.read_entry(store, snapshot.table, summary.number)
+        said = {} if entry is None else entry.metadata
+        name, sources = said.get("projection"), said.get("sources")
+        if not isinstance(name, str) or not isinstance(sources, list):
+            return None
+        known = [one for one in sources if isinstance(one, dict) and "table" in one]
+        return {"projection": name, "transaction": summary.number, "sources": known}
+    return None
+
+
+def staged_line(staged: dict[str, Any]) -> str:
+    """A staging table's projection, and what its rows were computed of."""
+    read = [f"{one['table']} at transaction {one.get('transaction')}" for one in staged["sources"]]
+    return f"by {staged['projection']}, of {', '.join(read) or 'nothing'}"
 
 
 def published_line(name: str, one: dict[str, Any]) -> str:

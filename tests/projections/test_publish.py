@@ -111,6 +111,9 @@ def test_raw_staging_published(spark: SparkSession, shop: singerlake.Lake, tmp_p
     file_of_lake = Lake.open(shop.store.uri).annotations()
     assert file_of_lake.published["orders"].tables == ["staging.orders"]
     assert file_of_lake.published["cities"].to == str(out / "cities")
+    shown = run(shop, "show", "staging.orders").output
+    assert "staged        by orders, of tap-shop.orders at transaction 1\n" in shown
+    assert "staged" not in run(shop, "show", "tap-shop.orders").output
 
     before = {place: commits(out / place) for place in ("orders", "cities")}
     head = shop["staging.orders"].snapshot().number
