@@ -278,6 +278,37 @@ class ChangeKeyless(Change):
         change.replace([{"name": None, **row} for row in self.after])
 
 
+class ChangeKey(Change):
+    """The same by a new key, under which a replaced row would come back: all rows are rewritten."""
+
+    name = "change, new key"
+    before: ClassVar[list[Row]] = [
+        {"id": 1, "name": "x"},
+        {"id": 2, "name": "b"},
+        {"id": 3, "name": "c"},
+    ]
+    after: ClassVar[list[Row]] = [
+        {"id": 3, "name": "c"},
+        {"id": 4, "name": "z"},
+        {"id": 7, "name": "x"},
+    ]
+
+    def prepare(self, lake: Lake) -> None:
+        commit_rows(lake, self.table, WIDE, self.keys, [{"id": 1, "name": "w"}, *self.before])
+
+    def ask(self, change: Any) -> None:
+        change.set_key("name")
+        change.upsert([{"id": 7, "name": "x"}, {"id": 4, "name": "z"}])
+        change.delete(["b"])
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        super().check(dump, acknowledged, done=done)
+        table = plain.tables(dump)[self.table]
+        assert table.state(1) == self.before
+        changed = table.state() == self.after
+        assert table.overlay().get("key") == (["name"] if changed else None)
+
+
 class Alter(Operation):
     """A new key, under which a replaced row would come back: all rows are written again."""
 
@@ -518,6 +549,7 @@ OPERATIONS: tuple[Callable[[], Operation], ...] = (
     RevertKeyless,
     Change,
     ChangeKeyless,
+    ChangeKey,
     Alter,
     CreateTable,
     Vacuum,
