@@ -63,7 +63,10 @@ def test_frames_of_all_kinds_are_one_transaction(
         change.update(pa.table({"id": pa.array([1, 2], pa.int32()), "name": ["arrow", "arrow"]}))
         change.insert(pandas.DataFrame({"id": [5], "name": ["pandas"]}))
         change.insert(Streamed(pa.table({"id": [6], "name": ["polars"]})))
-        change.upsert(spark.createDataFrame([(7, "spark")], "id bigint, name string"))
+        spark_rows = spark.createDataFrame(
+            [(7, "spark", instant)], "id long, name string, at timestamp"
+        )
+        change.upsert(spark_rows)
         change.delete([3, 99])
     assert change.result == Changed(2, inserted=4, updated=2, deleted=1, absent=1)
     found = {row["id"]: row for row in rows(spark, table)}
@@ -71,6 +74,7 @@ def test_frames_of_all_kinds_are_one_transaction(
         1: "arrow", 2: "arrow", 4: None, 5: "pandas", 6: "polars", 7: "spark"
     }  # fmt: skip
     assert (found[4]["total"], found[4]["day"]) == (Decimal("1.50"), datetime.date(1066, 10, 14))
+    assert found[7]["at"] == instant.replace(tzinfo=None)
     assert (found[1]["at"], found[1]["tags"]) == (instant.replace(tzinfo=None), ["a", 'b"'])
     with pytest.raises(UsageError, match="is over"):
         change.upsert([])

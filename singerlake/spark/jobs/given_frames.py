@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from singerlake.errors import UsageError
 from singerlake.format.types import BOOLEAN, INTEGER, STRING, Columns, Type
@@ -91,7 +91,7 @@ class _SparkRows(Given):
     def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
         del spark  # the frame has its own
         shape = shape_of(present)
-        types = [to_arrow_type(field.dataType) for field in self.frame.schema.fields]
+        types = to_arrow_schema(self.frame.schema, timezone="UTC").types
         reader = ArrowRows(shape.columns, self.frame.columns, source)
         reader.check(types)
         named = self.frame.toDF(*aliased(types).names[:-1])
