@@ -191,6 +191,12 @@ def test_ad_hoc(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> N
     )
     gone = {"_sdc_deleted_at": "2026-01-02T03:04:05Z"}
     sync(shop, [{"id": 11, **gone}, {"id": 12, **gone}])
+    # A source that moved, and the same rows: nothing is written but how far it is looked at.
+    before = commits(place)
+    assert run(shop, "publish", *args, "--to", str(place)).output == f"{place}: up to date\n"
+    assert commits(place) == before
+    with no_java():
+        assert run(shop, "publish", *args, "--to", str(place)).output == f"{place}: up to date\n"
     # Another order of the same rows, from Python.
     outcome = shop["tap-shop.orders"].publish(place, where="city = 'Rome'", order_by="id")
     assert outcome.published is not None

@@ -98,6 +98,9 @@ class PlainDestination(Destination):
         found = self._pointer()
         if (found and found[1]) != (base and base.token):
             raise self._conflict()
+        if base is not None and found is not None and _moves_only(base, commit):
+            pointer = replace(found[0], position=commit.position)
+            return pointer.as_published(self._replace(pointer, found[1]))
         now = times.now()
         folder = _folder_of(commit.added) or self.folder()
         if found is None:
@@ -306,3 +309,9 @@ def _time_of(text: str | None) -> datetime | None:
     with suppress(ValueError, TypeError):
         return datetime.strptime(f"{text}+0000", "%Y%m%dT%H%M%S%fZ%z")
     return None
+
+
+def _moves_only(base: Published, commit: Commit) -> bool:
+    """Tell whether a commit shows the very files that are there, as of another state."""
+    same = not commit.added and commit.version is None and commit.schema.equals(base.schema)
+    return same and [file.path for file in commit.kept] == [file.path for file in base.files]

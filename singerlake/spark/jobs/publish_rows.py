@@ -194,16 +194,18 @@ class PublishRows:
                 asked.check_deterministic(f"the SQL of {self._projection.name}")
             schema = self._schema(asked)
             found = self._increment(asked, schema)
-            if found is not None and found.is_empty:
-                return  # other transactions, and the same rows
+            same_rows = found is not None and found.is_empty
             if found is None:
                 files = self._written(asked, schema)
                 removed = () if base is None else base.files
                 found = Increment((), files, removed)
                 self._done.full = True
-            self._done.why = self._done.why or why
-            # A head on its way is a head: what is due is told by the transaction, not the version.
+            if not same_rows:
+                self._done.why = self._done.why or why
+            # Where other transactions left the same rows, the position alone moves: else all runs
+            # to come would compare these again.
             sources = asked.sources
+            # A head on its way is a head: what is due is told by the transaction, not the version.
             if at is not None:
                 sources = tuple(replace(source, version=None) for source in sources)
             position = replace(self._own_position(), sources=sources)

@@ -126,6 +126,15 @@ class DestinationContract:
         self.publish(place, 3, base=base, kept=last, removed=rest)  # with no new file
         assert self.read(place) == [(1, "n1"), (2, "n2")]
 
+    def test_the_position_moves_alone(self, place: Destination) -> None:
+        base = self.publish(place, 1, rows(1, 2))
+        moved = self.publish(place, 2, base=base, kept=list(base.files))
+        found = place.published()
+        assert found is not None
+        assert found.position == moved.position == position(place.projection, 2)
+        assert [file.path for file in found.files] == [file.path for file in base.files]
+        assert self.read(place) == [(1, "n1"), (2, "n2")]
+
     def test_only_one_of_two_commits(self, place: Destination, opener: Opener) -> None:
         other = opener(place.projection)
         base = self.publish(place, 1, rows(1))
