@@ -218,7 +218,7 @@ def key_of(store: Store, location: str) -> str:
     if not location.startswith(root):
         raise UsageError(
             f"the catalog has a table of this name with {location}, which does not lie below "
-            f"{store.uri}: give the table another name (identifier), or publish it there"
+            f"{store.uri}: give the table another name (table), or publish it there"
         )
     return location[len(root) :]
 
