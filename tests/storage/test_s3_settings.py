@@ -6,6 +6,7 @@ import base64
 import datetime
 import ipaddress
 import pickle
+import re
 import socket
 import ssl
 import threading
@@ -13,6 +14,7 @@ import time
 import types
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,39 @@ def test_a_customers_key_goes_with_all_that_reads_or_writes(
             assert {k.lower(): v for k, v in one.headers.items()}[name] == KEY, one.path
     assert KEY not in repr(store._options) and KEY not in safe_text.redacted(f"it is {KEY}")
     assert pickle.loads(pickle.dumps(store))._options.sse_customer_key == KEY
+
+
+def test_a_copy_is_read_and_written_as_asked(relay: Relay, s3_store: S3Store) -> None:
+    s3_store.put_if_absent("raw/one", b"1")
+    own = "x-amz-server-side-encryption"
+    customers = {
+        f"{side}server-side-encryption-customer-{what}": value
+        for side in ("x-amz-", "x-amz-copy-source-")
+        for what, value in (
+            ("algorithm", "AES256"),
+            ("key", KEY),
+            ("key-md5", base64.b64encode(md5(bytes(range(32))).digest()).decode()),
+        )
+    }
+    asked: list[tuple[dict[str, Any], dict[str, str]]] = [
+        ({}, {}),
+        ({"sse": "AES256"}, {own: "AES256"}),
+        (
+            {"sse": "aws:kms", "sse_kms_key_id": "alias/lake"},
+            {own: "aws:kms", f"{own}-aws-kms-key-id": "alias/lake"},
+        ),
+        ({"sse_customer_key": KEY}, customers),
+        ({"acl": "private"}, {"x-amz-acl": "private"}),
+        ({"requester_pays": True}, {"x-amz-request-payer": "requester"}),
+    ]
+    about = re.compile(r"x-amz-(copy-source-)?server-side-.*|x-amz-acl|x-amz-request-payer")
+    for number, (settings, headers) in enumerate(asked):
+        relay.seen.clear()
+        store_with(relay, s3_store.uri, **settings).clone("raw/one", f"raw/copy{number}", 1)
+        (copied,) = relay.requests("PUT")
+        lower = {name.lower(): value for name, value in copied.headers.items()}
+        assert "x-amz-copy-source" in lower
+        assert {name: value for name, value in lower.items() if about.fullmatch(name)} == headers
 
 
 def test_requester_pays_goes_with_every_request(relay: Relay, s3_store: S3Store) -> None:

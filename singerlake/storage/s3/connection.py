@@ -89,6 +89,8 @@ def _of_each_request(options: StoreOptions) -> dict[str, Any]:
     if options.sse_customer_key is not None:
         asked["SSECustomerAlgorithm"] = "AES256"
         asked["SSECustomerKey"] = settings.customer_key(options)
+        asked["CopySourceSSECustomerAlgorithm"] = "AES256"
+        asked["CopySourceSSECustomerKey"] = settings.customer_key(options)
     return {name: value for name, value in asked.items() if value is not None}
 
 
