@@ -6,8 +6,11 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import click
@@ -56,6 +59,8 @@ COMMANDS = {
     "completion": "completion",
 }
 """Commands in the order of ``--help``, and the module of ``singerlake_cli.commands`` of each."""
+
+_OURS = ("singerlake", "singerlake_cli")
 
 EXIT_CODES = """\b
 Exit codes:
@@ -182,9 +187,23 @@ class CommandGroup(click.Group):
                 _interrupted(ctx)
             if os.environ.get("SINGERLAKE_DEBUG"):
                 raise
-            _output(ctx).failure("unexpected", f"{type(error).__name__}: {error}")
+            _output(ctx).failure("unexpected", _told(error))
             _output(ctx).note("set SINGERLAKE_DEBUG=1 to see where it happened")
             ctx.exit(1)
+
+
+def _told(error: Exception) -> str:
+    """What nobody expected; where it has no text, the innermost place of ours that it came by."""
+    kind = type(error).__name__
+    if text := str(error).strip():
+        return f"{kind}: {text}"
+    home = Path(__file__).parents[1]
+    for place in reversed(traceback.extract_tb(error.__traceback__)):
+        with suppress(ValueError):  # of another library
+            file = Path(place.filename).relative_to(home)
+            if file.parts[0] in _OURS:
+                return f"{kind} at {file.as_posix()}:{place.lineno}"
+    return kind
 
 
 def _output(ctx: click.Context) -> Output:

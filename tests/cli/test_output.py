@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,12 @@ def test_what_nobody_expected(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> No
     first, second = map(json.loads, result.stderr.splitlines())
     assert first == {"error": {"kind": "unexpected", "message": "ValueError: what?"}}
     assert "SINGERLAKE_DEBUG" in second["note"]["message"]
+
+
+def test_what_nobody_expected_and_says_nothing(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Table, "snapshot", failing(AssertionError()))
+    said = run(shop, "show", "tap-shop.orders").stderr.splitlines()[0]
+    assert re.fullmatch(r"unexpected: AssertionError at singerlake(_cli)?/[a-z_/]+\.py:\d+", said)
 
 
 def test_an_error_for_scripts_has_all_lines_and_no_secret(
