@@ -105,5 +105,11 @@ class Overlay(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
             and not self.constraints
         )
 
+    @property
+    def default_starts(self) -> list[int]:
+        """The blocks from which on added columns are there, or show another default; rising."""
+        every = (number for one in self.added.values() for number, _ in one.defaults)
+        return sorted({number for number in every if number})
+
 
 TO_TEXT = ColumnOverlay(type="text")

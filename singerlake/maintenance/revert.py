@@ -5,6 +5,7 @@ Plain data and the commit; what Spark has to find out and to write comes in as a
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,6 +46,17 @@ class RevertPlan:
     def retyped(self) -> set[str]:
         """Columns whose values of then may not fit the type of now, by their names of now."""
         return retyped_columns(self.to, self.after)
+
+    @property
+    def default_span(self) -> tuple[int, int]:
+        """The first and the last version of rows that show the defaults of the old state's last.
+
+        These are what rows show in columns that people added, where no record says a value.
+        """
+        starts = self.head.overlay.default_starts
+        after = bisect_right(starts, self.to.last_block)
+        first = starts[after - 1] if after else 0
+        return first, starts[after] - 1 if after < len(starts) else self.head.last_block
 
     @property
     def same_state(self) -> bool:

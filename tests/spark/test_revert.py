@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from singerlake.errors import ConflictError, DamagedError, NotFoundError, Violat
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import freeze as plans
+from singerlake.maintenance import overlay_changes
+from singerlake.maintenance.alter import alter
 from singerlake.spark.jobs.freeze import freeze
 from singerlake.spark.jobs.revert import Reverted, revert
 from singerlake.spark.state.from_blocks import state
@@ -143,6 +146,21 @@ def test_a_row_that_was_sent_again_unchanged_is_left_where_it_is(
     people(lake, OLD, [{"id": 1, "name": "a"}, {"id": 2, "name": "c"}])
     done = revert(spark, table_of(lake), 1)
     assert (done.put_back, done.deleted, done.unchanged) == (1, 0, 1)
+
+
+def test_a_row_that_was_sent_again_shows_the_default_that_it_showed(
+    spark: SparkSession, lake: Lake
+) -> None:
+    number: dict[str, Any] = {"type": ["null", "integer"]}
+    added = partial(overlay_changes.with_column, name="c", schema=number, initial=0, default=5)
+    people(lake, OLD, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+    table = table_of(lake)
+    alter(table.store, table.snapshot(), added)
+    people(lake, OLD, [{"id": 1, "name": "a"}])
+    assert [row["c"] for row in rows(spark, table)] == [5, 0]
+    done = revert(spark, table, 2)
+    assert (done.put_back, done.deleted, done.unchanged) == (1, 0, 1)
+    assert [row["c"] for row in rows(spark, table)] == [0, 0]
 
 
 def test_values_of_a_column_that_was_turned_back_stay_gone(spark: SparkSession, lake: Lake) -> None:

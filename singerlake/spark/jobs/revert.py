@@ -223,8 +223,7 @@ class Job:
         """The old state: its keys and provenance. Values do not matter."""
         keys = self._old.shape.key_aliases
         named = [F.col(key).alias(alias(n)) for n, key in enumerate(keys)]
-        old = index_rows.rows(self._spark, self._old, digests=True)
-        return old.select(*named, *PROVENANCE)
+        return index_rows.rows(self._spark, self._old, digests=True).select(*named, *PROVENANCE)
 
     def _present(self) -> DataFrame:
         """The state now, under the old keys, in the same columns."""
@@ -243,10 +242,13 @@ class Job:
         same_key = _all_equal(aliases(len(self._old.shape.keys)))
         same_row = _all_equal((BLOCK, ORDINAL))
         # By the bytes of the record: two values may look alike as columns, or be in none. A row
-        # that came under another schema would read otherwise once that schema is back.
+        # that came under another schema would read otherwise once that schema is back, and beyond
+        # a change of defaults it shows another one.
         same_record = _all_equal((DIGEST,)) & ~_within(
             F.col(f"now.{BLOCK}"), self._under_other_schemas()
         )
+        for side in ("old", "now"):
+            same_record &= F.col(f"{side}.{BLOCK}").between(*self._wanted.default_span)
         came = F.col(f"old.{BLOCK}").isNull()
         went = F.col(f"now.{BLOCK}").isNull()
         return (
@@ -287,15 +289,14 @@ class Job:
 
     def _result(self, transaction: int | None, put_back: int, deleted: int) -> Reverted:
         unchanged = 0 if self._whole else index_rows.count(self._spark, self._old) - put_back
-        schema_hash = self._wanted.to.schema_hash
-        to = self._wanted.to.number
+        to = self._wanted.to
         return Reverted(
-            to,
+            to.number,
             transaction,
             put_back,
             None if self._whole else deleted,
             unchanged,
-            schema_hash,
+            to.schema_hash,
             whole=self._whole,
             **asdict(self._outcome),
         )

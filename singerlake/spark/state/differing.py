@@ -217,8 +217,7 @@ class _Search:
         That is the schema that they were written under, and which defaults they show of columns
         that people added.
         """
-        added = self._wanted.after.snapshot.overlay.added.values()
-        bounds = sorted({number for one in added for number, _ in one.defaults if number})
+        bounds = self._wanted.after.snapshot.overlay.default_starts
         ranges: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for block in self._later.snapshot.blocks:
             first, last = block.first_version or block.number, block.number
