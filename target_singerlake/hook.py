@@ -39,7 +39,7 @@ class Hook:
         # Messages never have the whole of it: both may hold a token.
         if said.lower().startswith(_WEB):
             self._tell: Callable[[bytes], str] = lambda data: _post(said, data)
-            self._name = f"the webhook at {urlsplit(said).hostname}"
+            self._name = f"the webhook at {_host(said)}"
             return
         try:
             command = shlex.split(said)
@@ -63,6 +63,16 @@ class Hook:
             self._logger.warning(
                 "on_event: %s was not told of %s: %s", self._name, event["event"], wrong
             )
+
+
+def _host(url: str) -> str:
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        host = None
+    if not host:
+        raise UsageError("on_event is an address without a host, or one that cannot be read")
+    return host
 
 
 _LATE = f"it took longer than {SECONDS:g} s"
@@ -89,11 +99,17 @@ def _post(url: str, data: bytes) -> str:
     """Send to a webhook; return what went wrong."""
     from http.client import HTTPException
     from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class Refused(HTTPRedirectHandler):
+        """Follows none: urllib would make a GET of the POST, and leave the event behind."""
+
+        def redirect_request(self, *_args: Any) -> None:
+            return None
 
     request = Request(url, data, {"Content-Type": "application/json"})  # noqa: S310
     try:
-        with urlopen(request, timeout=SECONDS):  # noqa: S310
+        with build_opener(Refused).open(request, timeout=SECONDS):
             return ""
     except HTTPError as error:
         return f"it answered {error.code}"

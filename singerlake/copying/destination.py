@@ -42,8 +42,9 @@ def check_place(source: Store, destination: Store) -> None:
         NewerFormatError: A newer release wrote the lake.
     """
     ours, theirs = (_where(store) for store in (source, destination))
+    apart = source.service != destination.service  # a bucket's name is one service's
     for outer, inner in ((ours, theirs), (theirs, ours)):
-        if inner == outer or inner.startswith(f"{outer}/"):
+        if not apart and (inner == outer or inner.startswith(f"{outer}/")):
             raise UsageError(f"{inner} lies in {outer}: copy a lake to a place outside of it")
     if destination.folders(names.RAW) or lake_file.read_if_readable(destination) is not None:
         return

@@ -127,8 +127,9 @@ def finish(source: Store, destination: Store, copied: Sequence[Copied], *, whole
             present.update({k: v for k, v in theirs.items() if k not in _OF_THE_PLACE})
         taps = present.setdefault("taps", {})
         for tap in sorted({table.tap for table in tables}):
-            streams = None if whole else {table.stream for table in tables if table.tap == tap}
-            taps[tap] = _merged(taps.get(tap, {}), theirs.get("taps", {}).get(tap, {}), streams)
+            streams = {table.stream for table in tables if table.tap == tap}
+            said = theirs.get("taps", {}).get(tap, {})
+            taps[tap] = _merged(taps.get(tap, {}), said, streams, whole=whole)
         return msgspec.json.encode(present) != before
 
     lake_file.change(destination, edit)
@@ -145,15 +146,17 @@ def _words(source: Store) -> dict[str, Any]:
 
 
 def _merged(
-    here: dict[str, Any], there: dict[str, Any], streams: set[str] | None
+    here: dict[str, Any], there: dict[str, Any], streams: set[str], *, whole: bool
 ) -> dict[str, Any]:
-    """What is to be said of a tap: what the source says, of some of its streams or of all."""
-    if streams is None:
-        return there
-    tables = dict(here.get("tables", {}))
-    for stream in streams:
-        tables.pop(stream, None)
-        if stream in there.get("tables", {}):
-            tables[stream] = there["tables"][stream]
-    merged = {name: value for name, value in there.items() if name != "tables"}
+    """What is to be said of a tap: what the source says; of tables it has not, what is said here.
+
+    Of some tables only, what is said of the tap here stays, where the source says nothing.
+    """
+    tables = {name: said for name, said in here.get("tables", {}).items() if name not in streams}
+    for name, said in there.get("tables", {}).items():
+        if whole or name in streams:
+            tables[name] = said
+    merged = {} if whole else dict(here)
+    merged.update((k, v) for k, v in there.items() if whole or v not in (None, []))
+    merged.pop("tables", None)
     return {**merged, "tables": tables} if tables else merged

@@ -152,6 +152,9 @@ class Store(ABC):
     uri: str
     """How a person names the place, without credentials."""
 
+    service: str = ""
+    """Whose server it is on, where the URI does not say that by itself."""
+
     _capabilities: Capabilities | None = Capabilities()
     """None where only a probe can tell, until the store is opened for writing."""
 

@@ -87,19 +87,15 @@ def command(
     singerlake copy lake s3://paper/data tap-shop.orders.2
     singerlake copy s3://a/lake s3://b/lake --from aws_profile=prod --to aws_profile=backup
     """
-    if tables and sync and any(_is_version(text) for text in tables):
-        raise UsageError("--sync follows a table's log: leave it out, or name whole tables")
     lake = Lake.open(source, of_an_end("FROM", pairs("--from", from_settings)))
+    if sync and any(lake.find(text)[1].version is not None for text in tables):
+        raise UsageError("--sync follows a table's log: leave it out, or name whole tables")
     store = open_store(destination, of_an_end("TO", pairs("--to", to_settings)))
     check_place(lake.store, store)
     options = CopyOptions(
         sync=sync, verify=verify, dry_run=dry_run, transfers=transfers, lease_wait_seconds=wait
     )
     _Run(shared, lake, store, options, whole=not tables).run(tables)
-
-
-def _is_version(text: str) -> bool:
-    return text.rpartition(".")[2].strip("`").isdecimal()
 
 
 class _Run:

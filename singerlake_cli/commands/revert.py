@@ -111,6 +111,14 @@ def command(
             allow_violations=allow_violations,
             allow_misfits=allow_misfits,
         )
+    if done.transaction is not None and done.transaction > head.number + 1:
+        known = {one.number for one in undone}
+        undone = [u for u in undone_by(lake_table.snapshot(), to) if u.number < done.transaction]
+        more = [one for one in undone if one.number not in known]
+        if more and not shared.json:
+            shared.output.note("somebody wrote to the table meanwhile:")
+            for line in _undoes(more, dry_run=False):
+                shared.output.note(line)
     shared.output.result(
         lambda: {**asdict(done), "undoes": [_as_json(one) for one in undone]},
         lambda: _print(ref.table, to, done, options.dry_run),

@@ -95,6 +95,14 @@ def test_exit_codes(lake: Lake, tmp_path: Path) -> None:
         assert not Path(backup).exists()
 
 
+def test_a_stream_whose_name_ends_like_a_version_is_followed(lake: Lake, tmp_path: Path) -> None:
+    write(lake, 5, table="tap-test.x.1")
+    for _ in range(2):
+        result = call("copy", lake.store.uri, str(tmp_path / "b"), "tap-test.`x.1`", "--sync")
+        assert result.exit_code == 0, result.output
+    assert opens(LocalStore(tmp_path / "b"), "tap-test.x.1") == [5]
+
+
 def test_each_end_has_settings_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SINGERLAKE_AWS_PROFILE", "all")
     assert of_an_end("FROM", {}) == of_an_end("TO", {}) == StoreOptions(profile="all")

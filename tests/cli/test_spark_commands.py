@@ -258,6 +258,20 @@ def test_revert(shop: Lake) -> None:
     assert run(shop, "revert", "tap-shop.orders", "--to", "nothing").exit_code == 3
 
 
+def test_a_revert_names_what_came_while_java_started(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(*_args: object) -> None:
+        commit_rows(shop, "tap-shop.orders", PROPERTIES, ["id"], [{"id": next(ids)}])
+
+    ids = iter((98, 99))
+    monkeypatch.setattr("singerlake_cli.commands.revert.begin_spark", meanwhile)
+    done = run(shop, "revert", "tap-shop.orders", "--to-transaction", "1")
+    assert "meanwhile:\nnote: this undoes 1 later transaction: sync 3 (20" in done.stderr
+    undone = run_json(shop, "revert", "tap-shop.orders", "--to-transaction", "2")["undoes"]
+    assert [one["transaction"] for one in undone] == [5, 4, 3]
+
+
 def test_a_revert_without_a_key_says_what_others_may_do_with_it(lake: Lake) -> None:
     for n in (1, 2):
         commit_rows(lake, "tap.events", {"n": {"type": "integer"}}, [], [{"n": n}])

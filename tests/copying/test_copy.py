@@ -423,6 +423,22 @@ def test_peoples_words_are_copied_and_what_is_of_the_place_is_not(
     assert after["taps"] == {"tap-test": tap}
 
 
+def test_what_is_said_of_the_destination_s_own_tables_stays(
+    source: Lake, backup: LocalStore
+) -> None:
+    write(source, 1)
+    write(Lake(backup), 2, table="tap-test.own")
+    copy(source.store, backup, NAME)
+    words = dict(msgspec.json.decode(backup.get("raw/singerlake.json").data))
+    own = {"own": {"owner": "eve"}, "t": {"owner": "not the source's"}}
+    words["taps"] = {"tap-test": {"owner": "ada", "tables": own}}
+    backup.replace("raw/singerlake.json", msgspec.json.encode(words), None)
+    for names, owner in (([NAME], {"owner": "ada"}), ([], {})):
+        copy(source.store, backup, *names)
+        words = dict(msgspec.json.decode(backup.get("raw/singerlake.json").data))
+        assert words["taps"] == {"tap-test": {**owner, "tables": {"own": {"owner": "eve"}}}}
+
+
 @pytest.mark.parametrize("name", sorted(p.name for p in LAKES.iterdir() if p.is_dir()))
 def test_lakes_of_earlier_releases_are_copied(name: str, backup: LocalStore) -> None:
     lake = Lake.open(str(LAKES / name))

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.copying.destination import check_place
+from singerlake.errors import UsageError
 from singerlake.lake import Lake
 from singerlake.storage.local.store import LocalStore
+from singerlake.storage.options import StoreOptions
 from singerlake.storage.s3.store import S3Store
 from tests.copying.world import (
     QUICK,
@@ -55,6 +58,24 @@ def test_to_s3_and_back(lake: Lake, s3_store: S3Store, tmp_path: Path) -> None:
     words = s3_store.get("raw/singerlake.json").data
     assert b'"conditional_writes": true' in words.replace(b'":true', b'": true')
     assert b"s3://" not in back.get("raw/singerlake.json").data
+
+
+def test_a_bucket_of_the_same_name_elsewhere_is_another_place() -> None:
+    def store(uri: str, endpoint: str | None) -> S3Store:
+        return S3Store.open(uri, StoreOptions("id", "secret", region="eu-west-1", **at(endpoint)))
+
+    def at(endpoint: str | None) -> dict[str, str]:
+        return {} if endpoint is None else {"endpoint_url": endpoint}
+
+    one, other = "http://127.0.0.1:1", "http://127.0.0.1:2"
+    aws = "https://s3.eu-central-1.amazonaws.com"
+    for here, there, same in ((one, other, False), (one, None, False), (one, one, True)):
+        stores = store("s3://data/lake", here), store("s3://data/lake", there)
+        assert (stores[0].service == stores[1].service) is same
+    for here, there in ((one, one), (None, aws)):
+        for uri in ("s3://data/lake", "s3://data/lake/x"):
+            with pytest.raises(UsageError, match="outside"):
+                check_place(store("s3://data/lake", here), store(uri, there))
 
 
 def test_to_a_service_that_ignores_conditions(lake: Lake, non_conditional_s3: S3Store) -> None:

@@ -189,7 +189,7 @@ def test_a_command_that_fails_or_hangs_fails_no_run(
 
 
 def test_what_is_no_command(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for said in ("'open", "  "):
+    for said in ("'open", "  ", "https://", "http://[bad"):
         with pytest.raises(UsageError, match="on_event"):
             run(tmp_path / "lake", GOOD, on_event=said)
     run(tmp_path / "lake", MIXED, on_event="/no/such/thing", invalid_records="quarantine")
@@ -210,6 +210,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         assert self.headers["Content-Type"] == "application/json"
         self.send_response(self.server.answer)
+        if self.server.answer == 301:
+            self.send_header("Location", "/moved")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.send_response(200)  # what a redirected POST would have become
         self.end_headers()
 
     def log_message(self, *_args: Any) -> None:
@@ -235,6 +241,9 @@ def test_a_webhook(tmp_path: Path, server: _Server, caplog: pytest.LogCaptureFix
     server.answer = 500
     assert run(tmp_path / "two", MIXED, **config) == [1]
     assert "the webhook at 127.0.0.1 was not told of lines_rejected: it answered 500" in caplog.text
+    server.answer = 301
+    run(tmp_path / "moved", MIXED, **config)
+    assert "was not told of lines_rejected: it answered 301" in caplog.text
     run(
         tmp_path / "three",
         MIXED,

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from botocore.config import Config
 from botocore.exceptions import (
@@ -111,6 +112,9 @@ class S3Store(Store):
         self._client = client
         self._capabilities = None  # some services that speak S3 ignore conditions
         self.uri = f"s3://{self._bucket}/{self._base}".rstrip("/")
+        host = urlsplit(client.meta.endpoint_url).netloc
+        # At AWS a bucket's name is one everywhere, whichever region's address is asked.
+        self.service = "" if host.endswith((".amazonaws.com", ".amazonaws.com.cn")) else host
         self._errors = ErrorMapper(self.uri, self._bucket, redacted(client.meta.endpoint_url))
         self._uploads = uploads.Uploads(client, self._bucket, self._base, self._errors)
 
