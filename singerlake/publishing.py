@@ -73,7 +73,8 @@ class Table(lake.Table):
             options=options,
         )
         how = PublishOptions(full_refresh=full_refresh, dry_run=dry_run)
-        return _publish(lake.Lake(self.store), [said.projection()], how, spark)[0]
+        within = lake.Lake(self.store)
+        return _publish(within, [said.projection(within)], how, spark)[0]
 
 
 class Lake(lake.Lake):

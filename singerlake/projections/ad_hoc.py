@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from singerlake.errors import UsageError
+from singerlake.format.sql_tables import find, reference
+from singerlake.format.types import Kind
+from singerlake.lake import Lake
 from singerlake.projections import spelling
+from singerlake.projections.places import straight
 from singerlake.projections.projection import (
     DEFAULT_FILE_BYTES,
     DEFAULT_KEEP,
@@ -14,7 +18,7 @@ from singerlake.projections.projection import (
     Projection,
     Target,
 )
-from singerlake.storage.opening import open_store
+from singerlake.storage.opening import folder, open_store
 from singerlake.storage.options import StoreOptions, from_environment
 
 
@@ -54,21 +58,25 @@ class AdHoc:
     keep: timedelta = DEFAULT_KEEP
     options: StoreOptions | None = None
 
-    def projection(self) -> Projection:
+    def projection(self, lake: Lake) -> Projection:
         """Put the projection together. It is called by the place where it is published.
+
+        Args:
+            lake: Has the table.
 
         Raises:
             UsageError: Something cannot be what is said.
+            NotFoundError: The lake has no such table.
         """
         sql = self._sql()
         options = from_environment() if self.options is None else self.options
-        uri = open_store(self.to, options).uri
+        uri = open_store(_as_named(self.to), options).uri
         size = DEFAULT_FILE_BYTES if self.file_size is None else spelling.size(self.file_size)
         return Projection(
             name=uri,
             sql=sql,
             sources=spelling.sources(sql),
-            key=spelling.columns(self.key) if self.key else (),
+            key=spelling.columns(self.key) if self.key else self._key_of_table(lake),
             order_by=spelling.order(self.order_by) if self.order_by else (),
             partition_by=spelling.partitions(self.partition_by) if self.partition_by else (),
             target=Target(uri, Format(self.format), self.compression, size, options),
@@ -76,6 +84,22 @@ class AdHoc:
             versions=self.versions,
             keep=self.keep,
         )
+
+    def _key_of_table(self, lake: Lake) -> tuple[str, ...]:
+        """The key that the table has; none for SQL, whose rows may have another.
+
+        None also where one of its columns has no order: rows cannot be sorted by it.
+        """
+        if self.table is None:
+            return ()
+        (source,) = spelling.sources(spelling.select_all(self.table))
+        named = reference(source)
+        table, version = find(named.parts, lake.tables())
+        snapshot = lake.table(table).snapshot_at(version or named.version)
+        key = [snapshot.columns[index] for index in snapshot.key]
+        if any(type_.kind in (Kind.STRUCT, Kind.LIST) for _, type_ in key):
+            return ()
+        return tuple(name for name, _ in key)
 
     def _sql(self) -> str:
         if (self.table is None) == (self.sql is None):
@@ -87,3 +111,8 @@ class AdHoc:
         assert self.table is not None  # noqa: S101  # one of the two
         sql = spelling.select_all(self.table)
         return sql if self.where is None else f"{sql} where {self.where}"
+
+
+def _as_named(to: str) -> str:
+    """A place as it is named, however somebody wrote the way to it."""
+    return to if not to or to.startswith("s3://") else str(straight(folder(to, "a destination")))

@@ -93,7 +93,22 @@ def location(text: str, base: Path) -> str:
     path = folder(text, "a destination")
     if "://" not in text and not Path(text).expanduser().is_absolute():
         path = base / text
-    return str(path.absolute())
+    return str(straight(path.absolute()))
+
+
+def straight(path: Path) -> Path:
+    """Take the ``..`` out of a path, so that a folder has one name.
+
+    Symbolic links stay as they are written, but for one that a ``..`` leads out of: what is meant
+    is the folder above that which it points to.
+    """
+    found = Path(path.anchor)
+    for part in path.parts[1:]:
+        if part != "..":
+            found /= part
+        else:
+            found = (found.resolve() if found.is_symlink() else found).parent
+    return found
 
 
 def place(members: Mapping[str, Any], base: Path, environ: Mapping[str, str]) -> Place:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from singerlake.errors import UsageError
+from singerlake.lake import Lake
 from singerlake.projections.projection import Format, Projection
 from singerlake.projections.publishing import PublishOptions
 from singerlake_cli.projection_names import complete_projection
@@ -92,7 +93,7 @@ def command(
     if said:
         if names or every or file is not None:
             raise UsageError("name declared projections, or say --from and --to: not both")
-        projections = [_undeclared(said)]
+        projections = [_undeclared(lake, said)]
     else:
         projections = chosen(lake, names, every=every, file=file)
     done = []
@@ -103,9 +104,9 @@ def command(
     end(shared, done)
 
 
-def _undeclared(said: dict[str, str]) -> Projection:
+def _undeclared(lake: Lake, said: dict[str, str]) -> Projection:
     if "to" not in said:
         raise UsageError("say where to publish it: --to, a folder or s3://bucket/prefix")
     from singerlake.projections.ad_hoc import AdHoc
 
-    return AdHoc(**said).projection()  # type: ignore[arg-type]  # all of them are texts
+    return AdHoc(**said).projection(lake)  # type: ignore[arg-type]  # all of them are texts

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.format.names import TableName
+from singerlake.lake import Lake
 from singerlake.projections import declaration, places, spelling
+from singerlake.projections.ad_hoc import AdHoc
 from singerlake.projections.declaration import declared, read
 from singerlake.projections.files import file_format
 from singerlake.projections.projection import (
@@ -27,7 +29,9 @@ from singerlake.projections.projection import (
     Projection,
     Transform,
 )
+from singerlake.storage.local.store import LocalStore
 from singerlake.storage.options import StoreOptions
+from tests.build import commit_rows
 
 ALL = """\
 # yaml-language-server: $schema=projections.schema.json
@@ -443,3 +447,40 @@ def test_any_text_is_read_or_told_to_be_wrong(
 ) -> None:
     with suppress(SingerlakeError, UnicodeEncodeError):
         reading(tmp_path_factory.getbasetemp() / "projections.yml", text)
+
+
+def test_a_place_has_one_name_whatever_way_was_written(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "far" / "away"
+    elsewhere.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(elsewhere)
+    for written, named in (
+        ("out", "out"),
+        ("none/../out", "out"),
+        ("a/./b/../../out", "out"),
+        ("link/out", "link/out"),
+        ("link/x/../out", "link/out"),
+        # It is the folder above the one that the link points to, as it is for the system.
+        ("link/../out", "far/out"),
+        ("link/../../out", "out"),
+    ):
+        assert places.location(written, tmp_path) == str(tmp_path / named), written
+    assert places.location("/../x", tmp_path) == "/x"
+
+
+def test_ad_hoc_takes_the_key_of_the_table(tmp_path: Path) -> None:
+    lake = Lake(LocalStore(tmp_path / "lake"))
+    nested = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    columns: dict[str, Any] = {"b": {"type": "integer"}, "a": {"type": "string"}, "n": nested}
+    for name, key in (("t.two", ["a", "b"]), ("t.none", []), ("t.nested", ["a", "n"])):
+        commit_rows(lake, name, columns, key, [{"a": "x", "b": 1, "n": {"a": 1}}])
+    for said, wanted in (
+        (AdHoc(to="out", table="t.two"), ("a", "b")),
+        (AdHoc(to="out", table="t.two.@1", where="b in (select b from t.none)"), ("a", "b")),
+        (AdHoc(to="out", table="t.two", key="b"), ("b",)),
+        (AdHoc(to="out", sql="select * from t.two"), ()),
+        (AdHoc(to="out", table="t.none"), ()),
+        (AdHoc(to="out", table="t.nested"), ()),  # which has no order
+    ):
+        assert said.projection(lake).key == wanted, said
+    with pytest.raises(NotFoundError, match="did you mean"):
+        AdHoc(to="out", table="t.twi").projection(lake)

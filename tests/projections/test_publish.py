@@ -206,6 +206,24 @@ def test_ad_hoc(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> N
         shop["tap-shop.orders"].publish(tmp_path / "lake" / "raw")
 
 
+def test_ad_hoc_by_the_tables_own_key(
+    spark: SparkSession, shop: singerlake.Lake, tmp_path: Path
+) -> None:
+    place = tmp_path / "place"
+    (tmp_path / "apart").mkdir()
+    # Two ways to one place are one name.
+    for to in (place, tmp_path / "apart" / ".." / "place"):
+        args = ("publish", "--from", "tap-shop.orders", "--to", str(to))
+        done = run_json(shop, *args)[0]
+        assert done["projection"] == str(place)
+        assert done["published"]["full"] is (to == place)
+        said = json.loads((place / "_latest.json").read_text())
+        assert (said["key"], said["bounds_of"]) == (["id"], "id")
+        sync(shop, [{"id": 4, "city": "Bonn", "total": 4}, {"id": 20, "city": "Bonn", "total": 9}])
+    assert done["published"]["written"] == 10
+    assert [row[:2] for row in read(place)][-1] == (20, "Bonn")
+
+
 def test_versions(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
     place = tmp_path / "place"
     table = shop["tap-shop.orders"]
@@ -304,7 +322,7 @@ def test_unpublish(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -
 def test_somebody_else_publishes_meanwhile(
     spark: SparkSession, shop: singerlake.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    projection = AdHoc(to=str(tmp_path / "place"), table="tap_shop.orders").projection()
+    projection = AdHoc(to=str(tmp_path / "place"), table="tap_shop.orders").projection(shop)
     one(publish(spark, shop, [projection]))
     sync(shop, [{"id": 50, "total": 1}])
     destination = open_destination(projection)
