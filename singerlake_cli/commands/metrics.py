@@ -139,6 +139,10 @@ def _rejected(rows: Mapping[TableName, int], metric: Metric) -> None:
         elif not name.stream.endswith(REJECTED):  # 0 too: a rule asks how it grows
             lines = rows.get(TableName(name.tap, name.stream + REJECTED), 0)
             metric.add(lines, tap=name.tap, stream=name.stream)
+        else:  # a stream map may store the stream under another name, or nowhere
+            stream = name.stream.removesuffix(REJECTED)
+            if TableName(name.tap, stream) not in rows:
+                metric.add(own, tap=name.tap, stream=stream)
 
 
 def _table(snapshot: Snapshot, found: dict[str, Metric]) -> int:

@@ -92,6 +92,13 @@ def test_what_is_measured(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     } in listed
 
 
+def test_refused_lines_of_a_stream_that_a_map_stores_elsewhere(shop: Lake) -> None:
+    commit_rows(shop, "tap-shop.mapped__rejected", ID, ["id"], [{"id": 1}, {"id": 2}])
+    found = parsed(run(shop, "metrics").stdout)
+    assert found["table_rejected_lines", "tap-shop", "mapped"] == 2
+    assert found["table_rejected_lines", "tap-shop", "orders"] == 2
+
+
 def test_versions(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
