@@ -181,7 +181,7 @@ class TableCopy:
                 raise ConflictError(
                     f"{self._table} is at {self._destination.uri} already, without version "
                     f"{version.number}: a copy of versions only begins tables; copy to another "
-                    "place, or copy the whole table"
+                    "place"
                 )
 
     def _wanted(self, there: Snapshot) -> list[FrozenVersion]:
