@@ -368,3 +368,17 @@ def test_what_is_wrong_is_said_before_java_starts(shop: singerlake.Lake, tmp_pat
             result = run(shop, "publish", *args)
             assert result.exit_code == code and says in result.output, (args, result.output)
     assert (other / "mine" / "note.txt").read_text() == "not yours"
+
+
+def test_a_dry_run_is_told_what_the_run_would_be(
+    spark: SparkSession, shop: singerlake.Lake, tmp_path: Path
+) -> None:
+    orders = shop["tap-shop.orders"]
+    for options, says in (
+        ({"order_by": "totl"}, "no column of its rows"),
+        ({"partition_by": "month(city)"}, "cannot be partitioned by"),
+        ({"where": "rand() > 2"}, "rand"),
+    ):
+        for dry in (True, False):
+            with pytest.raises(singerlake.SingerlakeError, match=says):
+                orders.publish(str(tmp_path / "out"), spark=spark, dry_run=dry, **options)

@@ -23,7 +23,7 @@ from singerlake.projections.versions import not_published, rows_query, versioned
 from singerlake.spark.jobs.projected import Projected
 from singerlake.spark.jobs.publish_changes import Increment, write_changes
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.write.published_files import write_ordered
+from singerlake.spark.write.published_files import check_columns, write_ordered
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -134,6 +134,7 @@ class PublishRows:
         if why is None:
             return
         with self._asked(None) as asked, plain_errors():
+            self._check_sql(asked)
             self._schema(asked)
             obstacle = self._obstacle(asked)
             self._done.full = obstacle is not None
@@ -190,8 +191,7 @@ class PublishRows:
             return
         with self._asked(at) as asked:
             base = self._base
-            if self._projection.incremental:
-                asked.check_deterministic(f"the SQL of {self._projection.name}")
+            self._check_sql(asked)
             schema = self._schema(asked)
             found = self._increment(asked, schema)
             same_rows = found is not None and found.is_empty
@@ -295,17 +295,23 @@ class PublishRows:
         self._done.written += sum(file.rows for file in files)
         return files
 
+    def _check_sql(self, asked: Projected) -> None:
+        if self._projection.incremental:
+            asked.check_deterministic(f"the SQL of {self._projection.name}")
+
     def _check(self, schema: pa.Schema) -> None:
         """Make sure that the columns can be published.
 
         Raises:
             InvalidQueryError: Two have one name.
+            UsageError: The order, the key or the partitions name one that is not there.
         """
         for index, name in enumerate(schema.names):
             if name in schema.names[:index]:
                 raise InvalidQueryError(
                     f"{self._projection.name} has two columns {name!r}: give one another name"
                 )
+        check_columns(self._projection, schema)
 
     def _check_change(self, schema: pa.Schema) -> None:
         """Make sure that the columns of the files may be what they are.
