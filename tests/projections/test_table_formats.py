@@ -78,6 +78,18 @@ def test_no_rows_at_all(place: Place) -> None:
     assert place.read() == []
 
 
+def test_nested_columns_that_are_null_throughout(place: Place) -> None:
+    nested = [("o", pa.struct({"x": pa.int64()})), ("a", pa.list_(pa.int64()))]
+    schema = pa.schema([("id", pa.int64()), *nested, ("text", pa.string())])
+    none = pa.Table.from_pylist([{"id": 1}], schema=schema)
+    publish(place.open(), none, 1)
+    some = pa.Table.from_pylist([{"id": 2, "o": {"x": 1}, "a": [2], "text": "t"}], schema)
+    publish(place.open(), some, 2, keep=True)
+    assert place.read() == rows(pa.concat_tables([none, some]))
+    early = publish(place.open(), none, 1, version=1)
+    assert early.versions
+
+
 def test_columns_come_go_and_change_their_type(place: Place) -> None:
     publish(place.open(), FIRST, 1)
     other = pa.table({"total": [1.5, None], "id": [1, 2], "name": [7, 8]})

@@ -72,11 +72,12 @@ def _check(field: pa.Field, column: str) -> None:
         raise UsageError(cast_for("Delta", column, type_))
 
 
-def added(file: DataFile) -> AddAction:
-    """Say that a file becomes part of the table."""
+def added(file: DataFile, schema: pa.Schema) -> AddAction:
+    """Say that a file, which has these columns, becomes part of the table."""
     # No partition is declared: Delta has no months and no buckets, takes an empty text for a null
     # there, and finds the files as well by these numbers.
-    return AddAction(file.path, file.bytes, {}, int(time.time() * 1000), True, _statistics(file))
+    known = _statistics(file, schema)
+    return AddAction(file.path, file.bytes, {}, int(time.time() * 1000), True, known)
 
 
 def removed(file: DataFile) -> RemoveAction:
@@ -86,10 +87,16 @@ def removed(file: DataFile) -> RemoveAction:
     )
 
 
-def _statistics(file: DataFile) -> str:
+def _statistics(file: DataFile, schema: pa.Schema) -> str:
     bounds: Mapping[str, Bounds] = file.facts.get(COLUMNS, {})
     known = {name: one for name, one in bounds.items() if one.low is not None}
-    nulls = {name: str(one.nulls) for name, one in bounds.items() if _is_simple(one, file.rows)}
+    # Of a struct Delta counts each member, and a number in their place makes the log unreadable.
+    nested = {field.name for field in schema if pa.types.is_nested(field.type)}
+    nulls = {
+        name: str(one.nulls)
+        for name, one in bounds.items()
+        if name not in nested and (one.low is not None or one.nulls == file.rows)
+    }
     parts = {
         "numRecords": str(file.rows),
         "minValues": _object(_ends((name, one.low) for name, one in known.items())),
@@ -97,11 +104,6 @@ def _statistics(file: DataFile) -> str:
         "nullCount": _object(nulls.items()),
     }
     return _object(parts.items())
-
-
-def _is_simple(bounds: Bounds, rows: int) -> bool:
-    """Whether nulls of a column can be counted by its name: of a struct, its members' would be."""
-    return bounds.low is not None or bounds.nulls == rows
 
 
 def _object(members: Any) -> str:

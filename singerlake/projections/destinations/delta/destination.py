@@ -101,7 +101,7 @@ class DeltaDestination(Destination):
         if commit.version is not None:
             versions[commit.version] = "Delta version 0"  # of a table that begins with it
         said = _said(commit.position, commit.schema, versions)
-        adds = [actions.added(file) for file in commit.added]
+        adds = [actions.added(file, commit.schema) for file in commit.added]
         same = base is not None and commit.schema.equals(base.schema)
         with self._committing():
             if table is not None and same:
@@ -157,7 +157,7 @@ class DeltaDestination(Destination):
             create_table_with_add_actions(
                 f"{self.store.uri}/{folder}",
                 Schema.from_arrow(commit.schema),
-                [actions.added(file) for file in copies],
+                [actions.added(file, commit.schema) for file in copies],
                 name=f"{self.projection.name} v{commit.version}",
                 storage_options=self._options,
                 commit_properties=_said(commit.position, commit.schema, {}),
