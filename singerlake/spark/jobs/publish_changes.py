@@ -22,28 +22,27 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from singerlake.errors import UsageError
-from singerlake.projections import partitions, ranges
+from singerlake.projections import ranges
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.files import FileFormat, file_format
-from singerlake.projections.files.source import open_file
 from singerlake.projections.overlap import overlap
-from singerlake.projections.projection import PartitionKey, Projection, Transform
+from singerlake.projections.projection import Projection
 from singerlake.projections.published import DataFile, Published
 from singerlake.projections.ranges import SMALL, Found, Places, Plan
+from singerlake.projections.shares import Shares
 from singerlake.records.steps import Batches
 from singerlake.spark.jobs.projected import AFTER, BEFORE, SourceChanges
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import cores
 from singerlake.spark.state import layers
 from singerlake.spark.state.frames import numbered
+from singerlake.spark.write.merged_files import FilesReader, conforming, shares_of, write_merged
 from singerlake.spark.write.published_files import (
     bounded_column,
     check_columns,
     column,
-    conformed,
     write_ordered,
 )
-from singerlake.storage.base import Store
 
 TASK_BYTES = 64 << 20
 """Bytes of files that one task reads back, about; and writes, where it is all."""
@@ -159,6 +158,10 @@ class _Job:
             whole_ranges=not form.reads_back,
         )
         if form.reads_back:
+            shared = shares_of(self._projection, self._places, made, found.changed)
+            if shared is not None:
+                files = self._merged(form, made, shared, gone=found.gone > 0)
+                return self._increment(made, files, found)
             rows = self._read_back(form, made, found.gone).unionByName(self._after)
         else:
             rows = self._computed(everything(), made)
@@ -172,9 +175,36 @@ class _Job:
             rows.unpersist()
         return self._increment(made, files, found)
 
+    @property
+    def _in_pieces(self) -> Projection:
+        """The projection with smaller files: where rows change, the next rows will change, too."""
+        target = self._projection.target
+        assert target is not None  # noqa: S101  # looked at before
+        size = max(1, target.file_bytes // SMALL)
+        return replace(self._projection, target=replace(target, file_bytes=size))
+
+    def _merged(
+        self, form: FileFormat, made: Plan, shared: Shares, *, gone: bool
+    ) -> Sequence[DataFile]:
+        return write_merged(
+            self._spark,
+            self._before if gone else None,
+            self._after,
+            self._key,
+            shared,
+            self._reader(form, self._base.files),
+            self._in_pieces,
+            self._destination,
+            made.slots,
+        )
+
+    def _reader(self, form: FileFormat, files: Sequence[DataFile]) -> FilesReader:
+        store, by = self._destination.store, self._projection.partition_by
+        return FilesReader(store, form, files, by, conforming(self._after), self._schema)
+
     def _write(self, rows: DataFrame, made: Plan, *, few: bool) -> Sequence[DataFile]:
         slots = made.slots if any(made.slots.starts.values()) else None
-        projection, destination = self._projection, self._destination
+        projection, destination = self._in_pieces, self._destination
         return write_ordered(
             self._spark, rows, projection, destination, self._schema, slots=slots, few=few
         )
@@ -223,9 +253,7 @@ class _Job:
         )
         if not files:
             return self._spark.createDataFrame([], schema)
-        by = self._projection.partition_by
-        wanted = to_arrow_schema(schema, timezone="UTC")
-        reader = _Reader(self._destination.store, form, files, by, wanted, self._schema)
+        reader = self._reader(form, files)
         size = sum(file.bytes for file in files)
         wished = max(2 * cores(self._spark), size // TASK_BYTES)
         reader.tasks = min(len(files), wished)
@@ -304,55 +332,6 @@ class _Finder:
             found.changed += batch.num_rows - (pc.sum(come.column(_BOTH)).as_py() or 0)
         data = pickle.dumps(found)
         yield pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], names=["found"])
-
-
-@dataclass
-class _Reader:
-    """Reads published files back.
-
-    Attributes:
-        store: The destination's.
-        format: How they are written.
-        files: Which.
-        partition_by: What keeps them apart: columns that only their folders say are put back.
-        wanted: The columns of rows.
-        written: Those of the files.
-        tasks: How many tasks share the files.
-    """
-
-    store: Store
-    format: FileFormat
-    files: Sequence[DataFile]
-    partition_by: Sequence[PartitionKey]
-    wanted: pa.Schema
-    written: pa.Schema
-    tasks: int = 1
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Read the files of the tasks whose numbers come."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for file in self.files[number :: self.tasks]:
-                    yield from self._read(file)
-
-    def _read(self, file: DataFile) -> Batches:
-        folders = {
-            key.column: name
-            for key, name in zip(self.partition_by, file.partition, strict=False)
-            if key.transform is Transform.IDENTITY and key.column not in self.written.names
-        }
-        kept = [one for one in self.wanted if one.name not in folders]
-        with open_file(self.store, file.path, file.bytes) as opened:
-            for rows in self.format.read(opened, pa.schema(kept)):
-                columns = [
-                    partitions.column_of(folders[one.name], one.type, rows.num_rows)
-                    if one.name in folders
-                    else rows.column(one.name)
-                    for one in self.wanted
-                ]
-                yield conformed(
-                    pa.RecordBatch.from_arrays(columns, names=self.wanted.names), self.wanted
-                )
 
 
 @dataclass

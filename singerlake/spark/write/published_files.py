@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, BinaryIO, cast
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -88,11 +88,23 @@ def write_ordered(
             frame = _with_slots(frame, projection, slots)
         ordered = in_order(frame.coalesce(1) if few else frame, projection, shared=not few)
         found = ordered.mapInArrow(writer, WRITTEN).collect()
+    return described(found, writer, projection)
+
+
+def described(found: Sequence[Row], writer: FilesWriter, projection: Projection) -> list[DataFile]:
+    """Return the files that tasks have written; one without rows where that is all there is.
+
+    Args:
+        found: What the tasks gave.
+        writer: What they wrote by.
+        projection: Says format and partitions.
+    """
     # Only our own tasks have written these.
     files = [pickle.loads(bytes(row.file)) for row in found]  # noqa: S301
-    if not files and not projection.target.format.is_table_format and not projection.partition_by:
-        return writer.empty()
-    return files
+    target = projection.target
+    if files or projection.partition_by or target is None or target.format.is_table_format:
+        return files
+    return writer.empty()
 
 
 def check_columns(projection: Projection, schema: pa.Schema) -> None:
