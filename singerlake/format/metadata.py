@@ -10,7 +10,15 @@ import msgspec
 from singerlake.errors import DamagedError
 from singerlake.format import sealed
 from singerlake.format.annotations import Annotations, Publication, TableEntry, TapEntry
-from singerlake.format.log import Block, BlockBytes, Count, Crc32, FrozenVersion, SchemaEntry
+from singerlake.format.log import (
+    Block,
+    BlockBytes,
+    Count,
+    Crc32,
+    FrozenVersion,
+    Operation,
+    SchemaEntry,
+)
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import PLAIN, UNREADABLE, check_format
@@ -44,6 +52,17 @@ class TransactionSummary(
     bytes: int = 0
     blocks: int = 0
     last_block: int = 0
+
+
+def last_sync(transactions: Sequence[TransactionSummary]) -> str | None:
+    """Return when a sync brought records last: what people change makes no table fresh.
+
+    Of a table that no sync ever brought records to, when anything did.
+    """
+    writes = [one for one in reversed(transactions) if one.rows]
+    syncs = (one for one in writes if one.operation == Operation.SYNC)
+    last = next(syncs, writes[0] if writes else None)
+    return last.time if last is not None else None
 
 
 class BlockRow(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):

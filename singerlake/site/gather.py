@@ -14,7 +14,7 @@ from singerlake.errors import DamagedError, UsageError
 from singerlake.format import times
 from singerlake.format.annotations import JobRun, TableEntry, TapEntry
 from singerlake.format.log import Operation
-from singerlake.format.metadata import LakeFile
+from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import TableName, written
 from singerlake.format.overlay_words import differences
 from singerlake.lake import Lake, Table
@@ -81,7 +81,7 @@ class Gatherer:
         tap, entry = self.file.tap(name.tap), self.file.table(name)
         said = self._said(tap, entry)
         shown = self._columns(table, snapshot, said, entry)
-        last_sync = next((t.time for t in reversed(snapshot.own_transactions) if t.rows), None)
+        synced = last_sync(snapshot.own_transactions)
         shown_name = written(name, self._known)
         summary = TableSummary(
             name=shown_name,
@@ -91,8 +91,8 @@ class Gatherer:
             bytes=sum(block.length for block in snapshot.blocks),
             versions=len(snapshot.frozen),
             columns=sum(column.depth == 0 for column in shown),
-            last_sync=last_sync,
-            stale=self._is_stale(said, last_sync, tap.last_run),
+            last_sync=synced,
+            stale=self._is_stale(said, synced, tap.last_run),
             said=self._description(snapshot, said),
         )
         notes, sources, query = self._special(table, snapshot)
@@ -154,7 +154,7 @@ class Gatherer:
             return said
         return replace(said, description=own.strip())
 
-    def _is_stale(self, said: Said, last_sync: str | None, run: JobRun | None) -> bool:
+    def _is_stale(self, said: Said, synced: str | None, run: JobRun | None) -> bool:
         """Whether the last sync is older than it may be; a run that found nothing new counts."""
         if said.freshness is None:
             return False
@@ -162,7 +162,7 @@ class Gatherer:
             allowed = times.age(said.freshness, "freshness")
         except UsageError:
             return False  # written by hand, or by a newer release
-        seen = [last_sync or ""]
+        seen = [synced or ""]
         if run is not None and run.outcome == "succeeded":
             seen.append(run.time)
         last = times.parse(max(seen))

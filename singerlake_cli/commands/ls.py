@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from singerlake.errors import DamagedError, DroppedError, NotFoundError, SingerlakeError, UsageError
-from singerlake.format.metadata import LakeFile
+from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName, written
 from singerlake.lake import Lake
 from singerlake.maintenance import repeats
@@ -114,7 +114,7 @@ def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
         "bytes": sum(block.length for block in snapshot.blocks),
         "transactions": snapshot.number,
         "versions": len(snapshot.frozen),
-        "last_sync": writes[-1].time if writes else None,
+        "last_sync": last_sync(snapshot.own_transactions),
         "recent": [t.rows for t in writes[-RECENT:]],
         "repeats": asdict(repeated) if repeated else None,
     }

@@ -17,7 +17,7 @@ from singerlake.errors import (
     UsageError,
 )
 from singerlake.format import times
-from singerlake.format.metadata import LakeFile
+from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName
 from singerlake.lake import Lake
 from singerlake.transactions.locks.holders import locks
@@ -35,7 +35,7 @@ HELP = {
     "table_rejected_lines": "Lines that the target refused of the stream and put aside.",
     "table_transaction": "The table's last transaction.",
     "table_last_commit_timestamp_seconds": "When that was made.",
-    "table_last_sync_timestamp_seconds": "When records were written last.",
+    "table_last_sync_timestamp_seconds": "When a sync brought records last.",
     "table_freshness_seconds": "How old the last sync may be, as annotated.",
     "table_versions": "Frozen versions.",
     "table_last_version": "The number of the last of them.",
@@ -148,7 +148,6 @@ def _rejected(rows: Mapping[TableName, int], metric: Metric) -> None:
 def _table(snapshot: Snapshot, found: dict[str, Metric]) -> int:
     """Take what the log says of a table; return its records."""
     own = snapshot.own_transactions
-    writes = [one for one in own if one.rows]
     version = snapshot.frozen[-1] if snapshot.frozen else None
     rows = sum(block.rows for block in snapshot.blocks)
     values = {
@@ -157,7 +156,7 @@ def _table(snapshot: Snapshot, found: dict[str, Metric]) -> int:
         "bytes": sum(block.length for block in snapshot.blocks),
         "transaction": snapshot.number,
         "last_commit_timestamp_seconds": _seconds(own[-1].time if own else None),
-        "last_sync_timestamp_seconds": _seconds(writes[-1].time if writes else None),
+        "last_sync_timestamp_seconds": _seconds(last_sync(own)),
         "versions": len(snapshot.frozen),
         "last_version": version.number if version else None,
         "last_version_timestamp_seconds": _seconds(version.time if version else None),

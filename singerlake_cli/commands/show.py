@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from singerlake.annotations.columns import column_texts
 from singerlake.format.annotations import TableEntry
 from singerlake.format.log import FrozenVersion, Operation
+from singerlake.format.metadata import last_sync
 from singerlake.format.types import Kind, Type, columns_of
 from singerlake.storage.base import Store
 from singerlake.transactions import log
@@ -131,7 +132,7 @@ def _facts(name: str, snapshot: Snapshot) -> dict[str, Any]:
         "first": next((b.first for b in snapshot.blocks if b.first), None),
         "last": next((b.last for b in reversed(snapshot.blocks) if b.last), None),
         "changed": snapshot.transactions[-1].time if snapshot.transactions else None,
-        "last_sync": writes[-1].time if writes else None,
+        "last_sync": last_sync(snapshot.own_transactions),
         "recent": [t.rows for t in writes[-RECENT:]],
         "versions": len(snapshot.frozen),
     }

@@ -7,6 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -189,6 +191,36 @@ def test_notes_have_no_line_of_a_names(lake: Lake) -> None:
     said = run(lake, "ls").stdout
     assert "no key: 2 rows" in said
     assert not any(line.startswith("error:") for line in said.splitlines())
+
+
+def test_what_people_change_makes_no_table_fresh(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    whole = Table.snapshot
+    times = {"sync": "2020-01-01T00:00:00Z", "change": "2020-02-02T00:00:00Z"}
+    log = ["sync", "change", "change"]
+
+    def snapshot(table: Table, **more: Any) -> Snapshot:
+        seen = whole(table, **more)
+        past = [
+            structs.replace(one, operation=did, time=times[did], rows=1)
+            for one, did in zip(seen.transactions, log, strict=False)
+        ]
+        return replace(seen, transactions=past)
+
+    monkeypatch.setattr(Table, "snapshot", snapshot)
+    for expected in (times["sync"], times["change"]):
+        assert run_json(filled, "ls")[0]["last_sync"] == expected
+        assert run_json(filled, "show", "tap-shop.orders")["last_sync"] == expected
+        measured = run(filled, "metrics").stdout
+        stamp = datetime.fromisoformat(expected.replace("Z", "+00:00")).timestamp()
+        name = "singerlake_table_last_sync_timestamp_seconds"
+        assert f'{name}{{tap="tap-shop",stream="orders"}} {stamp:.0f}' in measured
+        site = tmp_path / expected[:10]
+        run(filled, "docs", "--format", "markdown", "--to", str(site))
+        page = (site / "taps/tap-shop/tables/orders/index.md").read_text()
+        assert f"last sync {expected[:10]}" in page
+        log[0] = "change"  # one that no sync ever brought anything to
 
 
 def test_history(filled: Lake) -> None:
