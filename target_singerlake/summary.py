@@ -49,7 +49,8 @@ class Summary:
         self._logger = logger
         self._progress = progress
         self._started = times.iso(times.now())
-        self._path = _path(config.get("summary_file"))
+        path = config.get("summary_file")
+        self._path = Path(path) if path else None
         said = config.get("on_event")
         self._hook = Hook(said, logger) if said else None
         self._about: dict[str, Any] = {}
@@ -186,34 +187,36 @@ class Summary:
     def _write(self, path: Path, document: Mapping[str, Any]) -> None:
         text = json.dumps(document, ensure_ascii=False, indent=1)
         beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
-        special = path.exists() and not path.is_file()  # a pipe, which nothing may replace
         try:
-            into = path if special else beside
-            into.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
-            if not special:
-                beside.replace(path)
+            beside.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+            beside.replace(path)
         except OSError as error:
             self._logger.warning("cannot write summary_file %s: %s", path, error.strerror)
             beside.unlink(missing_ok=True)
 
 
-def _path(said: str | None) -> Path | None:
-    """Where the summary goes; an earlier one there is no longer true.
+def make_way(said: object) -> None:
+    """Delete the summary of an earlier run, before anything can end this one.
+
+    Args:
+        said: The setting; what is no text is refused elsewhere.
 
     Raises:
-        UsageError: It cannot be written there.
+        UsageError: No summary can be written there.
     """
-    if not said:
-        return None
+    if not said or not isinstance(said, str):
+        return
     path = Path(said)
     try:
         if path.is_file():
             path.unlink()
-        elif path.is_dir() or not path.parent.is_dir():
-            raise UsageError(f"summary_file {path} is a folder, or in one that is not there")
-    except OSError as error:
-        raise UsageError(f"summary_file {path} cannot be written: {error.strerror}") from error
-    return path
+        elif path.exists():  # a pipe, too: the run would hang at its end until somebody reads
+            raise UsageError(f"summary_file {path} is there, and is no file: name another")
+        elif not path.parent.is_dir():
+            raise UsageError(f"summary_file {path} is in a folder that is not there")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"summary_file {path} cannot be written: {reason}") from error
 
 
 def _error(error: BaseException | None) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ from target_singerlake.progress import Progress
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.reader import ChunkReader
 from target_singerlake.run import Run
-from target_singerlake.summary import Summary
+from target_singerlake.summary import Summary, make_way
 from target_singerlake.validation import Validator
 from target_singerlake.values import Warnings
 
@@ -77,6 +77,10 @@ class TargetSingerlake(LakePlugin, Target):
         super().append_builtin_config(config_jsonschema)
         for name in ("load_method", "batch_size_rows", "process_activate_version_messages"):
             config_jsonschema["properties"].pop(name, None)
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        make_way(self._config.get("summary_file"))
+        return super()._validate_config(raise_errors=raise_errors)
 
     def process_lines(self, file_input: IO[str] | None) -> Counter[str]:  # type: ignore[misc]
         """Take all input. Final in the SDK, whose way is one dictionary for each line.
@@ -282,6 +286,8 @@ class TargetSingerlake(LakePlugin, Target):
 
 
 def _emit(value: bytes) -> None:
+    if sys.stdout is None:  # it was closed when the process began
+        raise _nobody_took_it("it is closed")
     binary = getattr(sys.stdout, "buffer", None)
     try:
         if binary is None:
@@ -291,11 +297,14 @@ def _emit(value: bytes) -> None:
             binary.write(value + b"\n")
         sys.stdout.flush()
     except OSError as error:
-        raise StoreError(
-            f"everything is committed, but nobody took the STATE from standard output: "
-            f"{error.strerror}; "
-            "the next run will bring the same records again"
-        ) from error
+        raise _nobody_took_it(error.strerror) from error
+
+
+def _nobody_took_it(reason: str | None) -> StoreError:
+    return StoreError(
+        f"everything is committed, but nobody took the STATE from standard output: {reason}; "
+        "the next run will bring the same records again"
+    )
 
 
 def main() -> None:

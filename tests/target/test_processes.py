@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import pytest
 
+from singerlake.errors import StoreError
 from singerlake.format import sealed
 from singerlake.lake import Lake
 from tests.target.harness import (
@@ -292,6 +293,17 @@ def test_a_state_that_no_one_reads_any_more(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
     assert b"everything is committed" in done.stderr
     assert len(lines_of(tmp_path / "lake", "a")) == 1
+
+
+def test_a_standard_output_that_is_closed(tmp_path: Path) -> None:
+    args, env = command(tmp_path / "lake")
+    shell = ["sh", "-c", '"$@" >&-', "sh", *args]
+    done = subprocess.run(
+        shell, input=text(PLAIN), stderr=subprocess.PIPE, env=env, check=False, timeout=60
+    )
+    assert done.returncode == StoreError.exit_code
+    assert b"nobody took the STATE from standard output: it is closed" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_progress_level_and_structure_are_the_sdks(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from singer_sdk.exceptions import ConfigurationError
+from singer_sdk.exceptions import ConfigurationError, ConfigValidationError
 
 from singerlake.errors import InputError, LockTimeoutError, StoreError, UsageError
 from singerlake.format.log import FrozenVersion
@@ -269,6 +270,24 @@ def test_where_no_summary_can_be_written(
     assert run(tmp_path / "lake", [*GOOD, state(1)], summary_file=str(file)) == [1]
     assert "cannot write summary_file" in caplog.text
     assert list(tmp_path.glob("*summary*")) == []
+
+
+def test_a_summary_is_never_that_of_an_earlier_run(tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    run(tmp_path / "lake", GOOD, summary_file=str(file))
+    assert summary(file)["outcome"] == "succeeded"
+    with pytest.raises(ConfigValidationError):
+        run(tmp_path / "lake", GOOD, summary_file=str(file), max_invalid="x")
+    assert not file.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_summary_goes_into_no_pipe_that_nobody_reads(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="is no file"):
+        run(tmp_path / "lake", GOOD, summary_file=str(pipe))
+    assert not (tmp_path / "lake").exists()
 
 
 def test_metrics_of_the_sdk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
