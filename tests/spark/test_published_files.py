@@ -13,11 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from singerlake.errors import UsageError
+from singerlake.errors import DamagedError, UsageError
 from singerlake.projections import partitions, ranges
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.destinations.opening import open_destination
@@ -363,6 +364,33 @@ def test_files_that_hold_other_rows_than_they_should_are_built_anew(
     place.build(days(1))
     place.shown = days(1, 2)  # somebody took files away, or put others there
     assert "other rows than they should" in place.refresh(days(1)).full_build
+
+
+@pytest.mark.parametrize("damage", ["cut", "replaced", "gone"])
+def test_a_damaged_file_is_named(opened: Callable[..., Place], damage: str) -> None:
+    place = opened()
+    place.build(days(1))
+    path = damaged(place, damage)
+    with pytest.raises(DamagedError, match=rf"{path} is .*: publish with --full-refresh"):
+        place.refresh(days(1, 2))
+
+
+def damaged(place: Place, damage: str) -> str:
+    """Damage the first published file; return its name."""
+    assert place.base is not None
+    path = place.base.files[0].path
+    file = place.destination.store.local_path(path)
+    assert file is not None
+    if damage == "gone":
+        file.unlink()
+        return path
+    data = file.read_bytes()
+    file.unlink()  # it may have a second name
+    if damage == "cut":
+        file.write_bytes(data[: len(data) // 2])
+    else:
+        pq.write_table(pa.table({"id": ["a"]}), file)
+    return path
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from singerlake.errors import DamagedError
 from singerlake.projections.destinations.opening import open_destination
 from singerlake.projections.projection import Format, OrderKey, PartitionKey, Transform
 from tests.spark.test_published_files import (
@@ -15,6 +16,7 @@ from tests.spark.test_published_files import (
     Row,
     changed,
     check,
+    damaged,
     opened,  # noqa: F401  # a fixture
     state_of,
 )
@@ -62,3 +64,6 @@ def test_increments_of_a_table(
     assert not place.refresh(state).full_build
     check(place, state)
     assert before & {file.path for file in place.base.files}  # type: ignore[union-attr]
+    path = damaged(place, "cut" if format_ is Format.ICEBERG else "gone")
+    with pytest.raises(DamagedError, match=rf"{path} is .*: publish with --full-refresh"):
+        place.refresh({number: (*row[:3], "other") for number, row in state.items()})

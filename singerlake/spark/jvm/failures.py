@@ -13,8 +13,9 @@ from singerlake import errors
 from singerlake.errors import DamagedError, InvalidQueryError, SingerlakeError
 from singerlake.records.parquet_parts import IndexDamagedError
 
-# The last line of a worker's traceback: the error's class and what it says.
-_RAISED = re.compile(r"^(?:[a-z][\w.]*\.)?([A-Z]\w*Error): (.+?)\s*$", re.MULTILINE)
+# The last line of a worker's traceback: the error's class and what it says. Arrow's are named
+# otherwise, ArrowInvalid for one.
+_RAISED = re.compile(r"^(?:[a-z][\w.]*\.)?([A-Z]\w*Error|Arrow[A-Z]\w*): (.+?)\s*$", re.MULTILINE)
 _OURS = {
     name: kind
     for name, kind in vars(errors).items()

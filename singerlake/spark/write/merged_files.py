@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from singerlake.errors import DamagedError
 from singerlake.projections import partitions
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.files import FileFormat
@@ -37,12 +38,16 @@ from singerlake.spark.write.published_files import (
     described,
     order_of,
 )
-from singerlake.storage.base import Store
+from singerlake.storage.base import KeyMissingError, Store
 
 MOST_CHANGED = 200_000
 """Changed rows up to which they are merged: a task may hold all of them."""
 SHARE_BYTES = 16 << 20
 """Bytes of files that are enough for a task."""
+_UNREADABLE = (
+    pa.ArrowException, KeyMissingError, OSError, EOFError, ValueError, TypeError, LookupError
+)  # fmt: skip
+"""What readers raise of a file that was cut, taken away, or replaced by another."""
 _PACKED = "share int, gone boolean, rows binary"
 
 
@@ -239,21 +244,36 @@ class FilesReader:
                     yield from self.read(file)
 
     def read(self, file: DataFile) -> Batches:
-        """Read one file."""
+        """Read one file.
+
+        Raises:
+            DamagedError: It is gone, or not as it was written.
+        """
         folders = {
             key.column: name
             for key, name in zip(self.partition_by, file.partition, strict=False)
             if key.transform is Transform.IDENTITY and key.column not in self.written.names
         }
-        kept = [one for one in self.wanted if one.name not in folders]
-        with open_file(self.store, file.path, file.bytes) as opened:
-            for rows in self.format.read(opened, pa.schema(kept)):
-                columns = [
-                    partitions.column_of(folders[one.name], one.type, rows.num_rows)
-                    if one.name in folders
-                    else rows.column(one.name)
-                    for one in self.wanted
-                ]
-                yield conformed(
-                    pa.RecordBatch.from_arrays(columns, names=self.wanted.names), self.wanted
-                )
+        kept = pa.schema([one for one in self.wanted if one.name not in folders])
+        for rows in self._kept(file, kept):
+            columns = [
+                partitions.column_of(folders[one.name], one.type, rows.num_rows)
+                if one.name in folders
+                else rows.column(one.name)
+                for one in self.wanted
+            ]
+            yield conformed(
+                pa.RecordBatch.from_arrays(columns, names=self.wanted.names), self.wanted
+            )
+
+    def _kept(self, file: DataFile, schema: pa.Schema) -> Batches:
+        """Read the columns that a file has."""
+        try:
+            with open_file(self.store, file.path, file.bytes) as opened:
+                yield from self.format.read(opened, schema)
+        except _UNREADABLE as error:
+            what = "is gone" if isinstance(error, KeyMissingError) else "is not as it was written"
+            raise DamagedError(
+                f"the published file {self.store.uri}/{file.path} {what}: publish with "
+                "--full-refresh"
+            ) from error
