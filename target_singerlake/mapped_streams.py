@@ -85,6 +85,11 @@ class MappedStreams:
         maps = mapper.stream_maps[stream]
         return self._all or len(maps) != 1 or not isinstance(maps[0], SameRecordTransform)
 
+    def names(self, stream: str) -> set[str]:
+        """Return the names under which a stream of the tap is stored."""
+        maps = self._target.mapper.stream_maps.get(stream, ()) if self._some else ()
+        return {one.stream_alias for one in maps} or {stream}
+
     def schema(self, stream: str) -> None:
         """Put the mapped schemas of a stream into effect.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from singerlake.safe_text import redacted
 from target_singerlake import job
 from target_singerlake.contract import Contract
 from target_singerlake.hook import Hook
+from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.progress import Progress
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.run import Run
@@ -37,6 +39,7 @@ class Summary:
         run: Set once there is one.
         contract: The same.
         quarantine: The same, where there is one.
+        mapped: The streams that have other names in the lake.
         versions: What was frozen.
 
     Raises:
@@ -59,6 +62,7 @@ class Summary:
         self.run: Run | None = None
         self.contract: Contract | None = None
         self.quarantine: Quarantine | None = None
+        self.mapped: MappedStreams | None = None
         self.versions: list[tuple[TableName, FrozenVersion]] = []
 
     @property
@@ -122,14 +126,18 @@ class Summary:
         run = self.run
         if run is None:
             return []
-        refused = {table.stream: lines for table, lines in run.put_aside.items()}
+        refused: Counter[str] = Counter()
+        for table, lines in run.put_aside.items():
+            stream = table.stream.removesuffix(REJECTED)
+            for name in {stream} if self.mapped is None else self.mapped.names(stream):
+                refused[name] += lines
         return [
             {
                 "table": str(table),
                 "transaction": done.transaction,
                 "records": done.rows,
                 "bytes": done.size,
-                "rejected": refused.get(table.stream + REJECTED, 0),
+                "rejected": refused[table.stream],
             }
             for table, done in sorted(run.committed.items())
             if table not in run.put_aside

@@ -226,9 +226,10 @@ class TargetSingerlake(LakePlugin, Target):
         summary.contract = Contract(lake, options.tap_id, patterns, logger, watched=summary.wanted)
         if self.config["invalid_records"] == quarantine.QUARANTINE:
             summary.quarantine = Quarantine(run, options.tap_id, self.config["max_invalid"])
+        summary.mapped = MappedStreams(self, run, self._validator)
         return Intake(
             run,
-            MappedStreams(self, run, self._validator),
+            summary.mapped,
             self._progress,
             self._validator,
             self.config["non_finite"],

@@ -134,10 +134,17 @@ def _print_measured(tables: list[dict[str, Any]], shown: dict[str, str], note: s
 
 
 def _count_rejected(tables: list[dict[str, Any]]) -> None:
-    """Say of each table how many lines were refused of its stream."""
+    """Say of each table how many lines were refused of its stream.
+
+    Where the stream itself is not here, those lines' own table says so: they belong to no stream,
+    or a map stores it under another name.
+    """
     rows = {listed["table"]: listed["rows"] for listed in tables}
     for listed in tables:
-        listed["rejected"] = rows.get(listed["table"] + REJECTED, 0)
+        name = listed["table"]
+        listed["rejected"] = rows.get(name + REJECTED, 0)
+        if name.endswith(REJECTED) and name.removesuffix(REJECTED) not in rows:
+            listed["rejected"] += listed["rows"]
 
 
 def _tap(lake: Lake, text: str) -> str:

@@ -21,6 +21,7 @@ from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from target_singerlake import freezing, hook
 from target_singerlake.run import Run
+from tests.cli import call
 from tests.target.harness import TAP, process, record, run, schema, state, tables, text
 
 GOOD = [schema("a"), schema("b"), record("a", {"id": 1}), record("b", {"id": 1})]
@@ -102,6 +103,20 @@ def test_a_run_that_put_lines_aside_and_one_whose_schema_changed(tmp_path: Path)
         },
         {"event": "schema_changed", **about, "changes": [change]},
     ]
+
+
+def test_lines_refused_of_a_stream_that_a_map_stores_under_another_name(tmp_path: Path) -> None:
+    lake, file = tmp_path / "lake", tmp_path / "summary.json"
+    maps = {"a": {"__alias__": "renamed"}}
+    config = {"summary_file": str(file), "invalid_records": "quarantine", "stream_maps": maps}
+    run(lake, [*MIXED[:-1], b"no message", state(1)], **config)
+    rejected = {table["table"]: table["rejected"] for table in summary(file)["tables"]}
+    assert rejected == {f"{TAP}.renamed": 1, f"{TAP}.b": 0}
+    listed = {row["table"]: row["rejected"] for row in call.run_json(str(lake), "ls")}
+    assert {table: lines for table, lines in listed.items() if lines} == {
+        f"{TAP}.a__rejected": 1,
+        f"{TAP}.__rejected": 1,
+    }
 
 
 def test_a_run_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
