@@ -106,6 +106,12 @@ def check_same(
             else:
                 other = middle
         ours, theirs = (_entry(store, table, other) for store in (source, destination))
+        if any(one.commit == theirs.commit for one in there.transactions):  # the source's own
+            raise _diverged(
+                destination,
+                table,
+                "it was made as a copy of versions only, and its log is not the whole one of the",
+            )
         raise _diverged(
             destination, table, f"transaction {other} is {_said(theirs)}, and {_said(ours)} at the"
         )

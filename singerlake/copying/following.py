@@ -34,13 +34,36 @@ def delete_gone(
     Raises:
         StoreError: A store refused.
     """
+    options = VacuumOptions(lease_wait_seconds=wait_seconds)
+    deleted, needed = delete_garbage(
+        destination,
+        head,
+        Garbage(files=find_gone(source, destination, head)),
+        options,
+        check=meter.check,
+        tick=meter.check,
+    )
+    return len(deleted), len(needed)
+
+
+def find_gone(source: Store, destination: Store, head: Snapshot) -> list[Item]:
+    """Find a table's files at the destination that its log says are deleted.
+
+    Args:
+        source: Whence the copy is.
+        destination: Where it is.
+        head: The table, as the source has it.
+
+    Raises:
+        StoreError: A store refused.
+    """
     table = head.table
     start = len(table.folder)
     kept = needed_files(head).keys() | head.dropped.keys()
     listed = {item.key[start:]: item.size for item in destination.list(table.folder)}
     left = {path: size for path, size in listed.items() if path not in kept}
     if not any(names.is_data_path(path) for path in left):
-        return 0, 0
+        return []
     items: dict[str, Item] = {}
     for number, entry in log.read_entries(source, table, range(1, head.number + 1)):
         if entry is None or isinstance(entry, SingerlakeError):
@@ -49,13 +72,4 @@ def delete_gone(
             items[path] = Item(
                 table.data(path), left[path], f"deleted by transaction {number}", number
             )
-    options = VacuumOptions(lease_wait_seconds=wait_seconds)
-    deleted, needed = delete_garbage(
-        destination,
-        head,
-        Garbage(files=list(items.values())),
-        options,
-        check=meter.check,
-        tick=meter.check,
-    )
-    return len(deleted), len(needed)
+    return list(items.values())

@@ -21,7 +21,7 @@ from singerlake.copying import destination as destinations
 from singerlake.copying import transfers
 from singerlake.copying.destination import Present
 from singerlake.copying.excerpt import Excerpt
-from singerlake.copying.following import delete_gone
+from singerlake.copying.following import delete_gone, find_gone
 from singerlake.copying.logs import CopiedLog, WholeLog
 from singerlake.copying.outcome import Copied, CopyOptions, end, needed_files
 from singerlake.copying.transfers import Meter
@@ -202,9 +202,13 @@ class TableCopy:
         """What would be done."""
         log_ = self._log(there, present)
         head = log_.head if log_ is not None else present.head
-        missing = self._missing(head, present) if log_ is not None else {}
+        options, number = self._options, head.number - present.head.number
+        looks = log_ is not None or options.sync or options.verify
+        missing = self._missing(head, present) if looks else {}
         size = sum(end(blocks) for blocks in missing.values())
-        return Copied(self._table, head, head.number - present.head.number, len(missing), size)
+        gone = options.sync and not self._versions
+        deleted = len(find_gone(self._source, self._destination, head)) if gone else 0
+        return Copied(self._table, head, number, len(missing), size, deleted)
 
     def _missing(self, head: Snapshot, present: Present) -> dict[str, list[Block]]:
         """The data files that the destination lacks, with the blocks in them.

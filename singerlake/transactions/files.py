@@ -69,7 +69,8 @@ def left_aside(table: TableName, present: DataFiles, *, all_there_is: bool = Fal
     return (
         f"{len(present.locked)} data files of {table} lie beside a writer's lock (the first is "
         f"{present.locked[0].key}), which was refreshed {present.idle_seconds:,.0f} s ago, and "
-        "what is left of its log does not name them: if that writer lives, wait for it; if it is "
+        "what is left of its log does not name them: if that writer lives, wait for it; if it was "
+        "a copy from another lake, run the copy again; if it is another that is "
         f"dead, they are its uncommitted rows, or committed ones whose log is lost: {ways}"
     )
 

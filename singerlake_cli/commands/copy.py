@@ -42,7 +42,7 @@ def _end_option(name: str, end: str) -> Callable[[Any], Any]:
     "--sync", is_flag=True, help="Also delete in DST what a vacuum of SRC has deleted since."
 )
 @click.option("--verify", is_flag=True, help="Also read all of DST again, block by block.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be copied.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @_end_option("from", "source")
 @_end_option("to", "destination")
 @click.option(
@@ -116,7 +116,8 @@ class _Run:
         chosen, lost = (choose(lake, tables), []) if tables else choose_all(lake)
         for error in lost:
             self._fail(error, None)
-        meter, done, failed = Meter(), [], []
+        meter, done = Meter(), []
+        failed: list[object] = [*lost]
         follow(lambda: (f"{output.size(meter.done)} read", meter.done, meter.total))
         results = copy_tables(lake.store, self._destination, chosen, options, meter)
         # Closed at once after Ctrl-C, so that no thread goes on copying.
@@ -175,7 +176,8 @@ def _as_text(copied: Copied, *, dry_run: bool) -> str:
             f"{output.count(copied.files, 'file')}, {output.size(copied.bytes)} {verb}"
         )
     if copied.deleted:
-        parts.append(f"{output.count(copied.deleted, 'file')} deleted")
+        verb = "would be deleted" if dry_run else "deleted"
+        parts.append(f"{output.count(copied.deleted, 'file')} {verb}")
     if copied.kept:
         parts.append(f"{output.count(copied.kept, 'file')} kept for readers")
     if copied.verified:

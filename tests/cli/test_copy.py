@@ -18,7 +18,7 @@ from singerlake.lake import Lake
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.options import StoreOptions, of_an_end
 from singerlake_cli.main import cli
-from tests.copying.world import AGAIN, copy, opens, problems, write
+from tests.copying.world import AGAIN, combine, copy, delete, opens, problems, write
 
 
 @pytest.fixture
@@ -123,7 +123,18 @@ def test_what_the_source_has_lost_is_told(lake: Lake, tmp_path: Path) -> None:
     shutil.rmtree(Path(lake.store.uri, "raw/tap-test/u"))
     result = call("copy", lake.store.uri, backup)
     assert result.exit_code == 5 and "tap-test.u is gone" in result.stderr
+    assert result.stdout.splitlines()[-1].endswith("; 1 table failed")
     assert opens(LocalStore(Path(backup))) == [1, 2, 3]
+
+
+def test_what_would_be_deleted_is_told(lake: Lake, tmp_path: Path) -> None:
+    backup = str(tmp_path / "backup")
+    write(lake, 5)
+    assert call("copy", lake.store.uri, backup).exit_code == 0
+    combine(lake)
+    delete(lake)
+    planned = call("copy", lake.store.uri, backup, "tap-test.t", "--sync", "--dry-run")
+    assert planned.stdout.endswith("would be copied; 2 files would be deleted\n")
 
 
 SLOW = """

@@ -474,7 +474,7 @@ def test_a_version_alone_is_a_table_with_its_number_and_its_transaction(
     assert there.frozen == table_of(source).snapshot().frozen
     assert problems(backup) == [] and rows(backup) == rows(backup, 4) == [1, 2, 3, 4, 5]
     assert copy(source.store, backup, f"{NAME}.2", f"{NAME}.1")[0].files == 0
-    with pytest.raises(ConflictError, match="no copy of the source"):
+    with pytest.raises(ConflictError, match="no copy of the source.*copy of versions only"):
         copy(source.store, backup)
     first = LocalStore(backup.root.parent / "first")
     copy(source.store, first, f"{NAME}.1", options=VERIFY)
@@ -488,6 +488,27 @@ def test_a_version_alone_is_a_table_with_its_number_and_its_transaction(
         copy(source.store, first, NAME, f"{NAME}.1")
     with pytest.raises(UsageError, match="is a transaction"):
         copy(source.store, first, f"{NAME}.@1")
+
+
+def test_a_plan_says_what_is_missing_and_what_would_be_deleted(
+    source: Lake, backup: LocalStore
+) -> None:
+    for number in (1, 2, 3):
+        write(source, number)
+    copy(source.store, backup)
+    combine(source)
+    delete(source)
+    planned = replace(QUICK, dry_run=True)
+    [plan] = copy(source.store, backup, options=replace(planned, sync=True))
+    assert (plan.files, plan.deleted) == (1, 3) and len(data_files(backup)) == 3
+    [done] = copy(source.store, backup, options=SYNC)
+    assert (done.files, done.deleted) == (1, 3)
+    [plan] = copy(source.store, backup, options=replace(planned, sync=True))
+    assert (plan.files, plan.deleted) == (0, 0)
+    [left] = data_files(backup)
+    (backup.root / left).unlink()
+    for options in (replace(planned, verify=True), replace(planned, sync=True)):
+        assert copy(source.store, backup, options=options)[0].files == 1
 
 
 def test_an_idle_run_asks_little(vacuumed: Lake, backup: LocalStore) -> None:
