@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
+from singerlake.errors import SingerlakeError, UsageError
 from singerlake.lake import Lake
 from singerlake.projections import registry
+from singerlake.projections.destinations.opening import open_destination
 from singerlake.projections.projection import Projection
 from singerlake.projections.publishing import Outcome, PublishOptions, Result
 from singerlake.projections.status import status
@@ -25,10 +28,15 @@ def without_work(
         None where there is something to do.
 
     Raises:
-        UsageError: They cannot be as a whole.
+        UsageError: They cannot be as a whole, or one that is declared nowhere would replace the
+            rows of another table.
         NotFoundError: One reads a table that is not there.
     """
-    if options.full_refresh or options.at is not None:
+    if options.full_refresh:
+        return None
+    for projection in projections:
+        _refuse_other_table(lake, projection)
+    if options.at is not None:
         return None
     found = status(lake, projections)
     if any(one.reasons for one in found):
@@ -42,3 +50,25 @@ def without_work(
             registry.note(lake, one.projection)
         outcomes.append(Outcome(one.projection.name, Result.UP_TO_DATE))
     return outcomes
+
+
+def _refuse_other_table(lake: Lake, projection: Projection) -> None:
+    """Make sure that a place is not taken by mistake, where its name is all that is said of it.
+
+    Raises:
+        UsageError: It was published there from other tables.
+    """
+    target = projection.target
+    if target is None or projection.name != target.uri:
+        return  # declared, and what is declared may change
+    base = None
+    with suppress(SingerlakeError):  # said by those that go on with it
+        base = open_destination(projection).published()
+    before = {state.table for state in base.position.sources} if base is not None else set()
+    now = set(registry.publication_of(lake, projection).tables)
+    if before and now and before.isdisjoint(now):
+        raise UsageError(
+            f"{target.uri} holds rows of {', '.join(sorted(before))}, not of "
+            f"{', '.join(sorted(now))}: publish into another folder, or say --full-refresh to "
+            "replace them"
+        )

@@ -43,8 +43,11 @@ def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | Non
 
     lake = shared.lake()
     declaration = _declaration(name, file)
+    if declaration is None:
+        name = _registered(lake, name)
     entry = _entry(lake, name, declaration)
     where = f"{entry.to} ({entry.format})"
+    foreign = None
     if delete:
         if shared.json and not yes:
             raise UsageError(f"a script cannot be asked whether to delete {where}: add --yes")
@@ -54,19 +57,28 @@ def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | Non
             held = f"{output.count(there.rows, 'row')}, {output.count(len(there.files), 'file')}"
             click.confirm(f"Delete what is published at {where} ({held})?", abort=True, err=True)
         destination.remove()  # before the lake forgets where it was: interrupted, it is run again
+        foreign = destination.store.first_key()
     registry.leave(lake, name)
     shared.output.result(
         lambda: {"projection": name, **to_builtins(entry), "deleted": delete},
-        lambda: output.say(
-            f"{name} is not published any more: {where} is deleted"
-            if delete
-            else f"{name} is not published any more; {where} stays as it is, and nobody updates it"
-        ),
+        lambda: output.say(_ended(name, where, deleted=delete, foreign=foreign)),
     )
     if declaration is not None:
         shared.output.note(
             f"{name} is still declared ({declaration.where}): the next publish --all begins again"
         )
+
+
+def _ended(name: str, where: str, *, deleted: bool, foreign: str | None) -> str:
+    """Say what became of a projection, and of what lies at its destination."""
+    if not deleted:
+        return f"{name} is not published any more; {where} stays as it is, and nobody updates it"
+    if foreign is None:
+        return f"{name} is not published any more: {where} is deleted"
+    return (
+        f"{name} is not published any more: what was published at {where} is deleted; what "
+        f"Singerlake did not write stays there ({foreign})"
+    )
 
 
 def _declaration(name: str, file: Path | None) -> Projection | None:
@@ -77,6 +89,18 @@ def _declaration(name: str, file: Path | None) -> Projection | None:
     with suppress(NotFoundError):
         found = declared(file)
     return next((one for one in found if one.name == name and one.target is not None), None)
+
+
+def _registered(lake: Lake, name: str) -> str:
+    """The name of a projection; a place that names one may be written in any way."""
+    from singerlake.projections.places import location
+
+    published = lake.annotations().published
+    if name not in published:
+        with suppress(UsageError):  # it is no place
+            place = location(name, Path.cwd())
+            return place if place in published else name
+    return name
 
 
 def _entry(lake: Lake, name: str, declaration: Projection | None) -> Publication:

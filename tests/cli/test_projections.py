@@ -7,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import click
 import pytest
 
+from singerlake.errors import UsageError
 from singerlake.format.annotations import Publication
 from singerlake.lake import Lake
 from singerlake.projections import registry
+from singerlake.projections.ad_hoc import AdHoc
 from singerlake.projections.declaration import SCHEMA, read
 from singerlake_cli.main import cli
 from singerlake_cli.projection_names import complete_projection, complete_published
@@ -211,6 +214,41 @@ def test_names_are_completed(shop: Lake) -> None:
     assert complete_published(inner, parameter, "r") == ["raw"]
     context.params["uri"] = "none"
     assert complete_published(inner, parameter, "r") == []
+
+
+def test_a_place_of_another_table_is_not_taken_by_mistake(shop: Lake, tmp_path: Path) -> None:
+    one = AdHoc(to="out/x", table="tap_shop.orders").projection(shop)
+    publish(shop, one, ORDERS)
+    registry.note(shop, one)
+    other = ("publish", "--from", "tap_shop.order_items", "--to", "out/x")
+    with mock.patch("singerlake_cli.publishing.begin_spark", side_effect=LookupError) as java:
+        for more in ([], ["--dry-run"]):
+            refused = run(shop, *other, *more)
+            assert refused.exit_code == UsageError.exit_code
+            assert f"holds rows of {ORDERS}, not of {ITEMS}: " in refused.output
+            assert "--full-refresh" in refused.output
+        java.assert_not_called()
+        run(shop, *other, "--full-refresh")
+        java.assert_called_once()
+        same = run(shop, "publish", "--from", "tap_shop.orders", "--to", "out/x")
+    assert same.output == f"{tmp_path}/out/x: up to date\n"
+
+
+def test_a_place_is_unpublished_as_it_is_typed(shop: Lake, tmp_path: Path) -> None:
+    one = AdHoc(to="out/x", table="tap_shop.orders").projection(shop)
+    publish(shop, one, ORDERS)
+    registry.note(shop, one)
+    (tmp_path / "out" / "x" / "v9").mkdir()
+    (tmp_path / "out" / "x" / "v9" / "mine").touch()
+    ended = run(shop, "unpublish", "out/../out/x", "--delete", "--yes")
+    assert ended.exit_code == 0, ended.output
+    assert ended.output == (
+        f"{one.name} is not published any more: what was published at {one.name} (parquet) is "
+        "deleted; what Singerlake did not write stays there (v9/mine)\n"
+    )
+    assert (tmp_path / "out" / "x" / "v9" / "mine").exists()
+    assert Lake.open(shop.store.uri).annotations().published == {}
+    assert run(shop, "unpublish", "out/x").exit_code == 3
 
 
 def test_neither_spark_nor_boto3_is_imported(shop: Lake) -> None:

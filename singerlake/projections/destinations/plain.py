@@ -224,13 +224,12 @@ class PlainDestination(Destination):
         now = times.now()
         # A task that was given up may have gone on after the commit.
         count = self._clear(pointer.folder, pointer.files) if pointer else 0
-        for name in self._own_folders():
+        for name in self._own_folders(pointer):
             files = list(self.store.list(f"{name}/"))
             newest = max((file.modified for file in files), default=0.0)
             if _is_needed(name, pointer, now - keep) or _may_live(name, pointer, newest, now):
                 continue
-            count += self._delete([file.key for file in files])
-            self._prune(name)
+            count += self._delete_folder(name)
         for leftover in list(self.store.leftovers()):
             if leftover.certain or leftover.modified < (now - SILENCE).timestamp():
                 self.store.remove_leftover(leftover)
@@ -239,18 +238,38 @@ class PlainDestination(Destination):
 
     def remove(self) -> None:
         """Delete all folders of ours, then the pointer, and the claim last."""
-        if self._pointer() is None and not self._is_ours():
+        found = self._pointer()
+        if found is None and not self._is_ours():
             return
+        own = self._own_folders(found[0] if found else None)
         self._claim()  # should it have been lost: a removal that is cut short goes on by it
         # Readers who come now are told that nothing is there, rather than where it was.
         self.store.delete(POINTER)
-        for name in self._own_folders():
-            self._delete([file.key for file in self.store.list(f"{name}/")])
-            self._prune(name)
+        for name in own:
+            self._delete_folder(name)
         self.store.delete(claim.CLAIM)
 
-    def _own_folders(self) -> list[str]:
-        return [name for name in self.store.folders("") if _OWN.fullmatch(name)]
+    def _own_folders(self, pointer: Pointer | None) -> list[str]:
+        """The folders that runs have made; anybody may call one ``v1``, and that is not ours."""
+        versions = pointer.versions.values() if pointer else ()
+        listed = {one.folder.rstrip("/") for one in versions}
+        found = []
+        for name in self.store.folders(""):
+            match = _OWN.fullmatch(name)
+            if match is None:
+                continue
+            if match["time"] or name in listed or self.store.exists(f"{name}/{VERSION_CLAIM}"):
+                found.append(name)
+        return found
+
+    def _delete_folder(self, name: str) -> int:
+        """Delete a folder of ours; what says so goes last, so that a second try finds it."""
+        claimed = f"{name}/{VERSION_CLAIM}"
+        keys = [one.key for one in self.store.list(f"{name}/")]
+        count = self._delete([key for key in keys if key != claimed])
+        count += self._delete([key for key in keys if key == claimed])
+        self._prune(name)
+        return count
 
     def _prune(self, name: str) -> None:
         """Remove a folder of a disk that nothing is in any more; buckets have none."""

@@ -188,6 +188,23 @@ def test_a_version_that_a_dead_run_began_gets_another_folder(place: PlainDestina
     ]
 
 
+def test_a_folder_that_somebody_else_called_so_stays(
+    place: PlainDestination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(place, 1, rows(1))
+    base = place.published()
+    assert base is not None
+    place.store.put_if_absent("v9/mine.parquet", b"")
+    place.store.put_if_absent("v3/_version.json", b"{}")  # by a run that died
+    said = position(place.projection, 1)
+    place.commit(base, Commit(said, SCHEMA, list(base.files), [], (), 1))
+    ages(place, monkeypatch, timedelta(days=2))
+    place.sweep(timedelta(0))
+    assert {"v1", "v9"} < {*place.store.folders("")}
+    place.remove()
+    assert place.store.first_key() == "v9/mine.parquet"
+
+
 def test_a_removal_that_was_cut_short_goes_on(
     place: PlainDestination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
