@@ -21,6 +21,8 @@ from singerlake.errors import UsageError
 from singerlake.projections.projection import PartitionKey, Transform
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
+LONGEST_NAME = 255
+"""Bytes of a name that every usual file system takes."""
 Words: TypeAlias = Any
 """Arrays of 32 bits without sign: what numpy's operators give is too much for mypy."""
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
@@ -111,13 +113,24 @@ def _decimal(value: Any) -> str:
 
 
 def folder(key: PartitionKey, value: Any) -> str:
-    """Name the folder of one of :func:`values`: ``country=DE``."""
+    """Name the folder of one of :func:`values`: ``country=DE``.
+
+    Raises:
+        UsageError: The value is too long for the name of a folder.
+    """
     said = text(value, key)
     if value is not None and said == NULL:
         said = f"%5F{said[1:]}"
     elif value is not None:
         said = _escaped(said)
-    return f"{_escaped(label(key))}={said}"
+    name = f"{_escaped(label(key))}={said}"
+    if (size := len(name.encode())) > LONGEST_NAME:
+        raise UsageError(
+            f"partition_by names {key.column!r}, and a value of it is too long for the name of a "
+            f"folder ({size:,} bytes with the column's name, {LONGEST_NAME} at most): partition by "
+            f"bucket(16, {key.column}), or by another column"
+        )
+    return name
 
 
 def _escaped(name: str) -> str:

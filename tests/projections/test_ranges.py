@@ -50,6 +50,13 @@ def test_bounds_and_folders_are_read_back(type_: pa.DataType, values: list[Any])
             assert partitions.column_of(name, type_, 2).to_pylist() == [value, value]
 
 
+def test_a_value_too_long_for_a_folder_is_refused() -> None:
+    assert partitions.folder(PartitionKey("c"), "x" * 253) == "c=" + "x" * 253
+    for value in ("x" * 254, "ü" * 127, ":" * 85):
+        with pytest.raises(UsageError, match=r"'c'.* too long .*bucket\(16, c\)"):
+            partitions.folder(PartitionKey("c"), value)
+
+
 def test_nan_is_greater_than_all() -> None:
     found = bounds.bounds_of(pa.array([1.0, math.nan, None]))
     assert found.low == 1.0
