@@ -235,7 +235,7 @@ def test_the_blocks_of_the_page(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -
                 seen.append(ids(eval(code, names)))
             else:
                 exec(code, names)
-    assert len(seen) == 10
+    assert len(seen) == 11
     assert all(one in ([1, 2, 3, 4], [2, 3, 4]) for one in seen), seen
     (sql,) = blocks("sql")
     *statements, last = (one for one in sql.split(";\n") if one.strip())
