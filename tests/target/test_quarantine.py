@@ -246,5 +246,5 @@ def test_the_last_line_says_so_and_ls_counts_them(
     assert "rejected" in call.run(str(lake), "ls").output
     with caplog.at_level(logging.WARNING):
         run(tmp_path / "clean", [*GOOD, state(1)], invalid_records="quarantine")
-    assert caplog.messages == []
+    assert not [text for text in caplog.messages if not text.startswith("METRIC")]
     assert "rejected" not in call.run(str(tmp_path / "clean"), "ls").output
