@@ -16,12 +16,22 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 SECONDS = {
+    "tests/faults/test_faults.py": 150,
+    "tests/meltano/test_meltano.py": 110,
+    "tests/model/test_model.py": 100,
     "tests/spark/test_change.py": 95,
-    "tests/meltano/test_meltano.py": 89,
+    "tests/spark/test_published_files.py": 90,
     "tests/spark/test_change_interleavings.py": 65,
     "tests/test_wheel.py": 62,
-    "tests/faults/test_faults.py": 58,
     "tests/cli/test_upload.py": 54,
+    "tests/projections/test_publish.py": 54,
+    "tests/target/test_drafts.py": 50,
+    "tests/spark/test_stage.py": 50,
+    "tests/spark/test_published_tables.py": 50,
+    "tests/spark/test_stage_model.py": 45,
+    "tests/projections/test_source_events.py": 45,
+    "tests/projections/test_readers.py": 40,
+    "tests/projections/test_killed.py": 40,
     "tests/spark/test_model.py": 52,
     "tests/spark/test_changes_at_once.py": 48,
     "tests/spark/test_cluster.py": 45,
@@ -31,7 +41,6 @@ SECONDS = {
     "tests/transactions/test_non_conditional.py": 40,
     "tests/spark/test_alter.py": 39,
     "tests/target/test_processes.py": 39,
-    "tests/model/test_model.py": 39,
     "tests/spark/test_layers.py": 31,
     "tests/site/test_browser.py": 31,
     "tests/postgres": 29,  # 86, but what it needs is still being installed at first

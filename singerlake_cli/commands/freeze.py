@@ -72,8 +72,7 @@ def command(
     lake_table, ref = lake.find(table)
     if ref.version is not None:
         raise UsageError(f"{ref} is frozen already; to freeze an earlier state use --at")
-    if at is not None or label is not None:  # else there is nothing that Java must not start for
-        plan(lake_table.snapshot(), at=at, label=label)
+    plan(lake_table.snapshot(), at=at, label=label)
     if file is not None and not publish:
         raise UsageError("--file is for --publish")
     projections = _publishing(lake, lake_table, file) if publish else []

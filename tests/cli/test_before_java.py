@@ -95,6 +95,12 @@ def test_a_file_is_never_replaced_unasked(
     assert Path("q3.csv").read_text() == "precious"
 
 
+def test_a_dropped_table_is_frozen_by_nobody(shop: Lake) -> None:
+    assert run(shop, "drop", "tap-shop.items", "--yes").exit_code == 0
+    result = run(shop, "freeze", "tap-shop.items")
+    assert (result.exit_code, "singerlake undrop tap-shop.items" in result.output) == (3, True)
+
+
 def test_a_lake_without_tables_has_nothing_to_verify(
     shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
