@@ -155,3 +155,10 @@ class Commit:
         """List the files of a state that are none of this one, said to be removed or not."""
         kept = {file.path for file in self.kept}
         return [file for file in (base.files if base else ()) if file.path not in kept]
+
+    def is_nothing(self, base: Published) -> bool:
+        """Tell whether all that it would publish is there already."""
+        if self.version is not None:
+            return self.version in base.versions
+        changed = self.added or self.gone(base) or self.position != base.position
+        return not changed and self.schema.equals(base.schema)

@@ -80,7 +80,7 @@ class DeltaDestination(Destination):
 
     def commit(self, base: Published | None, commit: Commit) -> Published:
         """Add one commit to the table's log."""
-        if base is not None and _is_nothing(base, commit):
+        if base is not None and commit.is_nothing(base):
             return base
         claim.claim(self.store, self.projection.name, KIND, ABOUT)
         with _reached(self.store):
@@ -268,10 +268,3 @@ def _said(position: Position, schema: pa.Schema, versions: Mapping[int, str]) ->
             for one in position.sources
         ],
     )
-
-
-def _is_nothing(base: Published, commit: Commit) -> bool:
-    if commit.version is not None:
-        return commit.version in base.versions
-    changed = commit.added or commit.gone(base) or commit.position != base.position
-    return not changed and commit.schema.equals(base.schema)

@@ -79,7 +79,7 @@ class IcebergDestination(Destination):
 
     def commit(self, base: Published | None, commit: Commit) -> Published:
         """Add one snapshot; with a version, a tag and no more than that where it is there."""
-        if base is not None and _is_nothing(base, commit):
+        if base is not None and commit.is_nothing(base):
             return base
         claim.claim(self.store, self.projection.name, KIND, ABOUT)
         with opened(self.store, self.target) as found:
@@ -267,13 +267,6 @@ def _identifier(projection: Projection, target: Target) -> tuple[str, ...]:
         return parts
     name = projection.name.rstrip("/").rpartition("/")[2]
     return NAMESPACE, re.sub(r"[^A-Za-z0-9_]+", "_", name)
-
-
-def _is_nothing(base: Published, commit: Commit) -> bool:
-    if commit.version is not None:
-        return commit.version in base.versions
-    changed = commit.added or commit.gone(base) or commit.position != base.position
-    return not changed and commit.schema.equals(base.schema)
 
 
 def _versions(table: Table) -> dict[int, str]:
