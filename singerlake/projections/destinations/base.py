@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from datetime import timedelta
 
 import pyarrow as pa
 
+from singerlake.format import times
 from singerlake.projections.projection import Projection, Target
 from singerlake.projections.published import Commit, Published
 from singerlake.storage.base import Store
+
+
+def new_folder() -> str:
+    """Name a folder for the files of one run, by when it began; no other run has its name."""
+    return f"{times.compact(times.now())}-{secrets.token_hex(8)}/"
 
 
 class Destination(ABC):

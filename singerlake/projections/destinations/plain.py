@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,7 +22,7 @@ import pyarrow as pa
 from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format import times
 from singerlake.projections.destinations import claim
-from singerlake.projections.destinations.base import Destination
+from singerlake.projections.destinations.base import Destination, new_folder
 from singerlake.projections.destinations.pointer import (
     POINTER,
     Former,
@@ -91,7 +90,7 @@ class PlainDestination(Destination):
         """Begin a generation."""
         if self._pointer() is None and not self._is_ours():
             self._claim()
-        return f"{times.compact(times.now())}-{secrets.token_hex(8)}/"
+        return new_folder()
 
     def commit(self, base: Published | None, commit: Commit) -> Published:
         """Complete the folder of the generation, then replace the pointer."""

@@ -21,7 +21,7 @@ from deltalake.transaction import CommitProperties, Transaction, create_table_wi
 from singerlake.errors import ConflictError, OutcomeUnknownError, StoreError, UsageError
 from singerlake.format import times
 from singerlake.projections.destinations import claim
-from singerlake.projections.destinations.base import Destination
+from singerlake.projections.destinations.base import Destination, new_folder
 from singerlake.projections.destinations.delta import actions
 from singerlake.projections.destinations.delta.reaching import check, storage_options
 from singerlake.projections.files.parquet import Parquet
@@ -76,7 +76,7 @@ class DeltaDestination(Destination):
     def folder(self) -> str:
         """Begin a folder of data files."""
         claim.claim(self.store, self.projection.name, KIND, ABOUT)
-        return f"data/{times.compact(times.now())}-{secrets.token_hex(8)}/"
+        return f"data/{new_folder()}"
 
     def commit(self, base: Published | None, commit: Commit) -> Published:
         """Add one commit to the table's log."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,9 +16,8 @@ from pyiceberg.table.update import SetCurrentSchemaUpdate
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from singerlake.errors import ConflictError, UsageError
-from singerlake.format import times
 from singerlake.projections.destinations import claim
-from singerlake.projections.destinations.base import Destination
+from singerlake.projections.destinations.base import Destination, new_folder
 from singerlake.projections.destinations.iceberg import files, schema
 from singerlake.projections.destinations.iceberg.catalog import CATALOG, key_of, opened
 from singerlake.projections.destinations.iceberg.snapshots import overwrite
@@ -75,7 +73,7 @@ class IcebergDestination(Destination):
     def folder(self) -> str:
         """Begin a folder of data files."""
         claim.claim(self.store, self.projection.name, KIND, ABOUT)
-        return f"data/{times.compact(times.now())}-{secrets.token_hex(8)}/"
+        return f"data/{new_folder()}"
 
     def commit(self, base: Published | None, commit: Commit) -> Published:
         """Add one snapshot; with a version, a tag and no more than that where it is there."""
