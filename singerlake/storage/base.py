@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from singerlake.errors import DamagedError, SingerlakeError
+from singerlake.storage.together import Together
 
 MAX_BYTES = 1 << 30
 """No object that is read whole is larger: a manifest has 130 bytes a block, so eight million
@@ -76,6 +77,22 @@ class Range(NamedTuple):
     length: int
 
 
+class StoredCopy(NamedTuple):
+    """What a store keeps under a key: an object, or what an object was before.
+
+    Attributes:
+        key: Its key; empty where the store as a whole is meant.
+        size: Its bytes.
+        version: Which one, where a store keeps what was replaced or deleted; empty for the present.
+        unreadable: Why nobody can read it; empty where it can be read.
+    """
+
+    key: str
+    size: int
+    version: str = ""
+    unreadable: str = ""
+
+
 class Leftover(NamedTuple):
     """What a writer that died left on the store, and no key shows.
 
@@ -104,7 +121,7 @@ class Staged(ABC):
 
     def reader(self) -> BinaryIO:
         """Open what was written so far, to be read back; the caller closes it."""
-        raise NotImplementedError("this file cannot be read before it is published")
+        raise NotImplementedError("it cannot be read before it is published")
 
     @abstractmethod
     def publish(self, key: str) -> None:
@@ -119,11 +136,7 @@ class Staged(ABC):
         """
 
     def share(self) -> str:
-        """Let other processes read what was written, and return the key under which they do.
-
-        Until :meth:`discard`; it is no part of the lake, and a vacuum may remove it once its
-        writer is dead.
-        """
+        """Let other processes read what was written, until it is discarded; the key for it."""
         raise NotImplementedError("this file is of this process alone before it is published")
 
     @abstractmethod
@@ -160,6 +173,9 @@ class Store(ABC):
 
     default_settle_seconds: float = 2.0
     """The settle time, if the store turns out to need one and the lake's file sets none."""
+
+    not_listed: str = ""
+    """What it may keep besides, and :meth:`copies` cannot tell; empty where there is no such."""
 
     recorded_capabilities: Capabilities | None = None
     """What the lake's own file says of the store, where that was read already."""
@@ -198,6 +214,24 @@ class Store(ABC):
         Raises:
             KeyMissingError: There is none.
         """
+
+    def pieces(self, key: str, length: int) -> Iterator[bytes]:
+        """Read an object of any size, piece by piece.
+
+        Args:
+            key: Which.
+            length: Bytes to read at a time.
+
+        Raises:
+            KeyMissingError: There is none.
+            KeyExistsError: It was replaced while it was read.
+        """
+        offset = 0
+        while piece := self.get_range(key, offset, length):
+            yield piece
+            offset += len(piece)
+            if len(piece) < length:
+                return
 
     @abstractmethod
     def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
@@ -256,7 +290,10 @@ class Store(ABC):
 
     @abstractmethod
     def list(self, prefix: str) -> Iterator[Listed]:
-        """All objects whose key begins with a prefix that ends in ``/``, in key order."""
+        """All objects whose key begins with a prefix that ends in ``/``, in key order.
+
+        An empty prefix means the whole place.
+        """
 
     @abstractmethod
     def folders(self, prefix: str) -> Sequence[str]:
@@ -335,10 +372,22 @@ class Store(ABC):
         """Remove one; one that is not there any more is no error."""
         raise NotImplementedError(f"{self.uri} never has any: {leftover.name}")
 
+    def together(self) -> Together:
+        """Begin to publish many files that only matter together."""
+        return Together()
+
     def local_path(self, key: str) -> Path | None:
         """Return the file of an object that lies on this machine's disks; None elsewhere."""
         del key
         return None
+
+    def copies(self) -> Iterator[StoredCopy]:
+        """List all that is kept here, whatever wrote it, with what objects were before."""
+        return (StoredCopy(one.key, one.size) for one in self.list(""))
+
+    def read_copy(self, copy: StoredCopy, offset: int, length: int) -> bytes:
+        """Read part of one of :meth:`copies`, as :meth:`get_range` does."""
+        return self.get_range(copy.key, offset, length)
 
     def exists(self, key: str) -> bool:
         """Whether there is an object of this key."""

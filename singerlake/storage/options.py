@@ -10,6 +10,8 @@ from typing import Any
 from singerlake.errors import UsageError
 
 _PREFIX = "aws_"
+_OTHERS = ("gcs_", "azure_")
+"""The other services: their fields are named as their settings are."""
 ENVIRONMENT = "SINGERLAKE_"
 """What the variables begin with by which commands and programs are told settings."""
 
@@ -36,6 +38,20 @@ class StoreOptions:
         connect_timeout: Seconds to wait for a connection.
         read_timeout: Seconds of silence to stand in an answer.
         max_attempts: How often a request is made that fails, the first time counted.
+        gcs_service_account_path: For Google Cloud Storage: a service account's key file.
+        gcs_service_account_key: What such a file holds, as JSON.
+        gcs_token: An access token, which is not renewed.
+        gcs_endpoint_url: Another address of the service, such as an emulator's.
+        gcs_anonymous: Whether no credentials are sent, as public buckets allow.
+        azure_storage_account_name: For Azure Blob Storage: the account.
+        azure_storage_account_key: Its key.
+        azure_storage_sas_token: A shared access signature, in place of the key.
+        azure_storage_connection_string: All of it in one, as the portal gives it.
+        azure_tenant_id: The tenant of a service principal.
+        azure_client_id: Its id.
+        azure_client_secret: Its secret.
+        azure_endpoint_url: Another address of the account, such as an emulator's.
+        azure_anonymous: Whether no credentials are sent, as public containers allow.
     """
 
     access_key_id: str | None = field(default=None, repr=False)
@@ -55,9 +71,28 @@ class StoreOptions:
     connect_timeout: float | None = None
     read_timeout: float | None = None
     max_attempts: int | None = None
+    gcs_service_account_path: str | None = None
+    gcs_service_account_key: str | None = field(default=None, repr=False)
+    gcs_token: str | None = field(default=None, repr=False)
+    gcs_endpoint_url: str | None = None
+    gcs_anonymous: bool = False
+    azure_storage_account_name: str | None = None
+    azure_storage_account_key: str | None = field(default=None, repr=False)
+    azure_storage_sas_token: str | None = field(default=None, repr=False)
+    azure_storage_connection_string: str | None = field(default=None, repr=False)
+    azure_tenant_id: str | None = None
+    azure_client_id: str | None = None
+    azure_client_secret: str | None = field(default=None, repr=False)
+    azure_endpoint_url: str | None = None
+    azure_anonymous: bool = False
 
 
-_FIELDS = {f"{_PREFIX}{one.name}": one for one in fields(StoreOptions)}
+def setting_of(field_name: str) -> str:
+    """Return the name of the setting that a field of :class:`StoreOptions` is."""
+    return field_name if field_name.startswith(_OTHERS) else f"{_PREFIX}{field_name}"
+
+
+_FIELDS = {setting_of(one.name): one for one in fields(StoreOptions)}
 SETTINGS = tuple(_FIELDS)
 """The settings' names, as plugins have them."""
 SECRETS = frozenset(name for name, one in _FIELDS.items() if not one.repr)
@@ -67,6 +102,7 @@ _NUMBERS: dict[str, Callable[[str], float]] = {
     "aws_read_timeout": float,
     "aws_max_attempts": int,
 }
+_YES_OR_NO = frozenset(name for name, one in _FIELDS.items() if one.default is False)
 _SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -90,7 +126,7 @@ def from_settings(settings: Mapping[str, object]) -> StoreOptions:
 
 
 def _typed(name: str, value: object) -> object:
-    if name == f"{_PREFIX}requester_pays" and isinstance(value, str):
+    if name in _YES_OR_NO and isinstance(value, str):
         if (switch := _SWITCHES.get(value.lower())) is None:
             raise UsageError(f"{name} is {value!r}: say true or false")
         return switch
@@ -102,13 +138,9 @@ def _typed(name: str, value: object) -> object:
     return value
 
 
-def from_environment(prefix: str = ENVIRONMENT) -> StoreOptions:
-    """Collect it from variables such as ``SINGERLAKE_AWS_REGION``.
-
-    Args:
-        prefix: What their names begin with.
-    """
-    return from_settings({name: os.environ.get(f"{prefix}{name.upper()}", "") for name in SETTINGS})
+def from_environment() -> StoreOptions:
+    """Collect it from variables such as ``SINGERLAKE_AWS_REGION``."""
+    return from_settings(_said_under(ENVIRONMENT))
 
 
 def of_an_end(end: str, pairs: Mapping[str, str]) -> StoreOptions:
@@ -132,6 +164,10 @@ def of_an_end(end: str, pairs: Mapping[str, str]) -> StoreOptions:
         if name not in SETTINGS:
             known = ", ".join(one for one in SETTINGS if one not in SECRETS)
             raise UsageError(f"there is no setting {name!r} of a store: there are {known}")
-    own = {name: os.environ.get(f"{prefix}{name.upper()}", "") for name in SETTINGS}
-    own.update(pairs)
+    own = {**_said_under(prefix), **pairs}
     return from_settings(own) if any(own.values()) else from_environment()
+
+
+def _said_under(prefix: str) -> dict[str, str]:
+    """What the environment says of each setting, in variables whose names begin so."""
+    return {name: os.environ.get(f"{prefix}{name.upper()}", "") for name in SETTINGS}

@@ -19,7 +19,9 @@ from singerlake.storage.base import Staged, Store
 from singerlake.storage.options import StoreOptions
 from singerlake.storage.s3.store import S3Store
 from tests.storage.relay import Relay
+from tests.storage.services import azure, direct, google, service, wire, wired_store
 
+__all__ = ["azure", "direct", "google", "service", "wire", "wired_store"]
 SECRET = "wJalrXUtnFEMI-secret-bPxRfiCY"
 TOKEN = "FwoGZXIvYXdzE-session-token"
 KEY_ID = "AKIA-EXAMPLE-KEY-ID"

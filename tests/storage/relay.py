@@ -58,9 +58,9 @@ class Answer:
 
 
 class Relay:
-    """Forwards to ``port``; see :class:`Fault`."""
+    """Forwards to ``port``; see :class:`Fault`. Listens at a free port, or at its own."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, own: int = 0) -> None:
         self.seen: list[Seen] = []
         self._faults: list[Fault] = []
         self._mutex = threading.Lock()
@@ -83,7 +83,7 @@ class Relay:
             do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
 
         self._port = port
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", own), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def fail(self, fault: Fault, times: int = 1) -> None:

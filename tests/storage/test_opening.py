@@ -21,11 +21,25 @@ ALMOST = [
     ("s3:///bucket", "s3://bucket/prefix"),
     ("S3://bucket/lake", "did you mean s3://bucket/lake?"),
     ("s3a://bucket/lake", "did you mean s3://bucket/lake?"),
-    ("gs://bucket/lake", "s3://bucket/lake, with https://storage.googleapis.com"),
-    ("gs:/bucket/lake", "s3://bucket/lake, with https://storage.googleapis.com"),
+    ("r2://bucket/lake", "s3://bucket/lake, with your account's R2 endpoint"),
+    ("gs:/bucket/lake", "did you mean gs://bucket/lake?"),
+    ("gs:bucket/lake", "did you mean gs://bucket/lake?"),
+    ("GS://bucket/lake", "did you mean gs://bucket/lake?"),
+    ("gcs://bucket/lake", "did you mean gs://bucket/lake?"),
+    ("gs:///bucket", "gs://bucket/prefix"),
+    ("az//container/lake", "did you mean az://container/lake?"),
+    ("azure://container/lake", "did you mean az://container/lake?"),
+    ("az://Con_tainer/lake", "az://container/prefix"),
     ("https://bucket.s3.eu-west-1.amazonaws.com/lake", "did you mean s3://bucket/lake?"),
     ("https://example.com/lake", "no store for https://"),
-    ("abfss://c@account.dfs.core.windows.net/x", "no store for abfss://"),
+    ("abfss://c@account.dfs.example.com/x", "or az://container/prefix"),
+    ("abfs://container@ourlake/lake", "abfs://container@account.dfs.core.windows.net/prefix"),
+    ("abfss://c@acct.dfs.core.windows.net/lake?sig=hunter2", "or az://container/prefix"),
+    ("https://acct.blob.core.windows.net/c/lake?sv=1&sig=hunter2", "as azure_storage_sas_token"),
+    ("https://acct.blob.core.windows.net/c/lake?sv=1&sig=hunter2", "did you mean az://c/lake,"),
+    ("az://container/lake?sv=2020&sig=hunter2", "credentials belong in the settings"),
+    ("gs://bucket/a//b?x=hunter2", "credentials belong in the settings"),
+    ("s3://bucket/lake?X-Amz-Expires=9&X-Amz-Signature=hunter2", "belong in the settings"),
     ("hdfs:/lake", "no store for hdfs://"),
     ("file:/tmp/lake", "did you mean file:///tmp/lake?"),
     ("file://tmp/lake", "did you mean file:///tmp/lake?"),
@@ -37,12 +51,18 @@ def test_what_is_almost_a_uri_is_refused_with_what_was_meant(uri: str, meant: st
     with pytest.raises(UsageError) as raised:
         open_store(uri)
     assert meant in str(raised.value)
+    assert "hunter2" not in str(raised.value)
 
 
 def test_a_password_in_a_uri_is_not_repeated() -> None:
     with pytest.raises(UsageError) as raised:
         open_store("s3:/key:hunter2hunter2@bucket/lake")
     assert "hunter2" not in str(raised.value)
+
+
+def test_a_prefix_on_s3_may_hold_a_question_mark() -> None:
+    """Lakes of such names were made, and stay open."""
+    assert open_store("s3://bucket/lake?x=1").uri == "s3://bucket/lake?x=1"
 
 
 @pytest.mark.parametrize("path", ["lake", "./s3:/lake", "C:/lake", "a:b", "folder/s3:/x"])

@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 from singerlake import safe_text
 from singerlake.errors import StoreError, UsageError
 from singerlake.lake import Lake
-from singerlake.plugins.settings import AWS
+from singerlake.plugins.settings import STORES
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.opening import open_store
 from singerlake.storage.options import (
@@ -310,8 +310,8 @@ def test_what_cannot_work_is_refused(settings: dict[str, Any], said: str) -> Non
 
 
 def test_plugins_and_variables_have_every_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tuple(prop.name for prop in AWS) == SETTINGS
-    assert {prop.name for prop in AWS if prop.secret} == SECRETS
+    assert tuple(prop.name for prop in STORES) == SETTINGS
+    assert {prop.name for prop in STORES if prop.secret} == SECRETS
     for name, text, value in (
         ("aws_requester_pays", "true", True),
         ("aws_requester_pays", "False", False),

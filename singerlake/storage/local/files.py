@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from singerlake.errors import DamagedError
+from singerlake.storage.base import StoredCopy
 
 # With O_PATH (Linux) a folder that may be entered need not be readable as well.
 _ENTER = os.O_DIRECTORY | getattr(os, "O_PATH", 0)
@@ -26,6 +27,10 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+_LINK = (
+    "is a symbolic link, and none is followed within a lake: replace it with what it points to, "
+    "or remove it"
+)
 
 
 class DurableNames:
@@ -66,6 +71,15 @@ class DurableNames:
         if not self._known.get(()):
             with _above(handle) as parent:
                 self.ensure((), parent)
+
+
+class LooseNames(DurableNames):
+    """Makes folders that somebody else makes durable, before anything relies on them."""
+
+    def make(self, parts: Sequence[str], parent: int) -> None:
+        """Make a folder that was missing."""
+        with suppress(FileExistsError):
+            os.mkdir(parts[-1], dir_fd=parent)
 
 
 @contextmanager
@@ -127,18 +141,19 @@ def open_file(root: Path, parts: Sequence[str], flags: int = os.O_RDONLY) -> int
             or a device.
         OSError: It is missing, a folder, or cannot be opened.
     """
-    path = root.joinpath(*parts)
     with folder(root, parts[:-1]) as inner:
         try:
             # Not to wait: a pipe that nobody writes to would never be open.
             opened = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=inner)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENXIO):
-                refuse_odd(os.stat(parts[-1], dir_fd=inner, follow_symlinks=False), path)
+                odd = os.stat(parts[-1], dir_fd=inner, follow_symlinks=False)
+                refuse_odd(odd, root.joinpath(*parts))
             raise
     try:
         about = os.fstat(opened)
-        refuse_odd(about, path)
+        if is_odd(about):
+            refuse_odd(about, root.joinpath(*parts))
         if stat.S_ISDIR(about.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except BaseException:
@@ -174,10 +189,7 @@ def refuse_odd(about: os.stat_result, path: Path) -> None:
         DamagedError: It is something else.
     """
     if stat.S_ISLNK(about.st_mode):
-        raise DamagedError(
-            f"{path} is a symbolic link, and none is followed within a lake: replace it "
-            "with what it points to, or remove it"
-        )
+        raise DamagedError(f"{path} {_LINK}")
     if is_odd(about):
         kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
         raise DamagedError(f"{path} is {kind} where a file should be: remove it")
@@ -211,10 +223,29 @@ def readable(handle: int) -> Iterator[int]:
         os.close(opened)
 
 
-def walk(root: Path, parts: Sequence[str]) -> Iterator[tuple[Path, os.stat_result]]:
+def copies(root: Path) -> Iterator[StoredCopy]:
+    """Yield every regular file below a folder, and as unreadable every symbolic link.
+
+    Raises:
+        OSError: A folder cannot be read.
+    """
+    for path, about in walk(root, [], links=True):
+        link = stat.S_ISLNK(about.st_mode)
+        why = f"it {_LINK}" if link else ""
+        yield StoredCopy(path.relative_to(root).as_posix(), about.st_size, unreadable=why)
+
+
+def walk(
+    root: Path, parts: Sequence[str], *, links: bool = False
+) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield every regular file below a folder; nothing where there is no such folder.
 
     Pipes and the like are skipped: they hold nothing, and asking for one is an error.
+
+    Args:
+        root: The lake's folder.
+        parts: The way from there.
+        links: Whether to yield symbolic links, too, rather than to refuse them.
 
     Raises:
         DamagedError: There is a symbolic link: what it points to may be missed.
@@ -232,9 +263,9 @@ def walk(root: Path, parts: Sequence[str]) -> Iterator[tuple[Path, os.stat_resul
                     except FileNotFoundError:
                         continue  # deleted while we looked
                     path = base / inner / name
-                    if stat.S_ISLNK(about.st_mode):
+                    if stat.S_ISLNK(about.st_mode) and not links:
                         refuse_odd(about, path)
-                    if stat.S_ISREG(about.st_mode):
+                    if stat.S_ISREG(about.st_mode) or (links and stat.S_ISLNK(about.st_mode)):
                         yield path, about
     except FileNotFoundError:
         return

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from singerlake.errors import DamagedError, InvalidNameError, NotDurableError, StoreError
+from singerlake.errors import DamagedError, InvalidNameError, NotDurableError
 from singerlake.format.names import STAGING
 from singerlake.storage.base import (
     KeyExistsError,
@@ -30,41 +30,22 @@ from singerlake.storage.base import (
     Range,
     Staged,
     Store,
+    StoredCopy,
     StoredObject,
     check_size,
 )
 from singerlake.storage.local import files
 from singerlake.storage.local.copying import copy_range
 from singerlake.storage.local.liveness import Session, abandoned_files
+from singerlake.storage.local.os_errors import map_os_errors
+from singerlake.storage.local.together import LocalTogether
+from singerlake.storage.together import Together
 
 STAGING_FOLDER = STAGING.rstrip("/")
 _REPLACE_LOCK = "replace.lock"
 """In the staging folder; held while an object is compared and replaced."""
 
 _OF_PROCESS = ("_own", "_mutex", "_names")
-
-_OS_ERRORS = {
-    errno.ENOSPC: "the disk is full: free some space and run it again",
-    errno.EDQUOT: "the disk quota is used up: free some space and run it again",
-    errno.EROFS: "the lake is on a read-only file system",
-    errno.EACCES: "permission denied: this user may not do that there",
-    errno.EPERM: "the file system does not allow it (a lake needs hard links)",
-    errno.ENOTDIR: "a file stands where a folder is needed",
-    errno.EISDIR: "a folder stands where a file is needed",
-    errno.ENAMETOOLONG: "the path is longer than this file system takes",
-    errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
-}
-
-
-@contextmanager
-def _map_os_errors(action: str, path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if action == "read" and error.errno == errno.ENOENT:
-            raise KeyMissingError(f"{path} is not there") from error
-        words = _OS_ERRORS.get(error.errno or 0, error.strerror or str(error))
-        raise StoreError(f"cannot {action} {path}: {words}") from error
 
 
 def _file(root: Path, parts: Sequence[str], flags: int) -> io.FileIO:
@@ -103,7 +84,7 @@ class LocalStaged(Staged):
 
     def write(self, data: bytes) -> None:
         # Opened anew for each block: a run with thousands of streams holds no descriptors.
-        with _map_os_errors("write", self._path), self._opened(os.O_RDWR) as file:
+        with map_os_errors("write", self._path), self._opened(os.O_RDWR) as file:
             # Not to the file's end: a write that failed half-way may be repeated.
             file.seek(self.size)
             files.write_all(file.fileno(), data)
@@ -116,7 +97,7 @@ class LocalStaged(Staged):
             KeyMissingError: One is not there.
         """
         counts: list[int] = []
-        with _map_os_errors("write", self._path), self._opened(os.O_RDWR) as own:
+        with map_os_errors("write", self._path), self._opened(os.O_RDWR) as own:
             for key, offset, length in ranges:
                 with self._store.reading(key) as file:
                     at = own.fileno(), self.size
@@ -125,12 +106,12 @@ class LocalStaged(Staged):
         return counts
 
     def reader(self) -> BinaryIO:
-        with _map_os_errors("read", self._path):
+        with map_os_errors("read", self._path):
             return io.BufferedReader(self._opened(os.O_RDONLY))
 
     def publish(self, key: str) -> None:
         if self._durable != self.size:  # not again for each name that is taken
-            with _map_os_errors("write", self._path), self._opened(os.O_RDONLY) as file:
+            with map_os_errors("write", self._path), self._opened(os.O_RDONLY) as file:
                 self._sync(file.fileno())
             self._durable = self.size
         self._store.link(self._name, key)
@@ -186,7 +167,7 @@ class LocalStore(Store):
 
     def temporary(self) -> str:
         """Make a fresh, empty file in the staging folder, and return its name."""
-        with _map_os_errors("write to the lake at", self.root):
+        with map_os_errors("write to the lake at", self.root):
             name, handle = self._begin()
             os.close(handle)
         return name
@@ -229,13 +210,20 @@ class LocalStore(Store):
         names = files.DurableNames()
         self.__dict__.update(state, _own=None, _mutex=threading.Lock(), _names=names)
 
-    def link(self, source: str, key: str, *, durable: bool = True) -> None:
+    def link(
+        self,
+        source: str,
+        key: str,
+        *,
+        durable: bool = True,
+        names: files.DurableNames | None = None,
+    ) -> None:
         """Give a temporary file its name, unless the name is taken."""
         path, (*folders, name) = self._path(key), key.split("/")
         with (
-            _map_os_errors("create", path),
+            map_os_errors("create", path),
             # New ones are durable whatever for: something else may soon lie in them.
-            files.folder(self.root, folders, make=self._names, durable=durable) as target,
+            files.folder(self.root, folders, make=names or self._names, durable=durable) as target,
             files.folder(self.root, [STAGING_FOLDER]) as staging,
         ):
             try:
@@ -246,10 +234,10 @@ class LocalStore(Store):
                 _sync_name(target, path)
 
     def _write_temporary(self, data: bytes, *, durable: bool) -> str:
-        with _map_os_errors("write to the lake at", self.root):
+        with map_os_errors("write to the lake at", self.root):
             name, handle = self._begin()
         try:
-            with _map_os_errors("write", self.staging / name):
+            with map_os_errors("write", self.staging / name):
                 try:
                     files.write_all(handle, data)
                     if durable:
@@ -265,7 +253,7 @@ class LocalStore(Store):
     def reading(self, key: str) -> Iterator[io.FileIO]:
         """Open an object's file for reading."""
         path = self._path(key)
-        with _map_os_errors("read", path), _file(self.root, key.split("/"), os.O_RDONLY) as file:
+        with map_os_errors("read", path), _file(self.root, key.split("/"), os.O_RDONLY) as file:
             yield file
 
     def get(self, key: str) -> StoredObject:
@@ -299,7 +287,7 @@ class LocalStore(Store):
         temporary = self._write_temporary(data, durable=durable)
         try:
             with (
-                _map_os_errors("replace", path),
+                map_os_errors("replace", path),
                 self._exclusive(),
                 files.folder(self.root, folders, make=self._names, durable=durable) as target,
                 files.folder(self.root, [STAGING_FOLDER]) as staging,
@@ -329,15 +317,15 @@ class LocalStore(Store):
     def delete(self, key: str) -> None:
         path, (*folders, name) = self._path(key), key.split("/")
         with (
-            _map_os_errors("delete", path),
+            map_os_errors("delete", path),
             suppress(FileNotFoundError),
             files.folder(self.root, folders) as inner,
         ):
             os.unlink(name, dir_fd=inner)
 
     def list(self, prefix: str) -> Iterator[Listed]:
-        base = self._path(prefix.rstrip("/"))
-        with _map_os_errors("list", base):
+        base = self._path(prefix.rstrip("/")) if prefix else self.root
+        with map_os_errors("list", base):
             return iter(
                 sorted(
                     Listed(path.relative_to(self.root).as_posix(), about.st_size, about.st_mtime)
@@ -345,9 +333,13 @@ class LocalStore(Store):
                 )
             )
 
+    def copies(self) -> Iterator[StoredCopy]:
+        with map_os_errors("list", self.root):
+            return iter(sorted(files.copies(self.root)))
+
     def folders(self, prefix: str) -> Sequence[str]:
         base = self._path(prefix.rstrip("/")) if prefix else self.root
-        with _map_os_errors("list", base):
+        with map_os_errors("list", base):
             try:
                 with (
                     files.folder(self.root, _parts(prefix)) as handle,
@@ -365,6 +357,13 @@ class LocalStore(Store):
     def stage(self) -> Staged:
         return LocalStaged(self)
 
+    def together(self) -> Together:
+        def link(source: str, key: str) -> None:
+            name = source.removeprefix(STAGING)
+            self.link(name, key, durable=False, names=files.LooseNames())
+
+        return LocalTogether(self.root, self._names, link)
+
     def copy(self, ranges: Sequence[Range], staged: Staged) -> Sequence[int]:
         if not isinstance(staged, LocalStaged):
             return super().copy(ranges, staged)
@@ -372,7 +371,7 @@ class LocalStore(Store):
 
     def clone(self, source: str, key: str, size: int) -> None:
         origin, path = self._path(source), self._path(key)
-        with _map_os_errors("create", path):
+        with map_os_errors("create", path):
             try:
                 files.link(self.root, source.split("/"), key.split("/"), self._names)
             except FileNotFoundError as error:
@@ -385,13 +384,13 @@ class LocalStore(Store):
                 super().clone(source, key, size)
 
     def first_key(self) -> str | None:
-        with _map_os_errors("list", self.root):
+        with map_os_errors("list", self.root):
             # Folders that nothing is in are what deleted objects leave.
             found = (path.relative_to(self.root) for path, _ in files.walk(self.root, _parts("")))
             return next((one.as_posix() for one in found if one.parts[0] != STAGING_FOLDER), None)
 
     def leftovers(self) -> Iterator[Leftover]:
-        with _map_os_errors("list", self.staging):
+        with map_os_errors("list", self.staging):
             yield from abandoned_files(self.root, STAGING_FOLDER, _REPLACE_LOCK)
 
     def remove_leftover(self, leftover: Leftover) -> None:

@@ -12,8 +12,9 @@ from urllib.parse import unquote, urlsplit
 from botocore.credentials import Credentials
 from botocore.exceptions import BotoCoreError
 
-from singerlake.errors import InvalidNameError, UsageError
+from singerlake.errors import UsageError
 from singerlake.safe_text import remember_key_id, remember_secrets
+from singerlake.storage.keys import prefix_of
 from singerlake.storage.options import StoreOptions
 
 _ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse")
@@ -28,6 +29,11 @@ _ACLS = (
 )
 _STYLES = ("auto", "path", "virtual")
 _KEY_BYTES = 32
+_SIGNED = re.compile(
+    r"\?(?:.*&)?(?:X-Amz-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|Signature|sig)=",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A presigned address; any other ? may be a part of a prefix, as lakes have had."""
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
@@ -135,8 +141,12 @@ def hide(session: Any, options: StoreOptions) -> None:
         remember_secrets([credentials.secret_key, credentials.token])
 
 
-def split(uri: str) -> tuple[str, str]:
+def split(uri: str, what: str = "a lake") -> tuple[str, str]:
     """Bucket and prefix (without slashes at its ends) of ``s3://bucket/prefix``.
+
+    Args:
+        uri: The URI.
+        what: What lies there, for messages.
 
     Raises:
         UsageError: It is not of this form.
@@ -145,35 +155,12 @@ def split(uri: str) -> tuple[str, str]:
     if not _BUCKET.fullmatch(bucket):
         # Not repeated: it may be an attempt to give credentials.
         raise UsageError(
-            "a lake on S3 is named s3://bucket/prefix, and what is given as the bucket "
+            f"{what} on S3 is named s3://bucket/prefix, and what is given as the bucket "
             "cannot be a bucket's name; credentials belong in the settings"
         )
-    prefix = prefix.strip("/")
-    if prefix and not is_key(prefix):
-        raise UsageError(f"the prefix {prefix!r} has an empty, '.' or '..' part: leave it out")
-    return bucket, prefix
-
-
-def is_key(key: str) -> bool:
-    """Tell whether a key means the same object for everyone on the way to it."""
-    try:
-        key.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    # HTTP clients fold "." and ".." away before sending, and "//" names no folder.
-    return not any(part in ("", ".", "..") or "\0" in part for part in key.split("/"))
-
-
-def name(base: str, key: str) -> str:
-    """Build an object's name in the bucket.
-
-    Args:
-        base: The lake's prefix, with its slash; empty for the whole bucket.
-        key: Of the object in the lake.
-
-    Raises:
-        InvalidNameError: It is no key.
-    """
-    if not is_key(key):
-        raise InvalidNameError(f"{key!r} is not a key of a lake")
-    return f"{base}{key}"
+    if _SIGNED.search(prefix):
+        raise UsageError(
+            "what follows the ? of the lake's address is a signature: a lake on S3 is named "
+            "s3://bucket/prefix; credentials belong in the settings"
+        )
+    return bucket, prefix_of(prefix)

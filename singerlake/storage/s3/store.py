@@ -20,9 +20,9 @@ from botocore.exceptions import (
     BotoCoreError,
 )
 
-from singerlake.errors import OutcomeUnknownError, StoreError
 from singerlake.format.names import STAGING
 from singerlake.safe_text import redacted
+from singerlake.storage import keys
 from singerlake.storage.base import (
     Capabilities,
     KeyExistsError,
@@ -32,11 +32,13 @@ from singerlake.storage.base import (
     OversizedError,
     Staged,
     Store,
+    StoredCopy,
     StoredObject,
     check_size,
 )
 from singerlake.storage.options import StoreOptions
-from singerlake.storage.s3 import settings, uploads
+from singerlake.storage.replacement import confirm_replacement
+from singerlake.storage.s3 import settings, uploads, versions
 from singerlake.storage.s3.boto_errors import (
     BeyondEndError,
     ErrorMapper,
@@ -46,7 +48,7 @@ from singerlake.storage.s3.boto_errors import (
     until_decided,
 )
 from singerlake.storage.s3.connection import connect
-from singerlake.storage.s3.staged import S3Staged
+from singerlake.storage.spooled import SpooledFile
 
 READ_TRIES = 3
 COPY_BYTES = 5 << 30
@@ -117,6 +119,7 @@ class S3Store(Store):
         self.service = "" if host.endswith((".amazonaws.com", ".amazonaws.com.cn")) else host
         self._errors = ErrorMapper(self.uri, self._bucket, redacted(client.meta.endpoint_url))
         self._uploads = uploads.Uploads(client, self._bucket, self._base, self._errors)
+        self._versions = versions.Versions(client, self._bucket, self._base, self._errors)
 
     @classmethod
     def open(cls, uri: str, options: StoreOptions) -> S3Store:
@@ -153,6 +156,31 @@ class S3Store(Store):
             data = data[offset:]
         return data[: max(length, 0)]
 
+    def pieces(self, key: str, length: int) -> Iterator[bytes]:
+        offset, same = 0, dict[str, str]()
+        while True:
+            part = f"bytes={offset}-{offset + length - 1}"
+            try:
+                data, etag, is_part = self._read(key, Range=part, **same)
+            except BeyondEndError:
+                return
+            if data:
+                yield data
+            offset, same = offset + len(data), {"IfMatch": etag}
+            if len(data) < length or not is_part:
+                return
+
+    def etag(self, key: str) -> str:
+        """Return an object's etag.
+
+        Raises:
+            KeyMissingError: There is no such object.
+        """
+        try:
+            return self._read(key, Range="bytes=0-0")[1]  # HEAD does not say what is missing
+        except BeyondEndError:  # there is nothing in it
+            return ""
+
     # Whatever is written here outlasts a power cut.
     def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:  # noqa: ARG002
         # Where boto3 repeats a request whose answer was lost, the repetition finds the key
@@ -176,7 +204,7 @@ class S3Store(Store):
         except KeyExistsError:
             if not in_doubt():
                 raise
-        return self._confirm_replacement(key, data)
+        return confirm_replacement(self, key, data, self._errors.where(key))
 
     def first_key(self) -> str | None:
         with self._errors.map_boto_errors("list", ""):
@@ -195,18 +223,6 @@ class S3Store(Store):
 
     def write_page(self, key: str, data: bytes, media_type: str) -> None:
         self._put("replace", key, data, ContentType=media_type)
-
-    def _confirm_replacement(self, key: str, data: bytes) -> str:
-        """Tell our own replacement, whose answer was lost, from another's."""
-        try:
-            present = self.get(key)
-        except KeyMissingError as error:
-            raise KeyExistsError(f"{self._errors.where(key)} is gone") from error
-        except StoreError as error:
-            raise OutcomeUnknownError(f"{error}; it may have been replaced before") from error
-        if present.data != data:
-            raise KeyExistsError(f"{self._errors.where(key)} was changed by another")
-        return present.etag
 
     def delete(self, key: str) -> None:
         name = self._name(key)
@@ -230,7 +246,7 @@ class S3Store(Store):
                     yield Listed(key, item["Size"], item["LastModified"].timestamp())
 
     def stage(self) -> Staged:
-        return S3Staged(self.upload, self.delete)
+        return SpooledFile(self.upload, self.delete)
 
     def leftovers(self) -> Iterator[Leftover]:
         yield from self._uploads.unfinished()
@@ -241,8 +257,14 @@ class S3Store(Store):
         if not self._uploads.abort(leftover):
             self.delete(leftover.name)
 
+    def copies(self) -> Iterator[StoredCopy]:
+        return self._versions.copies()
+
+    def read_copy(self, copy: StoredCopy, offset: int, length: int) -> bytes:
+        return self._versions.read(copy, offset, length)
+
     def stage_in_parts(self) -> Staged:
-        return S3Staged(self._uploads.send, self.delete)
+        return SpooledFile(self._uploads.send, self.delete)
 
     def upload(self, path: Path, size: int, key: str) -> None:
         """Publish a local file; see :meth:`Staged.publish`."""
@@ -308,4 +330,4 @@ class S3Store(Store):
             yield page
 
     def _name(self, key: str) -> str:
-        return settings.name(self._base, key)
+        return keys.object_name(self._base, key)

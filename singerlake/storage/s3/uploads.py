@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from singerlake.storage import keys
 from singerlake.storage.base import Leftover
-from singerlake.storage.s3 import settings
 from singerlake.storage.s3.boto_errors import ErrorMapper, begin_write
 
 PART_BYTES = 16 * 2**20
@@ -37,7 +37,7 @@ class Uploads:
 
     def send(self, path: Path, size: int, key: str) -> None:
         """Publish a local file, however small; see :meth:`Staged.publish`."""
-        target = {"Bucket": self._bucket, "Key": settings.name(self._base, key)}
+        target = {"Bucket": self._bucket, "Key": keys.object_name(self._base, key)}
         part_bytes = max(PART_BYTES, -(-size // MAX_PARTS))
         with self._errors.map_boto_errors("create", key):
             started = self._client.create_multipart_upload(**target)
@@ -82,7 +82,7 @@ class Uploads:
             return False
         target = {
             "Bucket": self._bucket,
-            "Key": settings.name(self._base, key),
+            "Key": keys.object_name(self._base, key),
             "UploadId": upload,
         }
         gone = suppress(self._client.exceptions.NoSuchUpload)

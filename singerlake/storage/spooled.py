@@ -1,4 +1,4 @@
-"""Files on their way to S3: whole on this machine's disk first, then uploaded."""
+"""Files on their way to a bucket: whole on this machine's disk first, then uploaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from singerlake.format.names import STAGING
 from singerlake.storage.base import Staged
 
 
-class S3Staged(Staged):
+class SpooledFile(Staged):
     """A temporary file on this machine's disk.
 
     Args:

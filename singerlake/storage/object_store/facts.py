@@ -1,0 +1,60 @@
+"""What can be said of the way to a bucket or container: credentials, endpoint, what time it is."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from email.utils import parsedate_to_datetime
+
+from singerlake.safe_text import redacted
+from singerlake.storage.object_store import connection, locations
+from singerlake.storage.options import StoreOptions, from_environment
+
+_PATIENCE = 10
+"""Seconds to wait for the time."""
+MACHINE = "the machine's own identity, or none"
+"""Where credentials come from that no variable and no file names."""
+
+
+def look(uri: str, options: StoreOptions | None = None) -> tuple[str, str, float | None]:
+    """Find out how a bucket or container would be reached, and ask it for the time.
+
+    Args:
+        uri: ``gs://bucket/prefix`` or ``az://container/prefix``.
+        options: As for the store.
+
+    Returns:
+        Where credentials come from; the address that requests go to; and the seconds by which this
+        machine's clock is ahead of the service's, to about one second, or None where it did not
+        answer, or did not say the time.
+
+    Raises:
+        UsageError: The URI or the options cannot be used.
+        RuntimeMissingError: obstore is not installed.
+    """
+    options = from_environment() if options is None else options
+    uri, options = locations.named_by_container(uri, options)
+    vendor, container, _ = locations.split(uri)
+    connection.connect(vendor, container, options)
+    endpoint = connection.endpoint(vendor, options)
+    source = connection.source(vendor, options) or MACHINE
+    return source, redacted(endpoint), _clock_ahead(f"{endpoint}/{container}")
+
+
+def _clock_ahead(address: str) -> float | None:
+    """By the date of whatever answer comes, be it a refusal."""
+    before = time.time()
+    try:
+        with urllib.request.urlopen(address, timeout=_PATIENCE) as answer:  # noqa: S310  # checked
+            date = answer.headers.get("Date")
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            date = refusal.headers.get("Date")
+    except OSError:
+        return None
+    middle = (before + time.time()) / 2
+    try:
+        return middle - parsedate_to_datetime(date).timestamp() if date else None
+    except (TypeError, ValueError):
+        return None

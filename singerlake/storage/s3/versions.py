@@ -1,0 +1,90 @@
+"""What a bucket keeps below a lake's prefix: objects, what they were before, and half uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from singerlake.errors import StoreError
+from singerlake.storage.base import StoredCopy
+from singerlake.storage.s3.boto_errors import BeyondEndError, ErrorMapper
+
+
+class Versions:
+    """The versions of objects below a prefix of a bucket.
+
+    Args:
+        client: boto3's.
+        bucket: The bucket.
+        base: The lake's prefix, with its slash; empty for the whole bucket.
+        errors: Turns errors into ours.
+    """
+
+    def __init__(self, client: Any, bucket: str, base: str, errors: ErrorMapper) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._base = base
+        self._errors = errors
+
+    def copies(self) -> Iterator[StoredCopy]:
+        """List all; where the service refuses to list what it keeps, one copy says so."""
+        try:
+            yield from self._objects()
+        except StoreError as error:
+            yield StoredCopy("", 0, unreadable=f"earlier versions of objects: {error}")
+            yield from self._present()
+        try:
+            yield from self._uploads()
+        except StoreError as error:
+            yield StoredCopy("", 0, unreadable=f"uploads in parts: {error}")
+
+    def _objects(self) -> Iterator[StoredCopy]:
+        for page in self._pages("list_object_versions", "list the versions in"):
+            for one in page.get("Versions", ()):
+                version = "" if one.get("IsLatest") else str(one["VersionId"])
+                yield StoredCopy(self._key(one), int(one["Size"]), version)
+
+    def _present(self) -> Iterator[StoredCopy]:
+        for page in self._pages("list_objects_v2", "list"):
+            for one in page.get("Contents", ()):
+                yield StoredCopy(self._key(one), int(one["Size"]))
+
+    def _uploads(self) -> Iterator[StoredCopy]:
+        why = "an upload in parts that nobody has completed: S3 lets nobody read its parts"
+        for page in self._pages("list_multipart_uploads", "list unfinished uploads in"):
+            for one in page.get("Uploads", ()):
+                if str(one["Key"]).startswith(self._base):  # not every service looks at the prefix
+                    yield StoredCopy(self._key(one), 0, str(one["UploadId"]), why)
+
+    def read(self, copy: StoredCopy, offset: int, length: int) -> bytes:
+        """Read part of a copy; fewer bytes where it ends earlier.
+
+        Raises:
+            KeyMissingError: It is gone.
+        """
+        name = {"Bucket": self._bucket, "Key": f"{self._base}{copy.key}"}
+        if copy.version:
+            name["VersionId"] = copy.version
+        if offset >= copy.size:
+            return b""
+        part = f"bytes={offset}-{offset + length - 1}"
+        try:
+            with self._errors.map_boto_errors("read", copy.key):
+                answer = self._client.get_object(**name, Range=part)
+                data = bytes(answer["Body"].read())
+        except BeyondEndError:
+            return b""
+        return data if "ContentRange" in answer else data[offset:][:length]
+
+    def _pages(self, request: str, action: str) -> Iterator[Any]:
+        pages = self._client.get_paginator(request).paginate(Bucket=self._bucket, Prefix=self._base)
+        listed = iter(pages)
+        while True:
+            with self._errors.map_boto_errors(action, ""):
+                page = next(listed, None)
+            if page is None:
+                return
+            yield page
+
+    def _key(self, one: Any) -> str:
+        return str(one["Key"])[len(self._base) :]
