@@ -12,7 +12,7 @@ blocks may still be there.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from isal import igzip_lib, isal_zlib
@@ -86,15 +86,38 @@ def encode(text: bytes, rows: int, written: int, origin: Origin | None = None) -
         origin: For a block put together from others.
     """
     body = isal_zlib.compress(text, LEVEL, -15)
+    return _member([body], isal_zlib.crc32(text), len(text), (rows, written), origin)
+
+
+def encode_pieces(pieces: Sequence[bytes | memoryview], rows: int, written: int) -> bytes:
+    """Make a block of a text that lies in several places: to join it first would copy all of it.
+
+    Args:
+        pieces: The text's parts, in order.
+        rows: As for :func:`encode`.
+        written: As there.
+    """
+    crc = size = 0
+    deflater = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
+    body: list[bytes] = []
+    for piece in pieces:
+        body.append(deflater.compress(piece))
+        crc, size = isal_zlib.crc32(piece, crc), size + len(piece)
+    return _member([*body, deflater.flush()], crc, size, (rows, written), None)
+
+
+def _member(
+    body: Sequence[bytes], crc: int, size: int, said: tuple[int, int], origin: Origin | None
+) -> bytes:
     second = b""
     if origin is not None:
         stamps = struct.pack(f"<{len(origin.replaced)}Q", *origin.replaced)
         second = _ORIGIN.pack(_ORIGIN_ID, 8 + len(stamps), origin.number) + stamps
     extra = 4 + _PAYLOAD + len(second)
-    length = HEADER_BYTES + len(second) + len(body) + _TRAILER.size
-    header = _HEADER.pack(_MAGIC, 0, 0, 255, extra, _ID, _PAYLOAD, length, rows, written)
-    trailer = _TRAILER.pack(isal_zlib.crc32(text), len(text) & 0xFFFFFFFF)
-    return b"".join((header, second, body, trailer))
+    length = HEADER_BYTES + len(second) + sum(map(len, body)) + _TRAILER.size
+    header = _HEADER.pack(_MAGIC, 0, 0, 255, extra, _ID, _PAYLOAD, length, *said)
+    trailer = _TRAILER.pack(crc, size & 0xFFFFFFFF)
+    return b"".join((header, second, *body, trailer))
 
 
 def header(data: bytes, where: str) -> Header:

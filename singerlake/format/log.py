@@ -12,7 +12,14 @@ from singerlake.errors import DamagedError
 from singerlake.format import sealed
 from singerlake.format.block import MAX_BLOCK_BYTES
 from singerlake.format.overlay import Overlay
-from singerlake.format.sealed import CHAINED, DROPPABLE, LAID_OVER, PLAIN
+from singerlake.format.sealed import (
+    CHAINED,
+    DROPPABLE,
+    LAID_OVER,
+    PLAIN,
+    VERSIONS_DELETED,
+    WITH_FILES,
+)
 
 
 class Operation(str, Enum):
@@ -25,6 +32,8 @@ class Operation(str, Enum):
     SYNC = "sync"
     CREATE = "create"
     FREEZE = "freeze"
+    DELETE_VERSION = "delete-version"
+    """A version is no more; its number is not used again."""
     REVERT = "revert"
     ALTER = "alter"
     CHANGE = "change"
@@ -64,6 +73,22 @@ class SchemaEntry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     key_properties: list[str] = []
 
 
+class FileList(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A list of files that rows name, kept as an object of its own; see ``format/content.py``.
+
+    Attributes:
+        path: ``files/lists/<digits>.gz`` within the table's folder.
+        files: How many it lists.
+        bytes: Their bytes together.
+        hash: SHA-256 of the list's own bytes.
+    """
+
+    path: str
+    files: Count
+    bytes: Count
+    hash: str
+
+
 class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """Where a block lies and what it holds.
 
@@ -85,6 +110,7 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_un
         crc: CRC-32 of what it inflates to, as its member's trailer has it: by that a reader
             knows that what it found in the file is what was committed. None in entries of
             format 1, which do not say.
+        files: The list of the files that its rows name; None where they name none.
     """
 
     number: Count
@@ -98,6 +124,12 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_un
     activations: list[tuple[Count, int]] = []
     first_version: Count = 0
     crc: Crc32 | None = None
+    files: FileList | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The objects that are there for it: its file, and the list of files that its rows name."""
+        return (self.file,) if self.files is None else (self.file, self.files.path)
 
     @property
     def rewritten(self) -> bool:
@@ -108,6 +140,37 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_un
     def schema_hash(self) -> str:
         """The schema the block was written under: the folder its file lies in."""
         return self.file.partition("/")[0]
+
+
+class VersionDeletion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """That a table version is no more: what its log entry says of it.
+
+    Attributes:
+        version: Its number.
+        reason: Why it went.
+        by: Who deleted it.
+    """
+
+    version: Count
+    reason: str
+    by: str = ""
+
+
+class Deleted(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """That a table version is no more: what is kept of it beside what it was.
+
+    Attributes:
+        transaction: The one that deleted it. Until the history floor has come to it, the
+            version's state is still protected.
+        time: When, ISO 8601 in UTC.
+        reason: Why.
+        by: Who.
+    """
+
+    transaction: Count
+    time: str
+    reason: str
+    by: str = ""
 
 
 class FrozenVersion(
@@ -130,6 +193,7 @@ class FrozenVersion(
         types: The number of the rules by which its columns are read.
         violations: The names of the constraints that its rows do not keep, where it was frozen all
             the same.
+        deleted: That it is no more; never in a log entry, whose version always is a new one.
     """
 
     number: int
@@ -144,6 +208,7 @@ class FrozenVersion(
     by: str = ""
     types: int = 1
     violations: list[str] = []
+    deleted: Deleted | None = None
 
     @property
     def only_against_accident(self) -> bool:
@@ -169,6 +234,7 @@ class Entry(
         schemas: The schemas that the table sees for the first time, by hash.
         blocks: The blocks it adds, in order.
         version: The table version it makes (``freeze``, ``change``).
+        deletion: The table version that it deletes (``delete-version``).
         lanes: What that version's fingerprints are the hashes of, in Base64.
         metadata: What the user said of it.
         metrics: Counts and durations.
@@ -177,6 +243,7 @@ class Entry(
         floor: The history floor: of earlier transactions only frozen ones can be read now.
         deletes: Files that a vacuum is about to delete; until it is done no other's commit
             may name them, and those who began before may not even then.
+        deletes_listed: The same of files that rows named, in a list of their own.
         deleted: Files that it did delete since the vacuum before.
         last_block: The table's last block after it, where a rebuild wrote an entry whose
             blocks no longer tell.
@@ -200,6 +267,7 @@ class Entry(
     schemas: dict[str, SchemaEntry] = {}
     blocks: list[Block] = []
     version: FrozenVersion | None = None
+    deletion: VersionDeletion | None = None
     lanes: dict[str, str] = {}
     metadata: dict[str, Any] = {}
     metrics: dict[str, int | float] = {}
@@ -207,6 +275,7 @@ class Entry(
     removed: list[tuple[int, int]] = []
     floor: int = 0
     deletes: list[str] = []
+    deletes_listed: FileList | None = None
     deleted: list[str] = []
     last_block: int = 0
     overlay: Overlay | None = None
@@ -266,6 +335,8 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
         raise DamagedError(f"{where} cannot be read: an entry of format 1 has no hash")
     if form > PLAIN and bool(entry.previous) is (number == 1):
         raise DamagedError(f"{where} cannot be read: it does not say which entry it follows")
+    if entry.version is not None and entry.version.deleted is not None:
+        raise DamagedError(f"{where} cannot be read: it makes a version that was deleted already")
     if form < (needed := needed_format(entry)):
         raise DamagedError(
             f"{where} cannot be read: an entry of format {form} cannot say what needs {needed}"
@@ -279,6 +350,10 @@ def needed_format(entry: Entry) -> int:
     An earlier release refuses by the number what it would misread, and goes on to read and write
     tables that have nothing of the kind.
     """
+    if entry.deletion is not None:
+        return VERSIONS_DELETED
+    if entry.deletes_listed or any(block.files for block in (*entry.blocks, *entry.moved)):
+        return WITH_FILES
     if entry.overlay is not None and not entry.overlay.only_texts:
         return LAID_OVER
     if entry.version is not None and entry.version.violations:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +15,7 @@ from singerlake.format.log import (
     BlockBytes,
     Count,
     Crc32,
+    FileList,
     FrozenVersion,
     Operation,
     SchemaEntry,
@@ -114,6 +115,9 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_
         dropped: Files that wait to be deleted.
         pending_deletes: Files that a vacuum is about to delete, with the transaction that said
             so; ``doomed`` on disk.
+        file_lists: The lists of files that rows name, by the number of their block.
+        pending_lists: Lists of such files that a vacuum is about to delete, each with the
+            transaction that said so; ``doomed_lists`` on disk.
         overlays: What people said of the columns, by the transaction that said it.
         restorable: The files of a table that was dropped, as ``files`` has them, as long as it
             can be brought back; None where it cannot, and where it is there.
@@ -134,6 +138,8 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_
     floor: int = 0
     dropped: list[DroppedFile] = []
     pending_deletes: dict[str, Count] = msgspec.field(name="doomed", default={})
+    file_lists: dict[int, FileList] = {}
+    pending_lists: list[tuple[Count, FileList]] = msgspec.field(name="doomed_lists", default=[])
     overlays: dict[int, Overlay] = {}
     restorable: list[FileEntry] | None = None
     chain: str = ""
@@ -346,8 +352,13 @@ def group_by_file(blocks: Sequence[Block]) -> list[FileEntry]:
     return [FileEntry(path, rows) for path, rows in files.items()]
 
 
-def ungroup(files: list[FileEntry]) -> list[Block]:
-    """Undo :func:`group_by_file`; blocks come in order of number."""
+def lists_of(blocks: Iterable[Block]) -> dict[int, FileList]:
+    """Return the lists of files that rows of some blocks name, by the blocks' numbers."""
+    return {block.number: block.files for block in blocks if block.files is not None}
+
+
+def ungroup(files: list[FileEntry], lists: Mapping[int, FileList]) -> list[Block]:
+    """Undo :func:`group_by_file` and :func:`lists_of`; blocks come in order of number."""
     blocks = [
         Block(
             number=r.number,
@@ -361,6 +372,7 @@ def ungroup(files: list[FileEntry]) -> list[Block]:
             activations=r.activations,
             first_version=r.first_version,
             crc=r.crc,
+            files=lists.get(r.number) if lists else None,
         )
         for f in files
         for r in f.blocks

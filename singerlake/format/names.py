@@ -1,6 +1,7 @@
 """Every path and name in a lake, for every store.
 
-Keys are relative to the lake's root and use ``/``. Nothing outside this module spells one.
+Keys are relative to the lake's root and use ``/``. Nothing outside this module spells one, but for
+the paths of files that rows name: see :mod:`file_paths`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from singerlake.errors import InvalidNameError
-from singerlake.format import times
+from singerlake.format import file_paths, times
 from singerlake.nearest import bare
 
 LAKE = "raw/singerlake.json"
 LAKE_LOCK = "raw/singerlake.lock"
 """Held to change the lake's file or a catalogue, on a store that ignores conditions."""
+
+LAKE_LOG = "versions/"
+"""The lake's own log: an object for each lake version."""
 
 RAW = "raw/"
 STAGING = ".staging/"
@@ -135,6 +139,21 @@ class TableName:
             raise InvalidNameError(f"{file[:200]!r} is not the path of a data file of {self}")
         return f"{self.folder}{file}"
 
+    def key(self, path: str) -> str:
+        """Key of a data file, of a file that rows name, or of a list of such, from its path.
+
+        Raises:
+            InvalidNameError: The path is none of these.
+        """
+        if file_paths.is_content(path) or file_paths.is_list(path):
+            return f"{self.folder}{path}"
+        return self.data(path)
+
+    @property
+    def content(self) -> str:
+        """Key prefix of the files that rows name, and of the lists of them."""
+        return f"{self.folder}files/"
+
     def lock(self, schema: str) -> str:
         """Key of the lock of one schema's folder."""
         return f"{self.folder}{schema}/singerlake.lock"
@@ -208,6 +227,11 @@ def tap_folder(tap: str) -> str:
     return f"{RAW}{encode(tap)}/"
 
 
+def lake_version(number: int) -> str:
+    """Key of an entry of the lake's log."""
+    return f"{LAKE_LOG}{number:012d}.json"
+
+
 def catalogue(tap: str) -> str:
     """Key of a tap's Singer catalog."""
     return f"{tap_folder(tap)}catalogue.json"
@@ -259,6 +283,12 @@ def transaction_number(key: str) -> int | None:
     """The number in a log entry's key, or None where it is not one."""
     match = _LOG_ENTRY.fullmatch(key.rsplit("/", 1)[-1])
     return int(match[1]) if match else None
+
+
+def lake_version_number(key: str) -> int | None:
+    """The number in the key of an entry of the lake's log, or None where it is not one."""
+    number = transaction_number(key)
+    return number if number and lake_version(number) == key else None
 
 
 @dataclass(frozen=True)

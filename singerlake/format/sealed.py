@@ -26,6 +26,12 @@ LAID_OVER = 3
 """That of entries with an overlay which does more than make text of columns."""
 DROPPABLE = 3
 """That of entries which drop a table or bring it back: to others its rows would still be there."""
+VERSIONS_DELETED = 4
+"""That of entries which delete a version: to others its state would still be protected."""
+
+WITH_FILES = 4
+"""That of entries with blocks whose rows name files: an earlier vacuum would not know of these, and
+its rewritten blocks would lose their lists."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are no JSON, of another shape, or no UTF-8."""

@@ -77,6 +77,38 @@ def _comment_end(sql: str, start: int) -> int:
     return len(sql) if depth else start
 
 
+@dataclass(frozen=True)
+class Statement:
+    """One of several statements in a text.
+
+    Attributes:
+        text: Without the semicolon, and what is blank or comment around it.
+        line: Of the text, where it begins; the first is 1.
+    """
+
+    text: str
+    line: int
+
+
+def statements(sql: str) -> list[Statement]:
+    """Take a text apart at semicolons, but not at those in quotes and comments.
+
+    Returns:
+        None for what is blank or comment alone.
+    """
+    parts: list[list[Token]] = [[]]
+    for token in tokens(sql):
+        if token.text == ";":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [
+        Statement(sql[part[0].start : part[-1].end], 1 + sql.count("\n", 0, part[0].start))
+        for part in parts
+        if part
+    ]
+
+
 def quote(name: str) -> str:
     """Put a name in backticks."""
     return "`" + name.replace("`", "``") + "`"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from singerlake.errors import DamagedError, InvalidNameError
+from singerlake.format.file_paths import is_list
 from singerlake.format.log import Block, Entry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
@@ -37,6 +38,8 @@ def check_path(table: TableName, entry: Entry, block: Block) -> None:
     """
     try:
         table.data(block.file)
+        if block.files is not None and not is_list(block.files.path):
+            raise InvalidNameError(f"{block.files.path[:200]!r} is not the path of a list of files")
     except InvalidNameError as error:
         raise DamagedError(
             f"transaction {entry.number} of {table} cannot be read: {error}"

@@ -10,12 +10,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 from singerlake.errors import DamagedError, NewerFormatError
-from singerlake.format import metadata, names
+from singerlake.format import file_paths, metadata, names
 from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 from singerlake.storage.base import KeyExistsError, KeyMissingError, OversizedError, Store
-from singerlake.transactions import lifetimes
+from singerlake.transactions import lifetimes, versions
 from singerlake.transactions.folding import Folding
 from singerlake.transactions.snapshot import Snapshot
 
@@ -34,13 +34,15 @@ def to_manifest(snapshot: Snapshot) -> Manifest:
         versions={name: f"v{n}" for n, name in enumerate(snapshot.schemas, start=1)},
         schemas=dict(snapshot.schemas),
         transactions=list(snapshot.transactions),
-        table_versions=[*snapshot.earlier_versions, *snapshot.frozen],
+        table_versions=versions.known(snapshot),
         files=metadata.group_by_file(snapshot.blocks),
         floor=snapshot.floor,
         dropped=list(snapshot.dropped.values()),
         pending_deletes={
             file: by for file, by in snapshot.pending_deletes.items() if by > snapshot.vacuumed
         },
+        file_lists=metadata.lists_of((*snapshot.blocks, *(snapshot.restorable or ()))),
+        pending_lists=[one for one in snapshot.pending_lists if one[0] > snapshot.vacuumed],
         overlays=dict(snapshot.overlays),
         restorable=(
             None if snapshot.restorable is None else metadata.group_by_file(snapshot.restorable)
@@ -66,6 +68,7 @@ def differing(
         "schemas": (sorted(ours.schemas.items()), sorted(theirs.schemas.items())),
         "blocks": (ours.blocks, theirs.blocks),
         "versions": (ours.frozen, theirs.frozen),
+        "deleted versions": (ours.deleted_versions, theirs.deleted_versions),
         "earlier versions": (ours.earlier_versions, theirs.earlier_versions),
         "restorable blocks": ([ours.restorable], [theirs.restorable]),
         "dropped files": ([*ours.dropped.values()], [*theirs.dropped.values()]),
@@ -85,7 +88,8 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
     Raises:
         DamagedError: It belongs to another table, or does not agree with itself.
     """
-    blocks = metadata.ungroup(manifest.files)
+    blocks = metadata.ungroup(manifest.files, manifest.file_lists)
+    restorable = manifest.restorable
     snapshot = Snapshot(
         table=table,
         transactions=manifest.transactions,
@@ -94,18 +98,26 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         floor=manifest.floor,
         dropped={file.path: file for file in manifest.dropped},
         pending_deletes=manifest.pending_deletes,
+        pending_lists=manifest.pending_lists,
         checkpoint=manifest.transaction,
         overlays=manifest.overlays,
         format=manifest.format,
         chain=manifest.chain,
         drops=lifetimes.of_log(manifest.transactions),
-        restorable=None if manifest.restorable is None else metadata.ungroup(manifest.restorable),
+        restorable=(
+            None if restorable is None else metadata.ungroup(restorable, manifest.file_lists)
+        ),
     )
-    restorable = manifest.restorable or []
-    files = (file.path for file in (*manifest.files, *restorable))
-    for path in (*files, *snapshot.dropped):
+    files = (file.path for file in (*manifest.files, *(restorable or ())))
+    for path in files:
         if not names.is_data_path(path):
             table.data(path)  # says what is wrong with it
+    for path in snapshot.dropped:
+        if not names.is_data_path(path):
+            table.key(path)
+    for one in (*manifest.file_lists.values(), *(listed for _, listed in manifest.pending_lists)):
+        if not file_paths.is_list(one.path):
+            raise DamagedError(f"{table.manifest} names {one.path[:200]!r}, which is no list")
     count = len(snapshot.transactions)
     agrees = (
         (manifest.tap, manifest.stream) == (table.tap, table.stream)

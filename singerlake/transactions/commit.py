@@ -1,47 +1,33 @@
-"""The commit: one creation of a log entry, and nothing else makes data visible.
-
-Where the store ignores conditions, entries are created only under a lock of the whole table;
-see ``docs/decisions/008-stores-that-ignore-conditions.md``.
-"""
+"""The commit: one creation of a log entry, and nothing else makes data visible."""
 
 from __future__ import annotations
 
-import functools
 import getpass
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import msgspec
 
-from singerlake.errors import (
-    ConflictError,
-    DamagedError,
-    NotDurableError,
-    OutcomeUnknownError,
-    SingerlakeError,
-    UsageError,
-)
+from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format import times
-from singerlake.format.log import Entry, Operation, needed_format, seal_entry
+from singerlake.format.log import Entry, Operation, needed_format
 from singerlake.format.names import TableName
 from singerlake.format.sealed import CHAINED
-from singerlake.storage.base import KeyExistsError, Store
-from singerlake.transactions import conflicts
-from singerlake.transactions.capabilities import open_for_writing
+from singerlake.storage.base import Store
+from singerlake.transactions import conflicts, file_lists
+from singerlake.transactions.appending import Begun, appending
 from singerlake.transactions.folding import fold
-from singerlake.transactions.locks.lock import SURE_SETTLES, Waiting, WriterLock, new_writer_id
-from singerlake.transactions.log import check_end_known, read_entry, refresh
+from singerlake.transactions.locks.lock import Waiting, new_writer_id
+from singerlake.transactions.log import TableLog, check_end_known, read_entry, refresh
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.version import __version__
 
 __all__ = [
     "ATTEMPTS",
+    "SOFTWARE",
     "Begun",
     "Draft",
-    "appending",
     "check_metadata",
     "commit",
     "current_user",
@@ -53,23 +39,13 @@ __all__ = [
 
 OWN_METADATA = ("by", "comment")
 """Members of an entry's metadata that say who made it and why."""
-_SOFTWARE = f"singerlake {__version__}"
+SOFTWARE = f"singerlake {__version__}"
 Draft = Callable[[Snapshot], Entry]
 """Drafts the entry that is to follow a snapshot, with :func:`draft_entry`; the commit stamps it. It
 is called again whenever another transaction got in first, and raises ``ConflictError`` where what
 the operation relied on no longer holds: by the rules of ``conflicts.py``."""
 ATTEMPTS = 1000
 """Numbers tried before giving up: each failure means that another writer got through."""
-
-
-class Begun:
-    """Whether this process has begun to create a log entry: until then no commit is its own.
-
-    Attributes:
-        any: Whether it has; what became of it is another question.
-    """
-
-    any = False
 
 
 def draft_entry(
@@ -91,7 +67,7 @@ def draft_entry(
         stream=table.stream,
         time="",
         writer=writer,
-        software=_SOFTWARE,
+        software=SOFTWARE,
         **content,
     )
 
@@ -143,6 +119,7 @@ def commit(
     *,
     waiting: Waiting | None = None,
     check: Callable[[], None] = _hold_on,
+    files: Container[str] = (),
 ) -> Snapshot:
     """Append one transaction to a table's log.
 
@@ -156,6 +133,8 @@ def commit(
         draft: Drafts the entry from the snapshot it follows.
         waiting: How to treat other writers, where the store makes them take turns.
         check: Called before each attempt; raises if the caller's own locks are lost.
+        files: Paths of files that were stored for this commit, which rows that people give may
+            name besides those that the table's lists name.
 
     Returns:
         The snapshot after the commit.
@@ -171,11 +150,14 @@ def commit(
     check_end_known(snapshot)
     planned = snapshot
     commit_id = uuid.uuid4().hex
-    with appending(store, snapshot.table, waiting) as append:
+    with appending(TableLog(store, snapshot.table), waiting) as append:
         for _ in range(ATTEMPTS):
             drafted, previous = draft(snapshot), _chain(store, snapshot)
             conflicts.check_no_pending_delete(snapshot, drafted)
             conflicts.check_same_table(snapshot, planned, drafted)
+            file_lists.check_kept(store, snapshot, drafted)
+            if snapshot is planned:  # rows that people gave name the same files each time
+                file_lists.check_there(store, snapshot, drafted, files)
             form = max(needed_format(drafted), snapshot.format)
             entry = stamped(drafted, snapshot.number + 1, commit_id, previous=previous, format=form)
             check()
@@ -196,97 +178,3 @@ def _chain(store: Store, snapshot: Snapshot) -> str:
             f"again first, with: singerlake rebuild {snapshot.table}"
         )
     return last.chain
-
-
-@contextmanager
-def appending(
-    store: Store, table: TableName, waiting: Waiting | None = None, *, read_back: bool = True
-) -> Iterator[Callable[[Entry], Entry | None]]:
-    """The one way into a table's log.
-
-    Gives a function that creates an entry, and gives back what the log has now, with its hash:
-    None where the number is another's.
-
-    Args:
-        store: Where the log lies.
-        table: Whose.
-        waiting: How to treat other writers, where the store makes them take turns.
-        read_back: Whether to make sure, where the store ignores conditions, that nobody wrote
-            over an entry; not needed for one that others could only write alike.
-
-    Raises:
-        LockTimeoutError: The store ignores conditions, and another kept the table's lock.
-    """
-    open_for_writing(store)
-    if store.capabilities.supports_conditional_writes:
-        yield functools.partial(_create, store, table)
-        return
-    waiting = waiting or Waiting()
-    with WriterLock.of(
-        store, table.table_lock, new_writer_id(), waiting, settles=SURE_SETTLES
-    ) as lock:
-        yield functools.partial(_create_alone, store, table, lock, read_back)
-
-
-def _create(store: Store, table: TableName, entry: Entry) -> Entry | None:
-    entry, data = seal_entry(entry)
-    Begun.any = True
-    try:
-        store.put_if_absent(table.transaction(entry.number), data)
-    except NotDurableError:
-        raise  # it would be read back from memory, whatever becomes of it on the disk
-    except (KeyExistsError, OutcomeUnknownError) as error:
-        present = _read_back(store, table, entry, taken=isinstance(error, KeyExistsError))
-        if present is None and isinstance(error, OutcomeUnknownError):
-            raise  # a slow write may still arrive
-        return _if_own(present, entry)
-    return entry
-
-
-def _if_own(present: Entry | None, entry: Entry) -> Entry | None:
-    return present if present is not None and present.commit == entry.commit else None
-
-
-def _create_alone(
-    store: Store, table: TableName, lock: WriterLock, read_back: bool, entry: Entry
-) -> Entry | None:
-    """The same under the table's lock, where only a look beforehand shows a taken number."""
-    present = read_entry(store, table, entry.number)
-    if present is not None:
-        return _if_own(present, entry)
-    lock.check()
-    try:
-        created = _create(store, table, entry)
-    except BaseException as error:
-        if not isinstance(error, SingerlakeError) or isinstance(error, OutcomeUnknownError):
-            lock.abandon()  # who comes next must wait until the write has surely arrived
-        raise
-    if created is None or not read_back:
-        return created
-    # Should the lock have failed, two wrote this entry, and whose came first is lost. That
-    # one finds out here, and goes on to the next number, or gives up.
-    time.sleep(store.capabilities.settle_seconds)
-    return _if_own(_read_back(store, table, entry), entry)
-
-
-def _read_back(
-    store: Store, table: TableName, entry: Entry, *, taken: bool = False
-) -> Entry | None:
-    """The entry of this number, as it is now.
-
-    Args:
-        store: Where the log lies.
-        table: Whose.
-        entry: The one that was to be created.
-        taken: Whether the store said that there was one before. What cannot be read is then
-            not this commit's, which writes whole entries of this release's format.
-    """
-    try:
-        return read_entry(store, table, entry.number)
-    except Exception as error:
-        if taken and isinstance(error, DamagedError):
-            raise
-        raise OutcomeUnknownError(
-            f"whether transaction {entry.number} of {table} was committed is not known: {error}; "
-            f"look with: singerlake history {table}"
-        ) from error

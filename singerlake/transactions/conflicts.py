@@ -15,6 +15,7 @@ all but these      the table was not dropped, and neither brought back nor begun
 alter              its plan can still be made, on the present columns; no row came in
                    between, where it goes by the rows
 create             the log is empty, or the table dropped
+delete-version     the version is there, and was not deleted in between
 freeze             the label is free, the state readable, and read by the same rules
 revert             no row, no schema and no key came in between
 change             no schema and no overlay came in between, and no row that it goes by
@@ -36,13 +37,21 @@ from singerlake.format.log import Entry, Operation
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
+from singerlake.transactions import versions
 from singerlake.transactions.snapshot import Snapshot
 
 MOVES_BLOCKS = frozenset({Operation.COMBINE, Operation.DROP_HISTORY})
 """After these blocks lie elsewhere, or are no more."""
 
 CHANGES_NO_ROW = frozenset(
-    {Operation.FREEZE, Operation.ALTER, Operation.VACUUM_START, Operation.VACUUM, *MOVES_BLOCKS}
+    {
+        Operation.FREEZE,
+        Operation.DELETE_VERSION,
+        Operation.ALTER,
+        Operation.VACUUM_START,
+        Operation.VACUUM,
+        *MOVES_BLOCKS,
+    }
 )
 """After these the present state has the same rows. An operation of a later release is not here."""
 
@@ -57,7 +66,7 @@ def check_no_pending_delete(present: Snapshot, entry: Entry) -> None:
     Raises:
         ConflictError: The entry names such a file.
     """
-    for file in sorted({block.file for block in (*entry.blocks, *entry.moved)}):
+    for file in sorted({path for block in (*entry.blocks, *entry.moved) for path in block.paths}):
         if (by := present.pending_deletes.get(file)) is not None:
             raise ConflictError(
                 f"a vacuum (transaction {by} of {present.table}) took {file} for a leftover while "
@@ -148,7 +157,10 @@ def check_no_versions(present: Snapshot) -> None:
 
 def made_meanwhile(table: TableName) -> ConflictError:
     """Return the error of a table that is to be made, and that somebody else has just made."""
-    return ConflictError(f"somebody else created {table} meanwhile: it was left as it is")
+    return ConflictError(
+        f"somebody else created {table} meanwhile: it was left as it is, and nothing was done; if "
+        "it is to go into that table, run it again"
+    )
 
 
 def check_empty(present: Snapshot) -> None:
@@ -185,6 +197,11 @@ def check_etag(present: Snapshot, etag: int | None) -> None:
     Raises:
         ConflictError: It is at another.
     """
+    if etag is not None and present.number < etag:
+        raise ConflictError(
+            f"{present.table} is at transaction {present.number}, and has no {etag} yet: nothing "
+            "was changed; look at it, and change it with the number that you looked at"
+        )
     if etag is not None and present.number != etag:
         raise ConflictError(
             f"{present.table} is at transaction {present.number}, not {etag} any more: nothing was "
@@ -289,14 +306,15 @@ def check_versions_kept(present: Snapshot, protected: AbstractSet[int], floor: i
     Args:
         present: The table now.
         protected: Last blocks of the states that the plan keeps.
-        floor: Last block of the state at the new history floor.
+        floor: The new history floor.
 
     Raises:
-        ConflictError: Such a version was frozen since.
+        ConflictError: Such a version was frozen since, even if it was deleted again.
     """
-    for version in present.frozen:
+    floor_block = present.summary(floor).last_block
+    for version in versions.protecting(present, floor):
         last_block = present.summary(version.transaction).last_block
-        if last_block < floor and last_block not in protected:
+        if last_block < floor_block and last_block not in protected:
             raise ConflictError(
                 f"version {version.number} of {present.table} was frozen meanwhile and needs "
                 "history that was about to go: nothing was changed; run it again"
@@ -312,6 +330,19 @@ def taken_label(present: Snapshot, label: str | None) -> str:
                 "choose another"
             )
     return ""
+
+
+def check_version_there(present: Snapshot, number: int) -> None:
+    """Refuse to delete a version that is no more.
+
+    Raises:
+        ConflictError: Somebody else deleted it since.
+    """
+    if number not in {version.number for version in present.frozen}:
+        raise ConflictError(
+            f"version {number} of {present.table} was deleted meanwhile by somebody else: nothing "
+            f"was changed; see why with: singerlake versions {present.table}"
+        )
 
 
 def check_label_free(present: Snapshot, label: str | None) -> None:

@@ -10,12 +10,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain as chained
 
+from msgspec import structs
+
 from singerlake.errors import DamagedError
-from singerlake.format.log import Block, Entry, FrozenVersion, Operation
+from singerlake.format.log import Block, Deleted, Entry, FrozenVersion, Operation
 from singerlake.format.metadata import DroppedFile
 from singerlake.format.types import RULES
 from singerlake.transactions import chain, lifetimes
 from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.versions import by_number
 
 
 def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
@@ -48,9 +51,11 @@ class Folding:
         self._schemas = dict(start.schemas)
         self._blocks = list(start.blocks)
         self._frozen = list(start.frozen)
+        self._deleted_versions = list(start.deleted_versions)
         self._floor = start.floor
         self._dropped = dict(start.dropped)
         self._pending_deletes = dict(start.pending_deletes)
+        self._pending_lists = list(start.pending_lists)
         self._vacuumed = start.vacuumed
         self._format, self._chain = start.format, start.chain
         self._anchored, self._doubtful = start.anchored, start.doubtful
@@ -68,9 +73,11 @@ class Folding:
             schemas=self._schemas,
             blocks=self._blocks,
             frozen=self._frozen,
+            deleted_versions=self._deleted_versions,
             floor=self._floor,
             dropped=self._dropped,
             pending_deletes=self._pending_deletes,
+            pending_lists=self._pending_lists,
             vacuumed=self._vacuumed,
             format=self._format,
             chain=self._chain,
@@ -102,18 +109,29 @@ class Folding:
         self._transactions.append(chain.summarize(entry, last, head.schema_hash if head else ""))
         if entry.version is not None:  # behind the transaction, which may be the one it means
             self.add_version(entry.version)
+        if entry.deletion is not None:
+            self._delete_version(entry)
         if entry.moved or entry.removed:
             self._move(entry)
         self._floor = max(self._floor, entry.floor)
         if entry.overlay is not None:
             self._overlays[entry.number] = entry.overlay
+        self._follow_vacuums(entry)
+        self._chain, self._anchored, self._doubtful = entry.chain, True, ""
+
+    def _follow_vacuums(self, entry: Entry) -> None:
+        """Fold in what an entry says of files that a vacuum deletes, or has deleted."""
         for file in entry.deletes:
             self._pending_deletes[file] = entry.number
         if entry.operation == Operation.VACUUM:
+            for by, listed in self._pending_lists:
+                if by > self._vacuumed:  # a list of what was deleted has done its work
+                    self._dropped[listed.path] = DroppedFile(listed.path, entry.number, entry.time)
             self._vacuumed = entry.number
+        if entry.deletes_listed is not None:
+            self._pending_lists.append((entry.number, entry.deletes_listed))
         for file in entry.deleted:
             self._dropped.pop(file, None)
-        self._chain, self._anchored, self._doubtful = entry.chain, True, ""
 
     def _follow_drops(self, entry: Entry) -> None:
         """Fold in what an entry does to the table as a whole: it goes, comes back, or is new."""
@@ -127,7 +145,7 @@ class Folding:
             self._restorable = None
         elif was_dropped and self._restorable is not None:
             going = {*entry.deletes, *entry.deleted}
-            own = {block.file for block in self._restorable}
+            own = {path for block in self._restorable for path in block.paths}
             # Where no block is known, a rebuild may have lost them: anything that goes may be one.
             if entry.removed or own & going or (going and not own):
                 self._restorable = None
@@ -138,11 +156,13 @@ class Folding:
         sizes: dict[str, int] = {}
         for block in self._blocks:
             sizes[block.file] = sizes.get(block.file, 0) + block.length
+            if block.files is not None:
+                sizes[block.files.path] = 0
         for file, size in sizes.items():
             self._dropped[file] = DroppedFile(file, entry.number, entry.time, size)
         self._blocks = []
-        self._earlier_versions += self._frozen
-        self._frozen, self._earlier_rules = [], {}
+        self._earlier_versions += by_number(self._frozen, self._deleted_versions)
+        self._frozen, self._deleted_versions, self._earlier_rules = [], [], {}
 
     def _undrop(self, entry: Entry) -> None:
         if self._restorable is None:
@@ -151,7 +171,7 @@ class Folding:
                 "vacuum had deleted before"
             )
         self._blocks, self._restorable = [*self._restorable], None
-        for file in {block.file for block in self._blocks}:
+        for file in {path for block in self._blocks for path in block.paths}:
             self._dropped.pop(file, None)
         first = lifetimes.first(self._drops)
         earlier = self._earlier_versions
@@ -161,10 +181,23 @@ class Folding:
 
     def add_version(self, version: FrozenVersion) -> None:
         """Take up a version, and the rules that its state is read by from now on."""
+        if version.deleted is not None:
+            self._deleted_versions = by_number([*self._deleted_versions, version])
+            return
         self._frozen.append(version)
         if version.types != RULES and 1 <= version.transaction <= len(self._transactions):
             state = self._transactions[version.transaction - 1]
             self._earlier_rules[state.last_block, state.schema_hash] = version.types
+
+    def _delete_version(self, entry: Entry) -> None:
+        """Take a version away; one that a rebuild could not bring back was gone before."""
+        said = entry.deletion
+        before, self._frozen, self._earlier_rules = self._frozen, [], {}
+        for version in before:
+            if said is not None and version.number == said.version:
+                how = Deleted(entry.number, entry.time, said.reason, said.by)
+                version = structs.replace(version, deleted=how)  # noqa: PLW2901  # one with how
+            self.add_version(version)
 
     def _check_blocks(self, entry: Entry, last: int) -> int:
         """Make sure that its blocks go on from the last there is; gives the last one's number."""
@@ -188,6 +221,8 @@ class Folding:
         before: dict[str, int] = {}
         for block in self._blocks:
             before[block.file] = before.get(block.file, 0) + block.length
+            if block.files is not None:
+                before[block.files.path] = 0
         ranges = iter(sorted(entry.removed))
         first, last = next(ranges, (0, 0))
         kept: list[Block] = []
@@ -202,8 +237,8 @@ class Folding:
                 "which is not there"
             )
         self._blocks = kept
-        for file in {block.file for block in entry.moved}:
+        for file in {path for block in entry.moved for path in block.paths}:
             self._dropped.pop(file, None)  # a rebuilt entry may have named it before
-        after = {block.file for block in kept}
+        after = {path for block in kept for path in block.paths}
         for file in sorted(before.keys() - after):
             self._dropped[file] = DroppedFile(file, entry.number, entry.time, before[file])

@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 
 from singerlake.errors import (
     ConflictError,
@@ -82,12 +81,7 @@ class ReaderLease:
     def __enter__(self) -> ReaderLease:
         return self.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def acquire(self) -> ReaderLease:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError, SingerlakeError
 from singerlake.format import log as format_log
@@ -14,6 +14,7 @@ from singerlake.format import metadata, names
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.storage.base import READERS, KeyMissingError, Listed, Store
+from singerlake.storage.opening import is_remote
 from singerlake.transactions import files
 from singerlake.transactions.chain import ForeignEntryError
 from singerlake.transactions.checkpoint import differing, from_manifest
@@ -21,6 +22,50 @@ from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
+_FEW = 8
+"""Behind a manifest there are seldom more entries: till then each is asked for by itself, and
+no request is made in vain."""
+_AT_ONCE = 1024
+"""Entries of a listing that are asked for before the first of them is used up."""
+_MOST_GUESSED = 32
+"""Entries asked for at once that may not be there."""
+
+
+@dataclass(frozen=True)
+class TableLog:
+    """A table's log, as :func:`~singerlake.transactions.appending.appending` takes it.
+
+    Attributes:
+        store: The lake's store.
+        table: Whose.
+    """
+
+    store: Store
+    table: TableName
+
+    @property
+    def lock(self) -> str:
+        """Key of the lock under which it is written, on a store that ignores conditions."""
+        return self.table.table_lock
+
+    def key(self, number: int) -> str:
+        """Key of an entry."""
+        return self.table.transaction(number)
+
+    def read(self, number: int) -> Entry | None:
+        """Return an entry; None where there is none."""
+        return read_entry(self.store, self.table, number)
+
+    def seal(self, entry: Entry) -> tuple[Entry, bytes]:
+        """Return an entry with its hash, and its bytes."""
+        return format_log.seal_entry(entry)
+
+    def unknown(self, number: int, error: Exception) -> str:
+        """Say that nobody knows whether an entry was committed, and how to find out."""
+        return (
+            f"whether transaction {number} of {self.table} was committed is not known: {error}; "
+            f"look with: singerlake history {self.table}"
+        )
 
 
 def read_entry(store: Store, table: TableName, number: int) -> Entry | None:
@@ -52,12 +97,32 @@ def read_entries(
         yield from pool.map(one, numbers)
 
 
-def entries(store: Store, table: TableName, after: int = 0) -> Iterator[Entry]:
-    """Yield the log's entries after a number, in order, until one is missing."""
-    number = after + 1
-    while (entry := read_entry(store, table, number)) is not None:
-        yield entry
-        number += 1
+def entries(store: Store, table: TableName, after: int = 0, listed: int = 0) -> Iterator[Entry]:
+    """Yield the log's entries after a number, in order, until one is missing.
+
+    From a remote store they are read several at a time: those that a listing has shown, and behind
+    them each time as many as were found, once they are more than a few.
+
+    Args:
+        store: The lake's store.
+        table: Which table.
+        after: The number.
+        listed: An entry that a listing has shown, and all before it.
+    """
+    number, far = after + 1, is_remote(store.uri)
+    while True:
+        known = listed + 1 - number
+        found = number - 1 - max(after, listed)
+        guessed = min(found, _MOST_GUESSED) if far and found >= _FEW else 1
+        some = range(number, number + max(min(known, _AT_ONCE), guessed))
+        one_by_one = ((n, read_entry(store, table, n)) for n in some)
+        for _, entry in read_entries(store, table, some) if far and len(some) > 1 else one_by_one:
+            if isinstance(entry, SingerlakeError):
+                raise entry
+            if entry is None:
+                return
+            yield entry
+        number = some.stop
 
 
 def read_checkpoint(store: Store, table: TableName) -> Snapshot | None:
@@ -90,9 +155,14 @@ def read_snapshot(store: Store, table: TableName) -> Snapshot | None:
     """
     checkpoint = read_checkpoint(store, table)
     if checkpoint is not None:
-        return refresh(store, checkpoint)
-    snapshot = _read_whole_log(store, table)
-    return snapshot if snapshot.number else None
+        snapshot = refresh(store, checkpoint)
+    else:
+        snapshot = _read_whole_log(store, table)
+    if not snapshot.pending_lists:
+        return snapshot if snapshot.number else None
+    # Who reads now names no file that was announced before: only what comes later is looked at.
+    unfinished = [one for one in snapshot.pending_lists if one[0] > snapshot.vacuumed]
+    return replace(snapshot, pending_lists=unfinished)
 
 
 def _read_whole_log(store: Store, table: TableName) -> Snapshot:
@@ -102,7 +172,7 @@ def _read_whole_log(store: Store, table: TableName) -> Snapshot:
     """
     listed = (names.transaction_number(item.key) for item in store.list(table.log))
     last = max((number for number in listed if number is not None), default=0)
-    snapshot = refresh(store, Snapshot(table))
+    snapshot = refresh(store, Snapshot(table), last)
     if last <= snapshot.number:
         return snapshot
     cure = (
@@ -115,15 +185,20 @@ def _read_whole_log(store: Store, table: TableName) -> Snapshot:
     )
 
 
-def refresh(store: Store, snapshot: Snapshot) -> Snapshot:
+def refresh(store: Store, snapshot: Snapshot, listed: int = 0) -> Snapshot:
     """Return the table's head, by what was committed since a snapshot was read.
+
+    Args:
+        store: The lake's store.
+        snapshot: The snapshot.
+        listed: An entry that a listing has shown; 0 for none.
 
     Raises:
         DamagedError: An entry cannot be read, does not continue this log, or the log's end is
             lost.
     """
     try:
-        after = fold(snapshot, entries(store, snapshot.table, snapshot.number))
+        after = fold(snapshot, entries(store, snapshot.table, snapshot.number, listed))
     except ForeignEntryError as error:
         if not _ignores_case(store, snapshot.table):
             raise

@@ -18,14 +18,13 @@ from singerlake.format.laid import (
     table_columns,
     texts_of,
 )
-from singerlake.format.log import Block, FrozenVersion, SchemaEntry
+from singerlake.format.log import Block, FileList, FrozenVersion, SchemaEntry
 from singerlake.format.metadata import DroppedFile, TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import PLAIN
 from singerlake.format.types import RULES, Columns, key_positions
-from singerlake.nearest import offer
-from singerlake.transactions import lifetimes
+from singerlake.transactions import lifetimes, versions
 from singerlake.transactions.lifetimes import Drops
 
 
@@ -41,10 +40,12 @@ class Snapshot:
         schemas: Every schema the table has had, by hash, in order of appearance.
         blocks: Every block there is, in order of number, each where it lies now.
         frozen: Every table version, in order of number.
+        deleted_versions: Those that were frozen and deleted, in order of number.
         floor: The history floor: of the transactions before it only frozen ones can be read.
         dropped: Files that were named once and are no more, by path, until they are deleted.
         pending_deletes: Files that vacuums were about to delete, with the transaction that said so:
             by one that is not done, or said since the checkpoint. A writer must not commit one.
+        pending_lists: The same of files that rows name, as lists, each with that transaction.
         vacuumed: The last transaction that said that a vacuum is done, of those read since
             the checkpoint; the manifest need not keep what was pending before.
         checkpoint: The transaction up to which the manifest on the store is folded.
@@ -69,9 +70,11 @@ class Snapshot:
     schemas: Mapping[str, SchemaEntry] = field(default_factory=dict)
     blocks: Sequence[Block] = field(default_factory=list)
     frozen: Sequence[FrozenVersion] = field(default_factory=list)
+    deleted_versions: Sequence[FrozenVersion] = field(default_factory=list)
     floor: int = 0
     dropped: Mapping[str, DroppedFile] = field(default_factory=dict)
     pending_deletes: Mapping[str, int] = field(default_factory=dict)
+    pending_lists: Sequence[tuple[int, FileList]] = field(default_factory=list)
     vacuumed: int = 0
     checkpoint: int = 0
     checkpoint_etag: str | None = field(default=None, compare=False)
@@ -104,7 +107,7 @@ class Snapshot:
     @property
     def named_files(self) -> set[str]:
         """Paths of all files that its log speaks of: in use, dropped, or about to be deleted."""
-        used = {block.file for block in self.blocks}
+        used = {path for block in self.blocks for path in block.paths}
         return used | self.dropped.keys() | self.pending_deletes.keys()
 
     @property
@@ -125,8 +128,7 @@ class Snapshot:
     @property
     def last_version(self) -> int:
         """The number of the last version there ever was; 0 where there was none."""
-        every = (*self.earlier_versions, *self.frozen)
-        return max((version.number for version in every), default=0)
+        return max((version.number for version in versions.known(self)), default=0)
 
     def check_there(self) -> None:
         """Make sure that the table is not dropped.
@@ -135,9 +137,8 @@ class Snapshot:
             DroppedError: It is.
         """
         if self.dropped_at:
-            time = self.summary(self.dropped_at).time
-            possible = self.restorable is not None
-            raise lifetimes.dropped_error(self.table, self.dropped_at, time, possible=possible)
+            at, possible = self.summary(self.dropped_at), self.restorable is not None
+            raise lifetimes.dropped_error(self.table, at.number, at.time, possible=possible)
 
     @property
     def schema_hash(self) -> str:
@@ -271,15 +272,17 @@ class Snapshot:
     def readable(self, number: int) -> bool:
         """Tell whether no vacuum has dropped rows that the state at a transaction needs.
 
-        So it is from the history floor on, at frozen versions, and wherever the rows are the
-        same as at one of those. A table that was dropped has no states, unless it comes back.
+        So it is from the history floor on, at frozen versions and those deleted since it, and
+        wherever the rows are the same as at one of those. A table that was dropped has no states,
+        unless it comes back.
         """
         last_block = self.summary(number).last_block
         if not lifetimes.was_there(self.drops, number):
             return False
         if not self.floor or last_block >= self.summary(self.floor).last_block:
             return True
-        return any(self.summary(v.transaction).last_block == last_block for v in self.frozen)
+        protecting = versions.protecting(self, self.floor)
+        return any(self.summary(v.transaction).last_block == last_block for v in protecting)
 
     def at(self, number: int) -> Snapshot:
         """Return the table as of an earlier transaction.
@@ -311,6 +314,7 @@ class Snapshot:
             transactions=self.transactions[:number],
             blocks=self.blocks[:count],
             frozen=[v for v in self.frozen if v.transaction <= number],
+            deleted_versions=[v for v in self.deleted_versions if v.transaction <= number],
             floor=min(self.floor, number),
             dropped={p: file for p, file in self.dropped.items() if file.transaction <= number},
             checkpoint=min(self.checkpoint, number),
@@ -358,17 +362,9 @@ class Snapshot:
         """Return a table version by its number or its label.
 
         Raises:
-            NotFoundError: There is none of this name.
+            NotFoundError: There is none of this name, or it was deleted.
         """
-        for version in self.frozen:
-            if name in (str(version.number), version.label):
-                return version
-        none = f"freeze one with: singerlake freeze {self.table}"
-        known = {
-            v.label or str(v.number): f"{v.number} ({v.label})" if v.label else f"{v.number}"
-            for v in reversed(self.frozen)
-        }
-        raise NotFoundError(f"{self.table} has no version {name!r}: {offer(name, known, none)}")
+        return versions.find(self, name)
 
     def named(self, name: str) -> tuple[FrozenVersion | None, Snapshot]:
         """Return the table as of what a person names: a version's number or label, or ``@17``.

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 
 from singerlake.errors import StoreError
 from singerlake.format import block as format_block
+from singerlake.format import content
+from singerlake.format.content import Place
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import FileNamer, TableName
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Staged, Store
+from singerlake.storage.together import Together
+from singerlake.transactions import file_lists
 
 FILE_BYTES = 128 * 1024 * 1024
 """Compressed size at which a file is closed and the next begun, unless a setting differs."""
@@ -43,6 +49,9 @@ class StagedTable:
         self._files: list[_File] = []
         self._open: dict[str, _File] = {}
         self._blocks: list[Block] = []
+        self._places: dict[str, Place | None] = {}
+        self._lists: dict[int, bytes] = {}
+        self._listed: set[int] = set()
         self.schemas: dict[str, SchemaEntry] = {}
         self.schema_hash = ""
 
@@ -83,7 +92,23 @@ class StagedTable:
         file.staged.write(data)
         file.blocks.append(len(self._blocks))
         crc = format_block.checksum(data)
+        if (place := self._place(schema_hash, data)) is not None:
+            text = format_block.decode(data, block.bytes, "a new block")
+            if named := content.named_in(text, place):
+                listed, self._lists[len(self._blocks)] = content.encode_list(named)
+                block = msgspec.structs.replace(block, files=listed)
         self._blocks.append(replace_block(block, offset=offset, length=len(data), crc=crc))
+
+    def _place(self, schema_hash: str, data: bytes) -> Place | None:
+        """Where rows of a schema name files; of one that nobody has set, the block tells."""
+        if schema_hash not in self._places:
+            known = self.schemas.get(schema_hash)
+            self._places[schema_hash] = (
+                content.place_in_line(content.schema_line_of(data))
+                if known is None
+                else content.place_in(known.schema)
+            )
+        return self._places[schema_hash]
 
     def publish(self) -> None:
         """Make every file durable under a name of its own. Nothing is visible before the commit.
@@ -97,6 +122,11 @@ class StagedTable:
         for file in self._files:
             for index in file.blocks:
                 self._blocks[index] = replace_block(self._blocks[index], file=file.path)
+        for index, data in self._lists.items():
+            listed = self._blocks[index].files
+            if listed is not None and index not in self._listed:
+                file_lists.publish(self._store, self._table, listed, data)
+                self._listed.add(index)
 
     def numbered(self, last_block: int) -> list[Block]:
         """Return the blocks as a log entry names them, numbered on from a table's last block."""
@@ -115,6 +145,10 @@ class StagedTable:
             if file.path:
                 self._store.delete(self._table.data(file.path))
                 file.path = ""
+        for index in sorted(self._listed):
+            for path in self._blocks[index].paths[1:]:
+                self._store.delete(self._table.key(path))
+            self._listed.discard(index)
 
     def discard(self) -> None:
         """Drop the staged copies. Never touches a published file."""
@@ -127,7 +161,52 @@ class StagedTable:
         return publish_file(self._store, file.staged, namer)
 
 
-def publish_file(store: Store, staged: Staged, namer: FileNamer) -> str:
+def publish_blocks(
+    store: Store,
+    table: TableName,
+    blocks: Iterable[tuple[str, bytes, Block]],
+    file_bytes: int = FILE_BYTES,
+) -> list[Block]:
+    """Write blocks to files of their own. Nothing is visible before a log entry names them.
+
+    Args:
+        store: The lake's store.
+        table: The table.
+        blocks: As for :meth:`StagedTable.add`.
+        file_bytes: Roll to a new file at this compressed size.
+
+    Returns:
+        The blocks, durable, numbered from 1.
+
+    Raises:
+        StoreError: The store refused.
+    """
+    staged = StagedTable(store, table, file_bytes)
+    try:
+        for schema_hash, data, block in blocks:
+            staged.add(schema_hash, data, block)
+        staged.publish()
+        return staged.numbered(0)
+    finally:
+        staged.discard()
+
+
+class Namer(Protocol):
+    """Names a file of a table."""
+
+    @property
+    def table(self) -> TableName:
+        """The table."""
+        ...
+
+    def new_path(self) -> str:
+        """Give a path within the table that nobody has had."""
+        ...
+
+
+def publish_file(
+    store: Store, staged: Staged, namer: Namer, together: Together | None = None
+) -> str:
     """Make a staged file durable under a new name.
 
     The name has never been another's, so whoever gets it from here may delete it again.
@@ -136,6 +215,7 @@ def publish_file(store: Store, staged: Staged, namer: FileNamer) -> str:
         store: The lake's store.
         staged: The file.
         namer: Gives its names.
+        together: What makes it durable later, with others; None where it is to be so at once.
 
     Returns:
         Its path within the table.
@@ -147,14 +227,17 @@ def publish_file(store: Store, staged: Staged, namer: FileNamer) -> str:
     for _ in range(NAMES_TRIED):
         path = namer.new_path()
         try:
-            staged.publish(table.data(path))
+            if together is None:
+                staged.publish(table.key(path))
+            else:
+                together.publish(staged, table.key(path))
         except KeyExistsError:
             # By ourselves, in a request whose reply was lost and that was made again.
-            if not holds(store, table.data(path), staged):
+            if not holds(store, table.key(path), staged):
                 continue
         return path
     raise StoreError(
-        f"the store says that {NAMES_TRIED} new names in {table.folder}{namer.schema_hash}/ are "
+        f"the store says that {NAMES_TRIED} new names in {table.folder} are "
         "all taken: check it with: singerlake doctor"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,12 +34,14 @@ class WriteOptions:
         metadata: What the user says of the run; kept in the log entry.
         while_waiting: Called now and then while another writer has the lock; may raise to
             end the run, for nothing has been published yet.
+        files: Paths of files that were stored for rows that people give.
     """
 
     lock_wait_seconds: float = 300.0
     lock_stale_seconds: float = 60.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
     while_waiting: Callable[[], None] = lambda: None
+    files: Container[str] = ()
 
     @property
     def waiting(self) -> Waiting:
@@ -70,6 +72,17 @@ class TableWriter:
         self._writer_id = writer_id or new_writer_id()
         self._snapshot: Snapshot | None = None
 
+    def begin(self) -> Snapshot:
+        """Return the table as it is, and let the next commit go on from there.
+
+        An entry may name files again that this snapshot names.
+
+        Raises:
+            DamagedError: The table's log is lost or cannot be read.
+        """
+        self._snapshot = self._read()
+        return self._snapshot
+
     def commit(
         self,
         staged: StagedTable,
@@ -77,6 +90,7 @@ class TableWriter:
         *,
         catalogue: bool = True,
         overlay: Overlay | None = None,
+        acknowledges: Mapping[str, Any] | None = None,
     ) -> Snapshot | None:
         """Commit what was staged as one transaction.
 
@@ -87,6 +101,7 @@ class TableWriter:
                 a writer of many tables does it once for all, with :func:`update_lake`.
             overlay: What people said of the table when the rows were checked; None where nobody
                 checked them by it.
+            acknowledges: What the metadata say of the STATE that goes out after this commit.
 
         A stream whose schema is new is committed even without rows, so that an empty
         source still makes a table; one that brings nothing new is not.
@@ -114,7 +129,7 @@ class TableWriter:
                 snapshot = commit(
                     self._store,
                     snapshot,
-                    self._draft(staged, metrics or {}, overlay),
+                    self._draft(staged, metrics or {}, overlay, acknowledges or {}),
                     waiting=self._options.waiting,
                     check=locks.check,
                 )
@@ -172,7 +187,11 @@ class TableWriter:
             locks.abandon()
 
     def _draft(
-        self, staged: StagedTable, metrics: Mapping[str, int | float], overlay: Overlay | None
+        self,
+        staged: StagedTable,
+        metrics: Mapping[str, int | float],
+        overlay: Overlay | None,
+        acknowledges: Mapping[str, Any],
     ) -> Draft:
         def draft(snapshot: Snapshot) -> Entry:
             if overlay is not None:
@@ -185,7 +204,7 @@ class TableWriter:
                 schema_hash=staged.schema_hash,
                 schemas=new,
                 blocks=staged.numbered(snapshot.last_block),
-                metadata=dict(self._options.metadata),
+                metadata={**self._options.metadata, **acknowledges},
                 metrics=dict(metrics),
             )
 

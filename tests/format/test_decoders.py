@@ -21,13 +21,14 @@ PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake
 # input, the one that puts the tap's lines out, or the one of Spark's Python worker; and no other
 # thread decodes by the same types.
 OF_A_SCHEMA = {
-    ("singerlake/records/typed.py", "record_decoder"),
-    ("singerlake/records/typed.py", "key_decoder"),
+    ("singerlake/records/validation/typed.py", "record_decoder"),
+    ("singerlake/records/validation/typed.py", "key_decoder"),
     ("target_singerlake/prover.py", "decoders"),
     ("target_singerlake/values.py", "_built"),
     ("target_singerlake/values.py", "proves"),
-    ("singerlake/records/keys.py", "_decoder"),
-    ("singerlake/records/members.py", "_quick"),
+    ("target_singerlake/values.py", "fitting_decoder"),
+    ("singerlake/records/state/keys.py", "_decoder"),
+    ("singerlake/records/lines/members.py", "_quick"),
 }
 
 AT_IMPORT = {("singerlake/format/sealed.py", "__init__")}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from singerlake.errors import ConflictError
-from singerlake.format.log import Block, FrozenVersion, Operation
+from singerlake.format.log import Block, Deleted, FrozenVersion, Operation
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.transactions import conflicts
@@ -86,6 +87,10 @@ def test_a_version_frozen_meanwhile_keeps_its_history() -> None:
     for transaction, lost in ((1, True), (2, False), (3, False)):
         frozen = Snapshot(TABLE, present.transactions, frozen=[version(transaction)])
         assert refuses(conflicts.check_versions_kept, frozen, {2}, 3) is lost
+        for by, still in ((3, False), (4, lost)):  # deleted before the new floor, and after it
+            gone = structs.replace(version(transaction), deleted=Deleted(by, "", "wrong"))
+            deleted = Snapshot(TABLE, present.transactions, deleted_versions=[gone])
+            assert refuses(conflicts.check_versions_kept, deleted, {2}, 3) is still
 
 
 def test_a_freeze_needs_its_label_its_state_and_its_rules() -> None:

@@ -16,7 +16,6 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 
 from singerlake.errors import ConflictError, DamagedError, LockTimeoutError, SingerlakeError
 from singerlake.format import metadata, times
@@ -137,12 +136,7 @@ class WriterLock:
         self.acquire()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def acquire(self) -> None:
