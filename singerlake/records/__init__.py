@@ -1,1 +1,1 @@
-"""What the bytes of records mean: columns, decoding, keys, activations, Parquet parts. No Spark."""
+"""What the bytes of records mean, and what rows that people give become. No Spark."""

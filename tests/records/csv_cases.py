@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from singerlake.records.csv_dialect import Dialect
-from singerlake.records.csv_file import CsvFile, open_csv
-from singerlake.records.csv_ranges import Range, count, placed
-from singerlake.records.csv_reader import CsvReader
-from singerlake.records.problems import Problem
+from singerlake.records.given.csv.dialect import Dialect
+from singerlake.records.given.csv.file import CsvFile, open_csv
+from singerlake.records.given.csv.ranges import Range, count, placed
+from singerlake.records.given.csv.reader import CsvReader
+from singerlake.records.rows.problems import Problem
 
 SPECIAL = 'a,"\r\n;\té\ufeff😀\0 '
 

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format.log import Block
-from singerlake.records import activations, block_tasks
-from singerlake.records.positions import code as position_code
+from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.positions import code as position_code
+from singerlake.records.state import activations
 from tests.spark.model import Message, survivors
 
 MESSAGES = st.lists(

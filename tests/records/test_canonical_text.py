@@ -18,9 +18,9 @@ from singerlake.format import block as format_block
 from singerlake.format.log import SchemaEntry, decode_block
 from singerlake.format.names import TableName
 from singerlake.format.types import BOOLEAN, INTEGER, STRING, Kind, Type, columns_of
-from singerlake.records import canonical_text, text_bytes
-from singerlake.records.arrow_types import arrow_type
-from singerlake.records.row_columns import alias
+from singerlake.records.columns import canonical_text, text_bytes
+from singerlake.records.columns.arrow_types import arrow_type
+from singerlake.records.rows.row_columns import alias
 from singerlake.spark.write import record_writer
 from singerlake.spark.write.record_writer import RecordWriter
 from singerlake.storage.local.store import LocalStore

@@ -24,8 +24,8 @@ from singerlake.format.types import (
     Kind,
     Type,
 )
-from singerlake.records import cells
-from singerlake.records.arrow_types import arrow_type
+from singerlake.records.columns.arrow_types import arrow_type
+from singerlake.records.given.values import cells
 from singerlake_cli import results
 
 MONEY = Type(Kind.DECIMAL, scale=2)

@@ -8,10 +8,10 @@ import io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.records import csv_fast
-from singerlake.records.csv_dialect import Dialect
-from singerlake.records.csv_exact import records
-from singerlake.records.csv_reader import CsvReader
+from singerlake.records.given.csv import fast as csv_fast
+from singerlake.records.given.csv.dialect import Dialect
+from singerlake.records.given.csv.exact import records
+from singerlake.records.given.csv.reader import CsvReader
 from tests.records.csv_cases import Made, made, opened, read_in
 
 

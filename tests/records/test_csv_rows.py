@@ -9,10 +9,10 @@ import pytest
 
 from singerlake.errors import RejectedRowsError, UsageError
 from singerlake.format.types import DATE, INTEGER, STRING, Columns, Kind, Type
-from singerlake.records.csv_dialect import Dialect
-from singerlake.records.csv_file import open_csv
-from singerlake.records.csv_rows import CsvRows, layouts
-from singerlake.records.problems import Problems, decode
+from singerlake.records.given.csv.dialect import Dialect
+from singerlake.records.given.csv.file import open_csv
+from singerlake.records.given.csv.rows import CsvRows, layouts
+from singerlake.records.rows.problems import Problems, decode
 from tests.records.csv_cases import InMemory, cut, opened
 
 MONEY = Type(Kind.DECIMAL, scale=2)

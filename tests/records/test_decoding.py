@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from singerlake.errors import DamagedError
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.types import Columns, columns_of
-from singerlake.records import decoding, exact_decoding, fast_decoding
-from singerlake.records.row_columns import BLOCK, DELETED, DIGEST, MISFITS, ORDINAL, VERSION
+from singerlake.records.blocks import decoding, exact_decoding, fast_decoding
+from singerlake.records.rows.row_columns import BLOCK, DELETED, DIGEST, MISFITS, ORDINAL, VERSION
 from tests.build import activate_line, record_line, schema_line
 
 PROPERTIES: dict[str, Any] = {

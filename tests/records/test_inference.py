@@ -9,6 +9,7 @@ import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pyarrow as pa
@@ -17,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format.types import type_of
-from singerlake.records import json_summary
-from singerlake.records.cell_summary import add_cells
-from singerlake.records.inference import (
+from singerlake.records.given.values import cell_summary, json_summary
+from singerlake.records.given.values.cell_summary import add_cells
+from singerlake.records.given.values.inference import (
     MOST_MEMBERS,
     Summary,
     cell_spec,
@@ -231,3 +232,25 @@ def test_no_number_loses_a_digit(cells: list[str]) -> None:
             assert abs(exact) < 10 ** (38 - type_.scale)
         elif type_.kind.value == "int64":
             assert str(int(cell)) == cell.replace("-0", "0") or cell == str(int(cell))
+
+
+DIGITS = st.text("0123456789", max_size=9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.builds("{}{}.{}".format, st.sampled_from(["", "-", "0", "-0"]), DIGITS, DIGITS)
+        | st.sampled_from(["1", "1.2.3", "1/2", "-.5", "1.-5", "", ".", "--1.5", "0.0"]),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(0, 1),
+)
+def test_decimals_are_the_same_with_and_without_patterns(cells: list[str], offset: int) -> None:
+    column = pa.array(cells, pa.string()).slice(offset)
+    quick, slow = Summary(), Summary()
+    add_cells(quick, column)
+    with mock.patch.object(cell_summary, "_all_plain_decimals", lambda *_: False):
+        add_cells(slow, column)
+    assert quick == slow

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from singerlake.format.types import Columns, type_of
-from singerlake.records.given_rows import PROBLEMS
-from singerlake.records.json_lines import EndCounter, JsonLines
-from singerlake.records.line_ranges import first_lines, ranges_of
-from singerlake.records.problems import Problem, decode
+from singerlake.records.given.json.line_ranges import first_lines, ranges_of
+from singerlake.records.given.json.lines import EndCounter, JsonLines
+from singerlake.records.given.rows import PROBLEMS
+from singerlake.records.rows.problems import Problem, decode
 from tests.records.test_line_ranges import Bytes
 
 COLUMNS: Columns = (

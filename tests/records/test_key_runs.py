@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format.types import INTEGER, STRING, Columns, Kind, Type
-from singerlake.records.key_runs import KeyRuns, all_differ
+from singerlake.records.given.key_runs import KeyRuns, all_differ
 
 COLUMNS: Columns = (("a", INTEGER), ("b", STRING), ("c", Type(Kind.NUMBER)))
 
@@ -26,7 +26,7 @@ def seen(parts: list[list[tuple[Any, ...]]], keys: str, columns: Columns = COLUM
                 pa.array(values, type_)
                 for values, type_ in zip(some, (pa.int64(), pa.string(), pa.float64()), strict=True)
             ]
-            runs.take(pa.RecordBatch.from_arrays(arrays, names=["x", "y", "z"]))
+            runs.take(pa.RecordBatch.from_arrays(arrays, names=["c0", "c1", "c2"]))
         told.append(runs.encode())
     return all_differ(told)
 

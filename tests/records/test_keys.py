@@ -11,9 +11,10 @@ from hypothesis import example, given, settings
 from singerlake.errors import DamagedError
 from singerlake.format.log import Block
 from singerlake.format.types import columns_of
-from singerlake.records import decoding, keys, positions
-from singerlake.records.decoding import BlockSpec
-from singerlake.records.row_columns import MISFITS
+from singerlake.records.blocks import decoding, positions
+from singerlake.records.blocks.decoding import BlockSpec
+from singerlake.records.rows.row_columns import MISFITS
+from singerlake.records.state import keys
 from tests.build import activate_line, record_line, schema_line
 from tests.records.test_decoding import PROPERTIES, columns, one_column
 

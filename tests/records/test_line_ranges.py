@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.records import line_ranges
-from singerlake.records.json_lines import lines_of
-from singerlake.records.line_ranges import Range, count_ends, first_lines, ranges_of
+from singerlake.records.given.json import line_ranges
+from singerlake.records.given.json.line_ranges import Range, count_ends, first_lines, ranges_of
+from singerlake.records.given.json.lines import lines_of
 
 
 @dataclass(frozen=True)

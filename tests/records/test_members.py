@@ -9,8 +9,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import DamagedError
-from singerlake.records import members
-from singerlake.records.members import patched
+from singerlake.records.lines import members
+from singerlake.records.lines.members import patched
 
 STAMP = "2026-11-20T23:40:00.123456Z"
 OLD = '"time_extracted": "2020-08-19T13:01:56.245769Z"'

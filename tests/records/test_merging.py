@@ -15,15 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from singerlake.format.types import INTEGER, NUMBER, STRING, TIMESTAMP, Columns, Type
-from singerlake.records import packing, row_ids
-from singerlake.records.asked_rows import AskedStep, AskedSummary
-from singerlake.records.given_rows import given_schema
-from singerlake.records.key_filter import KeyFilter
-from singerlake.records.merge_terms import MergeSpec, MergeSummary
-from singerlake.records.merging import MergeStep
-from singerlake.records.parquet_parts import IndexDamagedError
-from singerlake.records.present_rows import IndexScan, PresentStep
-from singerlake.records.row_columns import DELETED, PROVENANCE, file_schema, row_schema
+from singerlake.records.changes import row_ids
+from singerlake.records.changes.asked_rows import AskedStep, AskedSummary
+from singerlake.records.changes.merge_terms import MergeSpec, MergeSummary
+from singerlake.records.changes.merging import MergeStep
+from singerlake.records.changes.present_rows import IndexScan, PresentStep
+from singerlake.records.given.rows import given_schema
+from singerlake.records.rows import packing
+from singerlake.records.rows.row_columns import DELETED, PROVENANCE, file_schema, row_schema
+from singerlake.records.state.key_filter import KeyFilter
+from singerlake.records.state.parquet_parts import IndexDamagedError
 
 COLUMNS: Columns = (("id", INTEGER), ("n", NUMBER), ("s", STRING), ("kind", STRING))
 KEYS = (0, 3)

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.records import activations, block_tasks
-from singerlake.records.block_reader import BlockReader
-from singerlake.records.newest_rows import KeyStep, NewestStep, RowStep, SingleTaskStep
-from singerlake.records.row_columns import PROVENANCE
-from singerlake.records.shape import shape_of
-from singerlake.records.steps import Batches, Step
+from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.block_reader import BlockReader
+from singerlake.records.rows.row_columns import PROVENANCE
+from singerlake.records.rows.steps import Batches, Step
+from singerlake.records.state import activations
+from singerlake.records.state.newest_rows import KeyStep, NewestStep, RowStep, SingleTaskStep
+from singerlake.records.state.shape import shape_of
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.spark.model import fold, messages_of

@@ -14,11 +14,11 @@ import pytest
 
 from singerlake.errors import DamagedError, InputError, UsageError
 from singerlake.format.types import Columns, type_of
-from singerlake.records.arrow_cells import cells_of
-from singerlake.records.arrow_schemas import check_fits, spec_of
-from singerlake.records.given_rows import PROBLEMS
-from singerlake.records.parquet_rows import ParquetRows, ParquetSource
-from singerlake.records.problems import Problem, decode
+from singerlake.records.given.arrow.cells import cells_of
+from singerlake.records.given.arrow.parquet_rows import ParquetRows, ParquetSource
+from singerlake.records.given.arrow.schemas import check_fits, spec_of
+from singerlake.records.given.rows import PROBLEMS
+from singerlake.records.rows.problems import Problem, decode
 from tests.records.test_line_ranges import Bytes
 
 INTEGER, NUMBER = {"type": "integer"}, {"type": "number"}

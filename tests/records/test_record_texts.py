@@ -15,12 +15,12 @@ from singerlake.format import values
 from singerlake.format.log import SchemaEntry
 from singerlake.format.messages import record_of
 from singerlake.format.types import Kind, Type, columns_of
-from singerlake.records.arrow_types import arrow_type
-from singerlake.records.members import patched
-from singerlake.records.problems import RowProblem
-from singerlake.records.record_texts import RecordTexts
-from singerlake.records.row_columns import alias
-from singerlake.records.schema_check import SchemaCheck
+from singerlake.records.columns.arrow_types import arrow_type
+from singerlake.records.lines.members import patched
+from singerlake.records.lines.record_texts import RecordTexts
+from singerlake.records.rows.problems import RowProblem
+from singerlake.records.rows.row_columns import alias
+from singerlake.records.validation.schema_check import SchemaCheck
 
 TEXT = {"type": "string"}
 TEXTS = ["null", "string"]

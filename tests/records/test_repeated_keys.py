@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format.types import INTEGER, STRING, Columns, Kind, Type
-from singerlake.records.given_rows import (
+from singerlake.records.given.repeated_keys import FIRST, LAST, KeyParts, RepeatedKeys, place
+from singerlake.records.given.rows import (
     LINE,
     SOURCE,
     given_batch,
     given_schema,
     problems_batch,
 )
-from singerlake.records.problems import Problems
-from singerlake.records.repeated_keys import FIRST, LAST, KeyParts, RepeatedKeys, place
-from singerlake.records.steps import Batches
+from singerlake.records.rows.problems import Problems
+from singerlake.records.rows.steps import Batches
 
 COLUMNS: Columns = (("x", STRING), ("a", INTEGER), ("b", STRING), ("c", Type(Kind.NUMBER)))
 

@@ -12,11 +12,11 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.overlay import AddedColumn, ColumnOverlay, Overlay
 from singerlake.format.types import type_of
 from singerlake.format.written import written_under
-from singerlake.records.decoding import BlockSpec
-from singerlake.records.defaults import ColumnDefault
-from singerlake.records.members import patched
-from singerlake.records.record_texts import RecordTexts
-from singerlake.records.respelling import Respelling, older
+from singerlake.records.blocks.decoding import BlockSpec
+from singerlake.records.blocks.defaults import ColumnDefault
+from singerlake.records.lines.members import patched
+from singerlake.records.lines.record_texts import RecordTexts
+from singerlake.records.lines.respelling import Respelling, older
 from tests.build import record_line, schema_line
 
 INTEGER, STRING = {"type": ["null", "integer"]}, {"type": ["null", "string"]}

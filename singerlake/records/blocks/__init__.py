@@ -1,0 +1,1 @@
+"""From a block's bytes to typed rows under the table's schema now."""

@@ -1,0 +1,131 @@
+"""Reads the rows of blocks on an executor, task by task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from singerlake.format.laid import BlockColumns
+from singerlake.format.log import Block
+from singerlake.format.names import TableName
+from singerlake.format.types import Columns
+from singerlake.records.blocks import block_tasks, decoding
+from singerlake.records.blocks.decoding import BlockSpec
+from singerlake.records.blocks.defaults import ColumnDefault, wanted_defaults
+from singerlake.records.rows.steps import BATCH_ROWS
+from singerlake.storage.base import Store
+from singerlake.transactions import blocks as stored
+from singerlake.transactions.snapshot import Snapshot
+
+
+@dataclass
+class BlockReader:
+    """Reads some columns of some blocks. Sent to executors by value: the store goes with it.
+
+    Attributes:
+        store: The lake's store.
+        table: Whose blocks.
+        tasks: The blocks of each task, encoded: each task is sent all of them, and decodes
+            its own.
+        sources: What each schema that the blocks were written under has of the table's columns.
+        target: The columns wanted.
+        keys: Names of those by which rows are told apart.
+        digests: Whether the records' digests are wanted.
+        defaults: What rows have in columns that people added, by name.
+    """
+
+    store: Store
+    table: TableName
+    tasks: list[bytes]
+    sources: dict[str, BlockColumns]
+    target: Columns
+    keys: frozenset[str]
+    digests: bool = False
+    defaults: Mapping[str, ColumnDefault] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        store: Store,
+        snapshot: Snapshot,
+        blocks: list[list[Block]],
+        target: Columns,
+        keys: Iterable[str],
+        *,
+        digests: bool = False,
+    ) -> BlockReader:
+        """Make one for a table.
+
+        Args:
+            store: The lake's store.
+            snapshot: Knows the schemas.
+            blocks: Those of each task.
+            target: The columns wanted.
+            keys: Names of those by which rows are told apart.
+            digests: Whether the records' digests are wanted.
+        """
+        hashes = {block.schema_hash for task in blocks for block in task}
+        return cls(
+            store=store,
+            table=snapshot.table,
+            tasks=[block_tasks.encode(task) for task in blocks],
+            sources={name: snapshot.columns_of(name) for name in hashes},
+            target=target,
+            keys=frozenset(keys),
+            digests=digests,
+            defaults=wanted_defaults(snapshot, target),
+        )
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the tasks whose numbers come in."""
+        for number in block_tasks.numbers(numbers):
+            yield from combined(self.rows(self.task(number)))
+
+    def task(self, number: int) -> list[Block]:
+        """Return the blocks of a task."""
+        return block_tasks.decode(self.tasks[number])
+
+    def texts(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes]]:
+        """Give blocks with their lines, inflated and checked."""
+        return stored.read_blocks(self.store, self.table, blocks)
+
+    def spec(self, block: Block) -> BlockSpec:
+        """Return what is needed to read a block besides its bytes."""
+        return BlockSpec(
+            where=f"block {block.number} of {self.table}",
+            block=block,
+            source=self.sources[block.schema_hash].columns,
+            members=self.sources[block.schema_hash].members,
+            defaults=self.defaults,
+            target=self.target,
+            keys=self.keys,
+            digests=self.digests,
+            table=self.table,
+        )
+
+    def rows(self, blocks: Iterable[Block]) -> Iterator[pa.RecordBatch]:
+        """Give all rows, block by block."""
+        for block, text in self.texts(blocks):
+            yield decoding.read(text, self.spec(block))
+
+    def some_rows(self, block: Block, text: bytes, picked: NDArray[np.int64]) -> pa.RecordBatch:
+        """Read some rows of a block that is inflated already."""
+        return decoding.read_some(text, self.spec(block), picked)
+
+
+def combined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put small batches together: each one that crosses to Java has its price."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= BATCH_ROWS:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, count = [], 0
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()

@@ -1,0 +1,137 @@
+"""The exact way to read records: value by value, and never a guess.
+
+The values are those of ``singerlake.format.values``. The fast way (``fast_decoding.py``) must
+give the same or step aside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from singerlake.errors import DamagedError
+from singerlake.format import values
+from singerlake.format.names import TableName
+from singerlake.format.types import INT64, TEXT, Columns, Type
+from singerlake.records.blocks.misfits import key_ways_out
+from singerlake.records.columns import canonical_text
+from singerlake.records.columns.arrow_types import arrow_type
+
+DELETED_AT = "_sdc_deleted_at"
+
+
+class _Line(msgspec.Struct):
+    type: str
+    record: dict[str, msgspec.Raw] | None = None
+    version: int | None = None
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+Misfits: TypeAlias = dict[int, dict[str, str]]
+
+
+@dataclass
+class DecodedRows:
+    """The rows of a block, column by column.
+
+    Attributes:
+        columns: The values; null where one does not fit.
+        versions: The rows' Singer versions.
+        deleted: Which rows are deletions.
+        misfits: By row and column, the error about a value that does not fit.
+    """
+
+    columns: list[pa.Array]
+    versions: pa.Array
+    deleted: pa.Array
+    misfits: Misfits = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.versions)
+
+
+def read(
+    lines: bytes,
+    columns: Columns,
+    where: str,
+    keys: frozenset[str] = frozenset(),
+    table: TableName | None = None,
+) -> DecodedRows:
+    """Read a block's lines after its SCHEMA line.
+
+    A value that does not fit its column becomes a misfit, which names the row and the column and
+    shows the value: it harms nobody if a later row has replaced it.
+
+    Args:
+        lines: RECORD and ACTIVATE_VERSION lines.
+        columns: The columns of the block's own schema that are wanted.
+        where: What to call the block in an error.
+        keys: Columns by which rows are told apart: here a value must fit.
+        table: Whose block it is; named in the error about a key that does not fit.
+
+    Raises:
+        DamagedError: A line is no Singer message, or a key does not fit its column.
+    """
+    readers = [(name, _reader(type_)) for name, type_ in columns]
+    cells: list[list[Any]] = [[] for _ in columns]
+    versions: list[int | None] = []
+    deleted: list[bool] = []
+    misfits: Misfits = {}
+    for line in filter(None, lines.split(b"\n")):
+        message = _message(line, where, len(versions))
+        if message is None:
+            continue
+        record = message.record or {}
+        for (name, read_value), column in zip(readers, cells, strict=True):
+            raw = record.get(name)
+            value = None
+            if raw is not None:
+                try:
+                    value = read_value(bytes(raw))
+                except ValueError as error:
+                    text = f"row {len(versions)} of {where}: {values.why(bytes(raw), name, error)}"
+                    if name in keys:
+                        raise DamagedError(f"{text}, {key_ways_out(table, name)}") from error
+                    misfits.setdefault(len(versions), {})[name] = text
+            column.append(value)
+        deleted.append(bytes(record.get(DELETED_AT, b"null")) != b"null")
+        versions.append(message.version)
+    types = [arrow_type(type_) for _, type_ in columns]
+    arrays = [pa.array(column, type_) for column, type_ in zip(cells, types, strict=True)]
+    flags = pa.array(deleted, pa.bool_())
+    return DecodedRows(arrays, pa.array(versions, pa.int64()), flags, misfits)
+
+
+def _reader(type_: Type) -> values.Converter:
+    if type_.own is None:
+        return values.converter(type_)
+    own, read_own, read_text = type_.own, values.converter(type_.own), values.converter(TEXT)
+
+    def read_value(raw: bytes) -> Any:
+        try:
+            value = read_own(raw)
+        except ValueError:
+            return read_text(raw)
+        return None if value is None else read_text(canonical_text.value_text(value, own).encode())
+
+    return read_value
+
+
+def _message(line: bytes, where: str, row: int) -> _Line | None:
+    """A RECORD line; None for an ACTIVATE_VERSION line."""
+    try:
+        message = _LINE.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(f"row {row} of {where} is not a Singer message: {error}") from error
+    if message.type == "ACTIVATE_VERSION":
+        return None
+    if message.type != "RECORD" or message.record is None:
+        raise DamagedError(f"row {row} of {where} is a {message.type[:40]!r} line without a record")
+    if message.version is not None and message.version not in INT64:
+        raise DamagedError(f"row {row} of {where} has a version past 64 bits")
+    return message

@@ -1,0 +1,1 @@
+"""What a change asks of rows, held against the rows that there are."""

@@ -1,0 +1,1 @@
+"""What columns hold: their Arrow types, and the one canonical text of each value."""

@@ -1,0 +1,1 @@
+"""Files and rows that people give: found, checked, and read as rows of a table."""

@@ -1,0 +1,1 @@
+"""Parquet files and Arrow batches, as rows of a table."""

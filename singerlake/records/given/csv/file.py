@@ -1,0 +1,176 @@
+"""A CSV file: how it is written, what its columns are called, and where its rows begin."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from singerlake.records.given import byte_sources
+from singerlake.records.given.byte_sources import ByteSource
+from singerlake.records.given.csv.dialect import UTF_8, Dialect
+from singerlake.records.given.csv.exact import Record, records
+from singerlake.records.given.csv.ranges import Range
+from singerlake.records.rows.problems import Problem, Problems, kept, rejected
+
+_MARK = "\ufeff".encode()
+_INVALID = "singerlake-invalid"
+_OTHER_DELIMITERS = (";", "\t", "|", ",")
+
+
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file that was looked into.
+
+    Its text is what it holds when it is inflated and, unless its quotes and ends of lines can be
+    told from the bytes as they are, turned into UTF-8.
+
+    Attributes:
+        source: Its bytes.
+        dialect: How it is written.
+        compression: How it is compressed, if it is.
+        names: Its columns, as its header has them.
+        start: Where its rows begin in its text, in bytes.
+        line: On which line, from 1.
+    """
+
+    source: ByteSource
+    dialect: Dialect
+    compression: str | None
+    names: tuple[str, ...]
+    start: int
+    line: int
+
+    @property
+    def splittable(self) -> bool:
+        """Whether it can be read from any byte on."""
+        return _splittable(self.compression, self.dialect)
+
+    def place(self, index: int) -> Range:
+        """Return the range of all its rows.
+
+        Args:
+            index: The file's index among those that are read together.
+        """
+        stop = self.source.size if self.splittable else None
+        return Range(index, self.start, stop, line=self.line)
+
+    def text(self, start: int, stop: int | None = None) -> Iterator[bytes]:
+        """Read its text from some byte to its end, in chunks.
+
+        Args:
+            start: The first byte wanted.
+            stop: Where the caller hopes to end.
+        """
+        return _text(self.source, self.compression, self.dialect, start, stop)
+
+    def has_rows(self) -> bool:
+        """Whether anything comes behind the header."""
+        return any(self.text(self.start))
+
+
+def open_csv(source: ByteSource, dialect: Dialect) -> CsvFile:
+    """Look into a file.
+
+    Args:
+        source: Its bytes.
+        dialect: How it is written, as far as anybody said.
+
+    Raises:
+        RejectedRowsError: It is empty, or its header cannot be read.
+        DamagedError: It is compressed, and damaged.
+        SingerlakeError: It cannot be read.
+    """
+    compression = byte_sources.compression_of(source)
+    mark = _has_mark(_text(source, compression, dialect, 0))
+    start = len(_MARK) if mark else 0
+    if dialect.names is not None:
+        return CsvFile(source, dialect, compression, dialect.names, start, 1)
+    header = next(records(_text(source, compression, dialect, start), 1, dialect), None)
+    if header is None:
+        raise _refused(source, "the file is empty: its first line should name its columns")
+    names = _names(source, header, dialect)
+    lines = sum(cell.count(b"\n") for cell in header.cells)
+    return CsvFile(source, dialect, compression, names, start + header.end, 2 + lines)
+
+
+def wrong_delimiter(names: tuple[str, ...], delimiter: str) -> str | None:
+    """Tell which other delimiter a header of one name looks as if it had."""
+    others = [one for one in _OTHER_DELIMITERS if one != delimiter and one in names[0]]
+    return others[0] if len(names) == 1 and others else None
+
+
+def _has_mark(text: Iterator[bytes]) -> bool:
+    begins = b""
+    while len(begins) < len(_MARK) and (chunk := next(text, b"")):
+        begins += chunk
+    return begins.startswith(_MARK)
+
+
+def _names(source: ByteSource, header: Record, dialect: Dialect) -> tuple[str, ...]:
+    codec = dialect.codec if dialect.splittable else UTF_8
+    if header.faults:
+        fault = header.faults[0]
+        value = kept(fault.value.decode(codec, "backslashreplace"))
+        raise _refused(source, f"{fault.reason}; this line should name the columns", value)
+    if header.cells == [b""]:
+        raise _refused(source, "is blank, and should name the columns")
+    names = []
+    for cell in header.cells:
+        try:
+            names.append(cell.decode(codec))
+        except UnicodeDecodeError as error:
+            value = kept(cell.decode(codec, "backslashreplace"))
+            reason = f"is not in {dialect.encoding}: say in which encoding the file is"
+            raise _refused(source, reason, value) from error
+        if "\0" in names[-1]:
+            reason = "has zeros in it, as UTF-16 has: say in which encoding the file is"
+            raise _refused(source, reason, names[-1])
+    return tuple(names)
+
+
+def _refused(source: ByteSource, reason: str, value: str | None = None) -> Exception:
+    return rejected(Problems(1, [Problem(source.name, 1, None, value, reason)]))
+
+
+def _splittable(compression: str | None, dialect: Dialect) -> bool:
+    return compression is None and dialect.splittable
+
+
+def _text(
+    source: ByteSource,
+    compression: str | None,
+    dialect: Dialect,
+    start: int,
+    stop: int | None = None,
+) -> Iterator[bytes]:
+    if _splittable(compression, dialect):
+        return byte_sources.chunks(source, start, stop)
+    stream = (
+        byte_sources.inflated(source, compression) if compression else byte_sources.chunks(source)
+    )
+    return _without(start, stream if dialect.splittable else _decoded(stream, dialect.codec))
+
+
+def _without(count: int, stream: Iterator[bytes]) -> Iterator[bytes]:
+    for chunk in stream:
+        if count < len(chunk):
+            yield chunk[count:]
+        count = max(0, count - len(chunk))
+
+
+def _decoded(stream: Iterator[bytes], codec: str) -> Iterator[bytes]:
+    """Turn bytes of any encoding into UTF-8; what is invalid in one is invalid in the other."""
+    decoder = codecs.getincrementaldecoder(codec)(_INVALID)
+    for chunk in stream:
+        yield decoder.decode(chunk).encode(UTF_8, "surrogatepass")
+    yield decoder.decode(b"", final=True).encode(UTF_8, "surrogatepass")
+
+
+def _lone_surrogate(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "\udc80", error.end
+
+
+codecs.register_error(_INVALID, _lone_surrogate)

@@ -1,0 +1,1 @@
+"""Files of JSON lines: split among tasks, and read as rows."""

@@ -1,0 +1,252 @@
+"""Sums up columns of text cells for ``inference.py``, whole columns at a time.
+
+What decides is the shape of a cell, not what some parser makes of it: ``007``, ``+5``, ``-0``,
+``.5``, ``nan`` and `` 7 `` are text, because nothing else would give the cell back.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singerlake.format import times
+from singerlake.format.types import INT64
+from singerlake.records.columns import text_bytes
+from singerlake.records.given.values.inference import (
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE_DIGITS,
+    EXPONENT,
+    INTEGER,
+    MOST_BEFORE_EXPONENT,
+    STRING,
+    TIMESTAMP,
+    Summary,
+)
+
+BOOLEANS = ("true", "false", "True", "False", "TRUE", "FALSE")
+"""As JSON, Python and spreadsheets write them."""
+_INTEGER = r"^(?:0|-?[1-9][0-9]*)$"
+_DECIMAL = r"^-?(?:0|[1-9][0-9]*)\.[0-9]+$"
+_EXPONENT = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][+-]?[0-9]{1,4}$"
+_WITHIN_DOUBLES = r"[eE][+-]?0*(?:[0-9]{1,2}|[12][0-7][0-9])$"
+"""Exponents with which no number of :data:`MOST_BEFORE_EXPONENT` digits is too large or too small
+for a double."""
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_TIMESTAMP = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"
+    r"(?::[0-9]{2}(?:\.[0-9]{1,6}0*)?)?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?$"
+)
+"""Digits behind the microsecond would be dropped: such a column is text, unless they are zero."""
+_SAFE_INTEGER = 10**DOUBLE_DIGITS
+
+
+def add_cells(summary: Summary, cells: pa.Array) -> None:
+    """Take in cells of a column.
+
+    Args:
+        summary: What is known of the column; changed.
+        cells: Strings; null where there is nothing.
+    """
+    summary.nulls += cells.null_count
+    summary.values += len(cells) - cells.null_count
+    if summary.kinds & STRING:
+        return  # nothing can make it anything else
+    # An empty cell is of any type: in a column that holds no text it is read as null.
+    cells = _without_empty(cells)
+    if _all_quick(summary, cells):
+        return
+    first = cells[0].as_py()
+    if first in BOOLEANS and _all_booleans(cells):
+        summary.kinds |= BOOLEAN
+        return
+    # What the first is, most are; and one that is nothing else makes all of them text.
+    shapes = sorted(_SHAPES, key=lambda shape: not _has_shape(first, shape[1]))
+    if first not in BOOLEANS and not _has_shape(first, shapes[0][1]):
+        summary.kinds |= STRING
+        return
+    if shapes[0][0] & (DATE | TIMESTAMP) and _all_like(first, cells):
+        shapes[0][2](summary, shapes[0][0], cells)
+        return
+    for kind, pattern, add in shapes:
+        found = pc.match_substring_regex(cells, pattern)
+        if not pc.any(found).as_py():
+            continue
+        if pc.all(found).as_py():
+            add(summary, kind, cells)
+            return
+        add(summary, kind, pc.filter(cells, found))
+        if summary.kinds & STRING:
+            return
+        cells = pc.filter(cells, pc.invert(found))
+    summary.kinds |= BOOLEAN if _all_booleans(cells) else STRING
+
+
+def _all_quick(summary: Summary, cells: pa.Array) -> bool:
+    """Take in cells of a kind that needs no pattern, if all of them are."""
+    quick = not len(cells) or _all_canonical_integers(summary, cells)
+    return quick or _all_plain_decimals(summary, cells)
+
+
+def _without_empty(cells: pa.Array) -> pa.Array:
+    cells = cells.drop_null() if cells.null_count else cells
+    empty = pc.equal(cells, "")
+    return pc.filter(cells, pc.invert(empty)) if pc.any(empty).as_py() else cells
+
+
+def _all_booleans(cells: pa.Array) -> bool:
+    return bool(pc.all(pc.is_in(cells, value_set=pa.array(BOOLEANS, cells.type))).as_py())
+
+
+def _has_shape(cell: str, pattern: str) -> bool:
+    return re.fullmatch(pattern.removesuffix("$"), cell) is not None
+
+
+def _all_like(first: str, cells: pa.Array) -> bool:
+    """Tell in a third of a pattern's time whether what it says of a time holds for all."""
+    return len(first) <= _MICROSECOND and text_bytes.all_like(first, cells)
+
+
+_MICROSECOND = len("2026-01-01T10:00:00.123456")
+"""A longer time may have digits that only zeros may be."""
+
+
+def _all_canonical_integers(summary: Summary, cells: pa.Array) -> bool:
+    """Take in 64-bit integers by a road that is five times as fast as patterns."""
+    written = text_bytes.written(cells)
+    # Each cell that Arrow refuses takes it longer than fifty that it takes.
+    if written.min() < _MINUS or written.max() > _NINE or (written - _POINT < _ZERO - _POINT).any():
+        return False
+    try:
+        numbers = pc.cast(cells, pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    ends = text_bytes.ends(cells)
+    first = written[ends[:-1] - ends[0]]
+    if (first == _MINUS).any():  # Arrow also reads 007, and -0 would be 0
+        if not pc.cast(numbers, cells.type).equals(cells):
+            return False
+    elif ((first == _ZERO) & (np.diff(ends) > 1)).any():
+        return False
+    least, most = pc.min_max(numbers).as_py().values()
+    _add_integer_bounds(summary, least, most)
+    return True
+
+
+def _add_integer_bounds(summary: Summary, least: int, most: int) -> None:
+    summary.kinds |= INTEGER
+    summary.whole = max(summary.whole, _digits(least), _digits(most))
+    if least <= -_SAFE_INTEGER or most >= _SAFE_INTEGER:
+        summary.inexact = True
+    if least not in INT64 or most not in INT64:
+        summary.wide = True
+
+
+def _all_plain_decimals(summary: Summary, cells: pa.Array) -> bool:
+    """Take in numbers with a point that a double keeps, in a sixth of a pattern's time."""
+    written = text_bytes.written(cells)
+    if written.min() < _MINUS or written.max() > _NINE:
+        return False
+    ends = text_bytes.ends(cells)
+    start, stop = ends[:-1] - ends[0], ends[1:] - ends[0]
+    points = np.flatnonzero(written == _POINT)
+    if len(points) != len(cells) or (written == _SLASH).any():
+        return False
+    minus = written[start] == _MINUS
+    if np.count_nonzero(minus) != np.count_nonzero(written == _MINUS):
+        return False
+    whole, scale = points - start - minus, stop - points - 1
+    zero = written[start + minus] == _ZERO
+    # The nth point is in the nth cell, digits are on both sides of it, and no zero is before them.
+    if whole.min() < 1 or scale.min() < 1 or (zero & (whole > 1)).any():
+        return False
+    if (whole + scale).max() >= DOUBLE_DIGITS:
+        return False
+    summary.kinds |= DECIMAL
+    summary.whole = max(summary.whole, int((whole - zero).max()))
+    summary.scale = max(summary.scale, int(scale.max()))
+    return True
+
+
+_MINUS, _POINT, _SLASH, _ZERO, _NINE = np.frombuffer(b"-./09", np.uint8)
+
+
+def _digits(number: int) -> int:
+    return len(str(abs(number))) if number else 0
+
+
+def _add_integers(summary: Summary, _: int, cells: pa.Array) -> None:
+    # Zero has no digit before a point: 0 and 0.5 are told apart by the latter alone.
+    lengths = pc.binary_length(pc.utf8_ltrim(cells, "-0"))
+    if (most := pc.max(lengths).as_py()) > DOUBLE_DIGITS:
+        for cell in pc.filter(cells, pc.greater(lengths, DOUBLE_DIGITS)).to_pylist():
+            if len(cell) > _LONGEST:
+                summary.kinds |= STRING
+                return
+            _add_integer_bounds(summary, int(cell), int(cell))
+    summary.kinds |= INTEGER
+    summary.whole = max(summary.whole, most)
+
+
+_LONGEST = 400
+"""Characters of a number; the largest double has 309 digits."""
+
+
+def _add_decimals(summary: Summary, kind: int, cells: pa.Array) -> None:
+    summary.kinds |= kind
+    plain = pc.utf8_ltrim(cells, "-0")
+    points = whole = pc.find_substring(plain, ".")
+    scale = pc.subtract(pc.subtract(pc.binary_length(plain), points), 1)
+    summary.whole = max(summary.whole, pc.max(whole).as_py())
+    summary.scale = max(summary.scale, pc.max(scale).as_py())
+    _note_inexact(summary, plain)
+
+
+def _add_exponents(summary: Summary, kind: int, cells: pa.Array) -> None:
+    summary.kinds |= kind
+    if not pc.all(pc.match_substring_regex(cells, _WITHIN_DOUBLES)).as_py():
+        summary.inexact = True
+    mantissas = pc.replace_substring_regex(cells, r"[eE].*$", "")
+    digits = pc.replace_substring_regex(mantissas, "[-.]", "")
+    if pc.max(pc.binary_length(digits)).as_py() > MOST_BEFORE_EXPONENT:
+        summary.inexact = True
+    _note_inexact(summary, mantissas)
+
+
+def _note_inexact(summary: Summary, numbers: pa.Array) -> None:
+    """Note numbers of more significant digits than a double keeps."""
+    if summary.inexact or pc.max(pc.binary_length(numbers)).as_py() <= DOUBLE_DIGITS:
+        return
+    digits = pc.replace_substring_regex(numbers, "[-.]", "")
+    significant = pc.utf8_rtrim(pc.utf8_ltrim(digits, "0"), "0")
+    if pc.max(pc.binary_length(significant)).as_py() > DOUBLE_DIGITS:
+        summary.inexact = True
+    if pc.max(pc.binary_length(digits)).as_py() > _LONGEST // 2:
+        summary.inexact = True
+
+
+def _add_times(summary: Summary, kind: int, cells: pa.Array) -> None:
+    """Take in dates or timestamps; the 30th of February is text."""
+    summary.kinds |= kind if _on_calendar(cells, kind) else STRING
+
+
+def _on_calendar(cells: pa.Array, kind: int) -> bool:
+    type_ = pa.date32() if kind == DATE else pa.timestamp("us")
+    try:
+        pc.cast(pc.utf8_rtrim(cells, "Z"), type_)
+    except pa.ArrowInvalid:  # also of an offset, or of year 0
+        return all(times.parse(cell) is not None for cell in pc.unique(cells).to_pylist())
+    return not pc.any(pc.starts_with(cells, "0000")).as_py()
+
+
+_SHAPES = (
+    (INTEGER, _INTEGER, _add_integers),
+    (DECIMAL, _DECIMAL, _add_decimals),
+    (EXPONENT, _EXPONENT, _add_exponents),
+    (DATE, _DATE, _add_times),
+    (TIMESTAMP, _TIMESTAMP, _add_times),
+)

@@ -1,0 +1,167 @@
+"""Which row is where: the keys of a block's rows, read without the rest of them.
+
+What decides which rows make the state is the key and the position, a few of a row's bytes. So
+these go first, and alone, through Spark's shuffle; the rows that won are read then. Most keys
+are integers or strings under an unchanged schema: msgspec reads only these out of a line and
+skips over the rest, twice as fast as pyarrow.json can. Anything else is read as ``decoding.py``
+reads it.
+
+Keys are compared as Arrow compares them. Kinds that it compares otherwise than Spark does, or
+not at all, are turned first: -0.0 into 0.0, structs and lists into their canonical text.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+from zlib import crc32
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from singerlake.format import block as format_block
+from singerlake.format.types import Columns, Kind, Type
+from singerlake.records.blocks import decoding, positions
+from singerlake.records.blocks.decoding import BlockSpec
+from singerlake.records.columns import canonical_text
+from singerlake.records.columns.arrow_types import arrow_type
+from singerlake.records.rows.row_columns import alias, aliases
+
+AT = "at"
+"""The column of positions, as codes, by which rows are compared."""
+_PLAIN: dict[Kind, type] = {Kind.INTEGER: int, Kind.STRING: str}
+
+
+def read(text: bytes, spec: BlockSpec) -> pa.Table:
+    """Read the keys of an inflated block's rows, and where each row is.
+
+    Args:
+        text: The block.
+        spec: Its ``target`` are the key columns.
+
+    Returns:
+        The key columns ``c0``, ``c1``, …, fit to be compared, then ``at``.
+
+    Raises:
+        DamagedError: As ``decoding.read``.
+    """
+    arrays = _read_plain(text, spec)
+    if arrays is None:
+        arrays = decoding.read(text, spec).columns[: len(spec.target)]
+    return table(arrays, spec.target, positions.of_block(text, spec.block))
+
+
+def table(arrays: list[pa.Array], columns: Columns, codes: NDArray[np.int64]) -> pa.Table:
+    """Make the same of key columns that are read already, and of their rows' positions."""
+    return pa.table([*compared(arrays, columns), pa.array(codes)], [*aliases(len(arrays)), AT])
+
+
+def compared(arrays: list[pa.Array], columns: Columns) -> list[pa.Array]:
+    """Make key columns fit to be compared."""
+    return [_compared(array, type_) for array, (_, type_) in zip(arrays, columns, strict=True)]
+
+
+def newest(tables: list[pa.Table]) -> pa.Table:
+    """Find the newest row of each key in what :func:`read` gave."""
+    whole = pa.concat_tables(tables)
+    grouped = whole.group_by(whole.column_names[:-1], use_threads=False)
+    return grouped.aggregate([(AT, "max")]).rename_columns(whole.column_names)
+
+
+def split_by_key(rows: pa.Table, parts: int) -> list[pa.Table]:
+    """Split rows that :func:`read` gave into parts, equal keys into the same one everywhere."""
+    part = parts_of(rows.drop_columns([AT]), parts)
+    order = np.argsort(part, kind="stable")
+    ends = np.searchsorted(part[order], np.arange(parts + 1))
+    sorted_ = rows.take(pa.array(order))
+    return [sorted_.slice(a, b - a) for a, b in pairwise(ends)]
+
+
+def parts_of(rows: pa.Table, parts: int) -> NDArray[np.int64]:
+    """Return the part of each row: the same for equal keys, everywhere.
+
+    Args:
+        rows: The key columns, fit to be compared.
+        parts: How many parts there are.
+    """
+    hashes = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.columns if parts > 1 else ():
+        hashes = hashes * np.uint64(31) + _hashes(column)
+    part: NDArray[np.int64] = (hashes % np.uint64(parts)).astype(np.int64)
+    return part
+
+
+def _hashes(column: pa.ChunkedArray) -> NDArray[np.uint64]:
+    """The same on every machine. Which part a null goes to is all the same."""
+    if pa.types.is_timestamp(column.type):
+        column = pc.cast(column, pa.int64())
+    if pa.types.is_integer(column.type):
+        return _mixed(pc.fill_null(column, 0).to_numpy().astype(np.int64).view(np.uint64))
+    texts = pc.cast(pc.cast(column, pa.string()), pa.binary()).fill_null(b"")
+    sums = np.fromiter(map(crc32, texts.to_pylist()), np.uint32, len(texts))
+    return sums.astype(np.uint64)
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Make each bit depend on all bits of a number, as SplitMix64 does."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    mixed: NDArray[np.uint64] = numbers ^ (numbers >> np.uint64(31))
+    return mixed
+
+
+def _compared(array: pa.Array, type_: Type) -> pa.Array:
+    if type_.kind in (Kind.STRUCT, Kind.LIST):
+        return canonical_text.texts(array, type_)
+    return pc.add(array, 0.0) if type_.kind is Kind.NUMBER else array
+
+
+def _read_plain(text: bytes, spec: BlockSpec) -> list[pa.Array] | None:
+    source = dict(spec.source)
+    lines = format_block.after_schema(text)
+    if not spec.defaults.keys().isdisjoint(name for name, _ in spec.target):
+        return None
+    if any(source.get(n) != t or t.kind not in _PLAIN for n, t in spec.target) or not lines:
+        return None
+    wanted = spec.in_records(spec.target)
+    decoder = _decoder(tuple((name, type_.kind) for name, type_ in wanted))
+    if decoder is None:
+        return None
+    try:
+        messages = decoder.decode_lines(lines)
+        if len(messages) != format_block.line_ends(text) - 1 or text[-1:] != b"\n":
+            return None  # several values on a line, or an empty one
+        if spec.block.activations:
+            messages = [one for one in messages if type(one) is not _Activation]
+        if len(messages) != spec.block.rows:
+            return None
+        return [
+            pa.array([getattr(m.record, alias(i)) for m in messages], arrow_type(type_))
+            for i, (_, type_) in enumerate(spec.target)
+        ]
+    except (msgspec.DecodeError, ValueError, RecursionError, OverflowError, pa.ArrowException):
+        return None
+
+
+class _Activation(msgspec.Struct, tag="ACTIVATE_VERSION", tag_field="type", gc=False):
+    pass
+
+
+@lru_cache(maxsize=64)
+def _decoder(keys: tuple[tuple[str, Kind], ...]) -> msgspec.json.Decoder[Any] | None:
+    fields: list[tuple[str, Any, Any]] = [
+        (alias(i), _PLAIN[kind] | None, None) for i, (_, kind) in enumerate(keys)
+    ]
+    own = {alias(i): name for i, (name, _) in enumerate(keys)}
+    try:
+        record = msgspec.defstruct("Keys", fields, rename=own, gc=False)
+        line = msgspec.defstruct(
+            "Record", [("record", record)], tag="RECORD", tag_field="type", gc=False
+        )
+        return msgspec.json.Decoder(line | _Activation)
+    except ValueError:  # a name with a quote or a control character in it
+        return None

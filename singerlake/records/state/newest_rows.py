@@ -1,0 +1,224 @@
+"""The steps that find the rows of a state in its blocks: first where they are, then the rows.
+
+The keys of all rows are read, and shared out by their hash; of each key the newest row is
+found; and those rows, and no others, are read. Each step takes and gives Arrow batches, and
+runs on the executors; how they follow one another is in ``spark/state/from_blocks.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from singerlake.format.log import Block
+from singerlake.records.blocks import block_tasks, positions
+from singerlake.records.blocks.block_reader import BlockReader
+from singerlake.records.rows.row_columns import DELETED, VERSION
+from singerlake.records.rows.steps import Batches, Step
+from singerlake.records.state import keys
+from singerlake.records.state.activations import Survival
+from singerlake.records.state.key_filter import KeyFilter
+from singerlake.records.state.keys import AT
+
+SPLIT_KEYS = "part int, keys binary"
+"""What :class:`KeyStep` gives, as Spark names it."""
+PICKED = "task int, picked binary"
+"""What :class:`NewestStep` gives: a task's number, and the positions of rows in its blocks."""
+
+Texts: TypeAlias = Callable[[Iterable[Block]], Iterator[tuple[Block, bytes]]]
+
+
+@dataclass
+class KeyStep:
+    """Reads keys, and splits them: for each task and part one row of whole columns.
+
+    Attributes:
+        reader: Its columns are the key.
+        parts: How many.
+        asked: What a ``KeyFilter`` is made of, where only some keys matter.
+    """
+
+    reader: BlockReader
+    parts: int
+    asked: Sequence[bytes] | None = None
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """Read the tasks whose numbers come in."""
+        for number in block_tasks.numbers(numbers):
+            yield split(self.newest(self.reader.texts(self.reader.task(number))), self.parts)
+
+    def newest(self, texts: Iterable[tuple[Block, bytes]]) -> pa.Table:
+        """Find the newest row of each key in some blocks."""
+        wanted = None if self.asked is None else KeyFilter(self.asked)
+        found = [self._read(block, text, wanted) for block, text in texts]
+        return keys.newest(found)
+
+    def _read(self, block: Block, text: bytes, wanted: KeyFilter | None) -> pa.Table:
+        rows = keys.read(text, self.reader.spec(block))
+        if wanted is None:
+            return rows
+        return rows.filter(pa.array(wanted.mask(rows.drop_columns([AT]))))
+
+
+def split(rows: pa.Table, parts: int) -> pa.RecordBatch:
+    """Split keys and positions: a row for each part that has any."""
+    pieces = enumerate(keys.split_by_key(rows, parts))
+    packed = {part: _packed(piece) for part, piece in pieces if len(piece)}
+    return pa.RecordBatch.from_arrays(
+        [pa.array(packed.keys(), pa.int32()), pa.array(packed.values(), pa.binary())],
+        ["part", "keys"],
+    )
+
+
+def tables(parts: Batches) -> list[pa.Table]:
+    """Return the keys and positions that :func:`split` has packed for one part."""
+    return [_unpacked(data) for batch in parts for data in batch.column("keys").to_pylist()]
+
+
+@dataclass
+class NewestStep:
+    """Finds the newest row of each key in a part, and sorts them by the task that reads them.
+
+    Attributes:
+        ends: Number of the last block of each task, rising: a row lies in the first task that
+            does not end before its block, for a vacuum puts rows into later blocks only.
+    """
+
+    ends: list[int]
+
+    def __call__(self, parts: Batches) -> Batches:
+        """Find them in the keys of one part, all that there are."""
+        found = tables(parts)
+        if not found:
+            return
+        newest = np.sort(keys.newest(found).column(AT).to_numpy())
+        task = np.searchsorted(np.array(self.ends), positions.blocks_of(newest))
+        first = np.flatnonzero(np.diff(task, prepend=-1))
+        pieces = np.split(newest, first[1:])
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array(task[first].astype(np.int32)),
+                pa.array([piece.tobytes() for piece in pieces], pa.binary()),
+            ],
+            ["task", "picked"],
+        )
+
+
+@dataclass
+class RowStep:
+    """Reads rows, and keeps those of the state.
+
+    Attributes:
+        reader: Reads all the columns.
+        survival: What the activations leave.
+        consumer: Takes the rows of the state; what it gives comes out.
+    """
+
+    reader: BlockReader
+    survival: Survival
+    consumer: Step
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Read the rows picked, or all of each task where none are."""
+        return self.consumer(self._rows(batches))
+
+    def _rows(self, batches: Batches) -> Batches:
+        picked: dict[int, list[bytes]] = {}
+        for batch in batches:
+            if "picked" not in batch.schema.names:
+                for number in block_tasks.numbers(iter([batch])):
+                    for rows in self.reader.rows(self.reader.task(number)):
+                        yield in_state(rows, self.survival)
+                continue
+            numbers, pieces = batch.column("task").to_pylist(), batch.column("picked").to_pylist()
+            for number, piece in zip(numbers, pieces, strict=True):
+                picked.setdefault(number, []).append(piece)
+        for number, pieces in picked.items():
+            codes = np.sort(np.frombuffer(b"".join(pieces), dtype=np.int64))
+            yield from self.rows(self.reader.task(number), codes, self.reader.texts)
+
+    def rows(self, blocks: list[Block], picked: NDArray[np.int64], texts: Texts) -> Batches:
+        """Read rows of some blocks.
+
+        Args:
+            blocks: In order.
+            picked: The rows' positions, rising.
+            texts: Gives the lines of blocks.
+        """
+        numbers = np.array([block.number for block in blocks], dtype=np.int64)
+        ends = np.searchsorted(positions.blocks_of(picked), numbers, "right").tolist()
+        asked = {
+            block.number: picked[start:end]
+            for block, start, end in zip(blocks, [0, *ends], ends, strict=False)
+            if end > start
+        }
+        for block, text in texts(block for block in blocks if block.number in asked):
+            ordinals = np.searchsorted(positions.of_block(text, block), asked[block.number])
+            rows = self.reader.some_rows(block, text, ordinals)
+            yield in_state(rows, self.survival)
+
+
+def in_state(rows: pa.RecordBatch, survival: Survival) -> pa.RecordBatch:
+    """Keep those that are in the state, of rows that are each the newest of their key."""
+    stays = pc.invert(rows.column(DELETED))
+    if survival.last is not None:
+        left = survival.mask(positions.codes_in(rows), rows.column(VERSION))
+        stays = pc.and_(stays, pa.array(left))
+    if not pc.all(stays).as_py():
+        rows = rows.filter(stays)
+    return rows.drop_columns([DELETED])
+
+
+@dataclass
+class SingleTaskStep:
+    """Takes all steps at once, for a task that has the whole table.
+
+    Attributes:
+        key_reader: Reads the keys.
+        row_step: Reads the rows.
+        asked: As in :class:`KeyStep`.
+    """
+
+    key_reader: BlockReader
+    row_step: RowStep
+    asked: Sequence[bytes] | None = None
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """Read the one task, each block once."""
+        return self.row_step.consumer(self._rows(numbers))
+
+    def _rows(self, numbers: Batches) -> Batches:
+        for number in block_tasks.numbers(numbers):
+            texts = dict(self._texts(number))
+            blocks = self.key_reader.task(number)
+            rows = KeyStep(self.key_reader, 1, self.asked).newest(
+                (b, texts[b.number]) for b in blocks
+            )
+            picked = np.sort(rows.column(AT).to_numpy())
+            yield from self.row_step.rows(
+                blocks,
+                picked,
+                lambda some: ((b, texts[b.number]) for b in some),  # noqa: B023
+            )
+
+    def _texts(self, number: int) -> Iterator[tuple[int, bytes]]:
+        for block, text in self.key_reader.texts(self.key_reader.task(number)):
+            yield block.number, text
+
+
+def _packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _unpacked(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
