@@ -1,0 +1,1 @@
+"""Files that rows name, on their way into a lake: found, read, checked, stored once."""

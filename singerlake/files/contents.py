@@ -1,0 +1,219 @@
+"""A table's files by their bytes: each content is stored once, and found again by its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from singerlake.files.known import KnownFiles
+from singerlake.format import file_paths
+from singerlake.format.log import Operation
+from singerlake.format.names import TableName
+from singerlake.storage.base import Store
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import publish_file
+
+SIDE_BY_SIDE = 8
+"""Files that are read and stored at a time."""
+
+
+@dataclass(frozen=True)
+class _Namer:
+    """Names a stored file of a table."""
+
+    table: TableName
+    digest: str
+    wanted: list[str]
+
+    def new_path(self) -> str:
+        """Give the path that is wanted, and then others that nobody has had."""
+        return self.wanted.pop() if self.wanted else file_paths.new_content(self.digest)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A file in the lake.
+
+    Attributes:
+        path: Where it lies, within the table's folder.
+        size: Its bytes.
+    """
+
+    path: str
+    size: int
+
+    @property
+    def checksum(self) -> str:
+        """Its hash as records have it."""
+        return f"SHA-256:{file_paths.digest_in(self.path)}"
+
+
+class Contents:
+    """What a table has, and what is stored in it anew; for any number of threads.
+
+    Args:
+        store: The lake's store.
+        table: The table.
+        begin: Gives the snapshot that the next commit goes on from; asked for once, with the
+            first file.
+        check: Called now and then, from any thread; may raise to end the run.
+        together: Whether what is stored becomes durable only with :meth:`settle`.
+        looked_for: Whether the store lists its files first, so that content which it has lost is
+            stored again.
+
+    Attributes:
+        stored: Files that were stored.
+        bytes: Their bytes.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        table: TableName,
+        begin: Callable[[], Snapshot],
+        check: Callable[[], None] = lambda: None,
+        *,
+        together: bool = False,
+        looked_for: bool = False,
+    ) -> None:
+        self._store = store
+        self._together = store.together() if together else None
+        self._table = table
+        self._begin = begin
+        self._check = check
+        self._looked_for = looked_for
+        self._known: KnownFiles | None = None
+        self._may_choose = self._had_any = False
+        self._mutex = threading.Lock()
+        self._busy: dict[str, threading.Lock] = {}
+        self.stored = 0
+        self.bytes = 0
+
+    def load(self) -> KnownFiles:
+        """Find out what the table has, unless that is known."""
+        with self._mutex:
+            if self._known is None:
+                known, snapshot = KnownFiles(), self._begin()
+                known.load(self._store, snapshot)
+                # A name that another lake gave may be one that a vacuum deletes here.
+                self._may_choose = not any(
+                    one.operation == Operation.VACUUM_START for one in snapshot.transactions
+                )
+                self._had_any = any(block.files is not None for block in snapshot.blocks)
+                if self._looked_for and self._had_any:
+                    known.keep(self._listed())
+                self._known = known
+            return self._known
+
+    def __contains__(self, path: object) -> bool:
+        """Whether a path is that of a file which the table has, or which was stored."""
+        digest = file_paths.digest_in(path) if isinstance(path, str) else ""
+        return bool(digest) and self.load().find(digest, str(path)) is not None
+
+    def find(self, digest: str, wanted: str = "") -> Stored | None:
+        """Find a file by its hash.
+
+        Args:
+            digest: Its SHA-256, as 64 hexadecimal digits.
+            wanted: The path that it must have, where the table may take over names; or any.
+        """
+        self._check()
+        known = self.load()
+        found = known.find(digest, wanted if self._may_choose else "")
+        return Stored(*found) if found is not None else None
+
+    def put_unless_there(self, read: Callable[[], Iterable[bytes]]) -> Stored:
+        """Store a file's bytes, without a copy in between of what the table has.
+
+        Where it has files at all, the file is read for its hash first: most files of a folder
+        are those of last time.
+
+        Args:
+            read: Reads the file, from its beginning.
+
+        Raises:
+            StoreError: The store refused.
+        """
+        self.load()
+        found = self.find(self.digest(read())[0]) if self._had_any else None
+        return found or self.put(read())
+
+    def digest(self, pieces: Iterable[bytes]) -> tuple[str, int]:
+        """Return the SHA-256 of a file's bytes, and how many there are."""
+        hashed, size = hashlib.sha256(), 0
+        for piece in pieces:
+            self._check()
+            hashed.update(piece)
+            size += len(piece)
+        return hashed.hexdigest(), size
+
+    def put(
+        self,
+        pieces: Iterable[bytes],
+        compare: Callable[[str, int], None] = lambda _digest, _size: None,
+        wanted: str = "",
+    ) -> Stored:
+        """Store a file's bytes, unless the table has them.
+
+        Args:
+            pieces: The bytes, piece by piece.
+            compare: Given their SHA-256 and their number, may raise to refuse them.
+            wanted: The path that they are to get, if the table may take over names.
+
+        Raises:
+            StoreError: The store refused.
+        """
+        known = self.load()
+        staged = self._store.stage()
+        hashed = hashlib.sha256()
+        try:
+            for piece in pieces:
+                self._check()
+                hashed.update(piece)
+                staged.write(piece)
+            digest = hashed.hexdigest()
+            compare(digest, staged.size)
+            may_choose = self._may_choose and file_paths.digest_in(wanted) == digest
+            with self._alone(digest):  # another thread may have the same
+                if (found := known.find(digest, wanted if may_choose else "")) is not None:
+                    return Stored(*found)
+                namer = _Namer(self._table, digest, [wanted] if may_choose else [])
+                path = publish_file(self._store, staged, namer, self._together)
+                known.add(path, staged.size)
+                with self._mutex:
+                    self.stored += 1
+                    self.bytes += staged.size
+            return Stored(path, staged.size)
+        finally:
+            staged.discard()
+
+    def _listed(self) -> Iterator[tuple[str, int]]:
+        start = len(self._table.folder)
+        for item in self._store.list(self._table.content):
+            self._check()
+            if file_paths.is_content(item.key[start:]):
+                yield item.key[start:], item.size
+
+    def settle(self) -> None:
+        """Make durable what was stored; before that, nothing may be committed that names it.
+
+        Raises:
+            StoreError: The disk failed to take it.
+        """
+        if self._together is not None:
+            self._together.settle()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        if self._together is not None:
+            self._together.close()
+        if self._known is not None:
+            self._known.close()
+            self._known = None
+
+    def _alone(self, digest: str) -> threading.Lock:
+        with self._mutex:
+            # One of a few, not one for each file there ever was.
+            return self._busy.setdefault(digest[:2], threading.Lock())

@@ -1,0 +1,110 @@
+"""Which files a table has already, by their hashes, in memory that does not grow with them."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from singerlake.format import file_paths
+from singerlake.storage.base import Store
+from singerlake.transactions import file_lists
+from singerlake.transactions.snapshot import Snapshot
+
+
+class KnownFiles:
+    """An index by hash, in a database that the system keeps on disk where it becomes large.
+
+    What it holds may be named again by an entry that follows the snapshot it was loaded from.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = OFF")
+        self._db.execute(
+            "CREATE TABLE files (digest BLOB, path TEXT, size INTEGER, PRIMARY KEY (digest, path))"
+            " WITHOUT ROWID"
+        )
+
+    def load(self, store: Store, snapshot: Snapshot) -> None:
+        """Take in all files that a table's rows name.
+
+        Raises:
+            DamagedError: A list of them cannot be read.
+        """
+        lists = file_lists.lists_of(snapshot.blocks)
+        for _, named in file_lists.read_all(store, snapshot.table, lists):
+            self._put((path, size) for path, size in named.items())
+
+    def keep(self, there: Iterable[tuple[str, int]]) -> None:
+        """Forget all files but those that are there.
+
+        Args:
+            there: Paths and sizes of what the store has.
+        """
+        with self._mutex:
+            self._db.execute("CREATE TABLE there (path TEXT PRIMARY KEY, size INTEGER)")
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT INTO there VALUES (?, ?)", there)
+            self._db.execute("COMMIT")
+            self._db.execute(
+                "DELETE FROM files WHERE (path, size) NOT IN (SELECT path, size FROM there)"
+            )
+            self._db.execute("DROP TABLE there")
+
+    def add(self, path: str, size: int) -> None:
+        """Take in one that was stored just now."""
+        self._put([(path, size)])
+
+    def find(self, digest: str, path: str = "") -> tuple[str, int] | None:
+        """Return path and size of a file with a SHA-256; None where there is none.
+
+        Args:
+            digest: The SHA-256.
+            path: The copy that it must be; without it, any.
+        """
+        with self._mutex:
+            row = self._db.execute(
+                "SELECT path, size FROM files WHERE digest = ? AND ? IN ('', path) LIMIT 1",
+                [bytes.fromhex(digest), path],
+            ).fetchone()
+        return (str(row[0]), int(row[1])) if row else None
+
+    def close(self) -> None:
+        """Let go of the database's disk space."""
+        with self._mutex:
+            self._db.close()
+
+    def _put(self, files: Iterable[tuple[str, int]]) -> None:
+        rows = ((bytes.fromhex(file_paths.digest_in(path)), path, size) for path, size in files)
+        with self._mutex:
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT OR IGNORE INTO files VALUES (?, ?, ?)", rows)
+            self._db.execute("COMMIT")
+
+
+@contextmanager
+def finding(store: Store, snapshot: Snapshot) -> Iterator[Callable[[str], str | None]]:
+    """Find the paths of files by their hashes; the table's lists are read with the first.
+
+    Args:
+        store: The lake's store.
+        snapshot: The table.
+    """
+    known: KnownFiles | None = None
+
+    def find(digest: str) -> str | None:
+        nonlocal known
+        if known is None:
+            known = KnownFiles()
+            known.load(store, snapshot)
+        found = known.find(digest)
+        return None if found is None else found[0]
+
+    try:
+        yield find
+    finally:
+        if known is not None:
+            known.close()
