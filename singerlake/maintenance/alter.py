@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from singerlake.errors import ConflictError, UsageError
 from singerlake.format import sql_tokens
@@ -20,7 +20,6 @@ from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.format.overlay_words import differences
 from singerlake.format.types import columns_of, never_fails
-from singerlake.maintenance.overlay_changes import with_type
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
 from singerlake.transactions.commit import (
@@ -122,9 +121,37 @@ class AlterPlan:
         }
 
     @property
+    def checked_defaults(self) -> dict[str, Constraint]:
+        """Conditions on columns that all have defaults, of which one is new, by their names.
+
+        A row that says nothing of these columns would break such a condition, if its defaults do.
+        """
+        new = {
+            name
+            for name, _ in self.after.columns
+            if _default(self.overlay, name) not in (None, _default(self.head.overlay, name))
+        }
+        return {
+            name: one
+            for name, one in self.overlay.constraints.items()
+            if one.kind == "check"
+            and not new.isdisjoint(one.columns)
+            and all(_default(self.overlay, column) is not None for column in one.columns)
+        }
+
+    @property
     def retyped(self) -> set[str]:
         """The columns of a new type that values may not fit, by their names from then on."""
         return retyped_columns(self.head, self.after)
+
+
+def _default(overlay: Overlay, name: str) -> Any:
+    """What people say that new rows get in a column; None where they say nothing, or null."""
+    member = member_of(overlay, name)
+    if (added := overlay.added.get(member)) is not None:
+        return added.default
+    column = overlay.columns.get(member)
+    return None if column is None or column.default is UNSET else column.default
 
 
 def retyped_columns(before: Snapshot, after: Snapshot) -> set[str]:
@@ -177,14 +204,14 @@ class Rewritten:
 
 
 def looks_at_rows(wanted: AlterPlan, *, allow_misfits: bool = False) -> bool:
-    """Tell whether only the rows can say if a table may be altered so.
+    """Tell whether only Spark can say if a table may be altered so, nearly always by its rows.
 
     Args:
         wanted: The plan.
         allow_misfits: Whether a column gets its type even if values of it do not fit.
     """
     asked = wanted.new_constraints or wanted.rechecked or not wanted.same_key
-    return bool(asked or (wanted.retyped and not allow_misfits))
+    return bool(asked or wanted.checked_defaults or (wanted.retyped and not allow_misfits))
 
 
 def _by_members(overlay: Overlay, one: Constraint) -> Constraint:
@@ -286,8 +313,8 @@ def commit_alter(
         )
         return entry if rewritten is None else _with_rows(present, entry, rewritten)
 
-    check = {} if rewritten is None else {"check": rewritten.check}
-    after = commit(store, wanted.head, draft, waiting=options.writing.waiting, **check)
+    check: Callable[[], None] = (lambda: None) if rewritten is None else rewritten.check
+    after = commit(store, wanted.head, draft, waiting=options.writing.waiting, check=check)
     update_checkpoint(store, after)
     update_catalogues(store, [after])
     return after
@@ -328,38 +355,6 @@ class Retyped:
     def same(self) -> bool:
         """Whether nothing changes."""
         return self.before == self.after
-
-
-def retype(
-    store: Store,
-    snapshot: Snapshot,
-    column: str,
-    *,
-    comment: str | None = None,
-    dry_run: bool = False,
-) -> Retyped:
-    """Make text of a column, whatever values came or will come in it.
-
-    Args:
-        store: The lake's store.
-        snapshot: The table's head.
-        column: The column's name.
-        comment: Why; kept with the transaction.
-        dry_run: Only say what would be done.
-
-    Raises:
-        NotFoundError: The table has no such column.
-        UsageError: The column is of the key and has had several types, or the table has lost
-            its log.
-        ConflictError: Somebody changed the table too often meanwhile.
-    """
-    options = AlterOptions(comment=comment, dry_run=dry_run)
-
-    def to_text(present: Snapshot) -> Overlay:
-        return with_type(present, column, None)
-
-    done = alter(store, snapshot, to_text, options)
-    return retyped(snapshot, column, to_text(snapshot), done)
 
 
 def retyped(head: Snapshot, column: str, overlay: Overlay, done: Altered) -> Retyped:

@@ -203,6 +203,7 @@ def commit_change(
         draft_of(wanted, written, writer_id=writer_id, still_apart=still_apart, frozen=frozen),
         waiting=waiting,
         check=check,
+        files=wanted.options.writing.files,
     )
 
 

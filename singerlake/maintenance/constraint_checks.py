@@ -101,7 +101,7 @@ def check_value(
     if not decimal and resolved(properties[name], whole).get("format") in DECIMAL_FORMATS:
         return  # its digits may be a string where the schema says number
     # Late: every command knows what may be said, and few say it.
-    from singerlake.records.full_validation import NotASchemaError, validator_of
+    from singerlake.records.validation.full_validation import NotASchemaError, validator_of
 
     words = {word: root[word] for word in ("$schema", "definitions", "$defs") if word in root}
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -95,7 +95,9 @@ def draft(
     )
 
 
-def commit_create(store: Store, planned: Snapshot, first: Entry) -> Snapshot:
+def commit_create(
+    store: Store, planned: Snapshot, first: Entry, files: Container[str] = ()
+) -> Snapshot:
     """Commit a table's first transaction.
 
     Args:
@@ -103,6 +105,7 @@ def commit_create(store: Store, planned: Snapshot, first: Entry) -> Snapshot:
         planned: What :func:`check_new` gave.
         first: What :func:`draft` made; behind the log of tables that were dropped, its blocks
             and its version take the next numbers.
+        files: Paths of files that were stored for its rows.
 
     Raises:
         ConflictError: Somebody else made the table.
@@ -122,7 +125,7 @@ def commit_create(store: Store, planned: Snapshot, first: Entry) -> Snapshot:
             schemas={h: s for h, s in first.schemas.items() if h not in present.schemas},
         )
 
-    return commit(store, planned, draft_first)
+    return commit(store, planned, draft_first, files=files)
 
 
 def create_empty(

@@ -76,7 +76,8 @@ def holdings_of(snapshot: Snapshot) -> Holdings:
     versions = list(snapshot.frozen)
     if snapshot.dropped_at:
         blocks = snapshot.restorable or []
-        versions = [v for v in snapshot.earlier_versions if v.transaction >= snapshot.first]
+        there = (v for v in snapshot.earlier_versions if v.deleted is None)
+        versions = [v for v in there if v.transaction >= snapshot.first]
     return Holdings(
         snapshot.table,
         snapshot.dropped_at or snapshot.number,

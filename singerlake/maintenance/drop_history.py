@@ -1,14 +1,15 @@
 """Dropping history: which states are kept for ever, and which rows they need.
 
-Kept are the state at every frozen version, and every state from the history floor on: the
-state that was the present one when the retention began. Let these *protected* states be P1,
+Kept are the state at every frozen version, that at every version deleted after the history floor,
+and every state from this floor on: the state that was the present one when the retention began. Let
+these *protected* states be P1,
 P2, … up to the floor, in order. A row that came after P(i-1) and not after Pi is needed by
 some protected state just if it is the newest of its key *among those that came in that
 interval*: were it the newest of its key at a later protected state, it would be so at Pi, and
 what is not the newest at Pi never is again. So each interval is looked at alone, once.
 
 Activations: what lies before the one that decides for Pi that it is gone whatever its version
-(``different`` in ``records/activations.py``) is gone for all later states as well. In a table
+(``different`` in ``records/state/activations.py``) is gone for all later states as well. In a table
 without keys so is every row that an activation has removed; in one with keys it stays, for it may
 hide an older row of its key that the activation did not name.
 
@@ -27,7 +28,7 @@ from singerlake.format import block as format_block
 from singerlake.format import times
 from singerlake.format.log import Block, Entry, Operation, joined
 from singerlake.storage.base import Store
-from singerlake.transactions import conflicts
+from singerlake.transactions import conflicts, versions
 from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 
@@ -115,18 +116,24 @@ def plan_drop_history(snapshot: Snapshot, cutoff: float) -> DropHistoryPlan | No
     if floor <= snapshot.floor:
         return None
     known: dict[int, str] = {}
-    for version in snapshot.frozen:
+    for version in versions.protecting(snapshot, floor):
         label = f" ({version.label})" if version.label else ""
         if version.transaction <= floor:
             known.setdefault(version.transaction, f"version {version.number}{label}")
     known.setdefault(floor, "the history floor")
     done = snapshot.summary(snapshot.floor).last_block if snapshot.floor else 0
+    given_up = [
+        snapshot.summary(version.transaction).last_block
+        for version in versions.deleted_since(snapshot, snapshot.floor)
+        if version.transaction not in known
+    ]
     intervals: list[Interval] = []
     begin = 0
     for transaction in sorted(known):
         end = snapshot.summary(transaction).last_block
-        # A vacuum before has looked at all that lies between states that were protected then.
-        if end > max(begin, done):
+        # A vacuum before has looked at all that lies between states that were protected then;
+        # one whose version was deleted since does not part the two intervals any more.
+        if end > max(begin, done) or any(begin < last < end for last in given_up):
             blocks = snapshot.blocks[_after(snapshot, begin) : _after(snapshot, end)]
             intervals.append(Interval(transaction, blocks))
         begin = max(begin, end)
@@ -280,11 +287,10 @@ def commit_drop_history(
     """
     planned = snapshot.number
     protected = {snapshot.summary(number).last_block for number in plan.protected}
-    floor_block = snapshot.summary(plan.floor).last_block
 
     def draft(present: Snapshot) -> Entry:
         conflicts.check_blocks_unmoved(present, planned)
-        conflicts.check_versions_kept(present, protected, floor_block)
+        conflicts.check_versions_kept(present, protected, plan.floor)
         conflicts.check_key_unchanged(present, snapshot)
         return replace(entry, writer=writer_id)
 

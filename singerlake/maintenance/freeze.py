@@ -5,7 +5,7 @@ Plain data and the commit; what Spark has to find out comes in as arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from singerlake.errors import UsageError
@@ -32,6 +32,18 @@ class FreezePlan:
     at: Snapshot
     label: str | None
     comment: str | None
+
+
+class _ThereAlreadyError(Exception):
+    """Somebody else made a version that is taken instead."""
+
+    def __init__(self, version: FrozenVersion) -> None:
+        super().__init__(version.number)
+        self.version = version
+
+
+def no_other(_present: Snapshot) -> None:
+    """Take no other version instead of the one that is wanted."""
 
 
 def plan(
@@ -76,6 +88,7 @@ def commit_version(
     record_fingerprint: str = "",
     lanes: Mapping[str, str] | None = None,
     violations: Sequence[str] = (),
+    instead: Callable[[Snapshot], FrozenVersion | None] = no_other,
 ) -> FrozenVersion:
     """Commit the version.
 
@@ -88,9 +101,11 @@ def commit_version(
         record_fingerprint: Over their records.
         lanes: What the fingerprints are the hashes of, by the same names, encoded.
         violations: The names of the constraints that the rows do not keep.
+        instead: Finds, in the table as it is then, a version that will do; nothing is committed
+            where there is one.
 
     Returns:
-        The version, with the number it got.
+        The version, with the number it got; or the one that is there instead.
 
     Raises:
         ConflictError: The label was taken meanwhile, a vacuum took blocks away, or an earlier
@@ -100,6 +115,8 @@ def commit_version(
     transaction, rules = wanted.at.number, wanted.at.rules
 
     def draft(present: Snapshot) -> Entry:
+        if (there := instead(present)) is not None:
+            raise _ThereAlreadyError(there)
         conflicts.check_label_free(present, wanted.label)
         conflicts.check_readable(present, transaction)
         conflicts.check_same_rules(present, transaction, rules)
@@ -124,7 +141,10 @@ def commit_version(
             lanes=dict(lanes or {}),
         )
 
-    after = commit(store, snapshot, draft)
+    try:
+        after = commit(store, snapshot, draft)
+    except _ThereAlreadyError as found:
+        return found.version
     update_checkpoint(store, after)
     return after.frozen[-1]
 
@@ -137,6 +157,8 @@ def check_label(label: str | None) -> None:
     """
     if label is None:
         return
+    if not isinstance(label, str):
+        raise UsageError(f"the label {label!r} is no text: use a word")
     if not label.strip() or label != label.strip() or not label.isprintable():
         raise UsageError(
             f"the label {label!r} is empty, is padded with blanks, or has control characters in it"

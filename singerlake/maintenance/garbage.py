@@ -17,34 +17,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from singerlake.errors import DamagedError, InvalidNameError
-from singerlake.format import metadata, names, times
+from singerlake.format import file_paths, metadata, names, times
 from singerlake.format.metadata import IndexMarker
 from singerlake.format.names import TableName
+from singerlake.maintenance import unneeded_files
+from singerlake.maintenance.items import Item
 from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions.lease import LiveLease
 from singerlake.transactions.snapshot import Snapshot
 
 DELETERS = 8
 DAY = 86_400.0
-
-
-@dataclass(frozen=True)
-class Item:
-    """One object that a vacuum found.
-
-    Attributes:
-        key: Where it lies.
-        bytes: How large it is.
-        reason: Why it goes, or why it stays.
-        dropped: The transaction that dropped it; 0 for one that never was in the log.
-        since: When nothing needed it any more, ISO 8601 in UTC; it stays for the retention.
-    """
-
-    key: str
-    bytes: int
-    reason: str
-    dropped: int = 0
-    since: str = ""
 
 
 @dataclass
@@ -55,7 +38,8 @@ class Garbage:
     Only one that stands still while the vacuum watches goes; see :func:`lease.wait_out`.
 
     Attributes:
-        files: Data files to delete.
+        files: Data files to delete, and lists of files that rows name.
+        content: Files that rows named, or that somebody stored and no row names.
         markers: Index markers to delete, before their files.
         index_files: Files of indexes that have, or will have, no marker.
         kept: What nothing needs either, but is not to go yet, and why.
@@ -63,6 +47,7 @@ class Garbage:
     """
 
     files: list[Item] = field(default_factory=list)
+    content: list[Item] = field(default_factory=list)
     markers: list[Item] = field(default_factory=list)
     index_files: list[Item] = field(default_factory=list)
     dead: list[Item] = field(default_factory=list)
@@ -72,7 +57,7 @@ class Garbage:
     @property
     def everything(self) -> list[Item]:
         """All that is to go."""
-        return [*self.files, *self.markers, *self.index_files, *self.dead]
+        return [*self.files, *self.content, *self.markers, *self.index_files, *self.dead]
 
     def without_dead(self) -> Garbage:
         """Return the same for a vacuum that does not wait for long enough to know who is dead."""
@@ -100,12 +85,12 @@ def find(
     """
     garbage = Garbage()
     objects = None if listed is None else list(listed)
-    used = {block.file for block in snapshot.blocks}
+    used = {path for block in snapshot.blocks for path in block.paths}
     present = None if objects is None else _data_files(snapshot.table, objects)
     for path, file in snapshot.dropped.items():
         if path in used:
             continue
-        key = snapshot.table.data(path)
+        key = snapshot.table.key(path)
         if present is not None and path not in present:
             garbage.vanished.append(path)
             continue
@@ -116,7 +101,11 @@ def find(
         target = garbage.files if old else garbage.kept
         target.append(Item(key, size, reason, file.transaction, file.time))
     if objects is not None and present is not None:
-        _find_leftovers(present, used | snapshot.dropped.keys(), cutoff, garbage)
+        known = used | snapshot.dropped.keys() | {one.path for _, one in snapshot.pending_lists}
+        _find_leftovers(present, known, cutoff, garbage)
+        going, kept = unneeded_files.find(store, snapshot, objects, cutoff)
+        garbage.content += going
+        garbage.kept += kept
         objects_of_indexes = store.list(snapshot.table.indexes) if indexed is None else indexed
         _find_indexes(store, snapshot, objects_of_indexes, cutoff, garbage)
         _find_dead(snapshot.table, objects, cutoff, garbage)
@@ -153,6 +142,9 @@ def _data_files(table: TableName, listed: Iterable[Listed]) -> dict[str, Listed]
     present = {}
     for item in listed:
         path = item.key[len(table.folder) :]
+        if file_paths.is_list(path):
+            present[path] = item
+            continue
         try:
             table.data(path)
         except InvalidNameError:
@@ -268,7 +260,9 @@ def _marker(store: Store, folder: str) -> IndexMarker | None:
 
 
 def delete(store: Store, keys: list[str], tick: Callable[[], None]) -> None:
-    """Delete objects, several at a time.
+    """Delete objects, several at a time, and lists of files once all the others are gone.
+
+    A copy goes by the lists: it would never delete a file that none of them names any more.
 
     Raises:
         StoreError: The store refused one; others may be gone.
@@ -278,6 +272,8 @@ def delete(store: Store, keys: list[str], tick: Callable[[], None]) -> None:
         tick()
         store.delete(key)
 
+    lists = {key for key in keys if file_paths.is_list(key.split("/", 3)[-1])}
     with ThreadPoolExecutor(DELETERS, "delete") as pool:
-        for _ in pool.map(one, keys):
-            pass
+        for some in ([key for key in keys if key not in lists], sorted(lists)):
+            for _ in pool.map(one, some):
+                pass

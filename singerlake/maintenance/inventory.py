@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError
+from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError, SingerlakeError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import Catalogue, LakeFile
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyMissingError, Store
+from singerlake.storage.side_by_side import each
 from singerlake.transactions import lake_file as lake_files
 
 LAKE_FILE_HINT = (
@@ -101,9 +102,14 @@ def take_inventory(
     taps = {table.tap for table in there} if tap is None else {tap}
     if tap is None:
         taps |= _listed_taps(store, lake_file, taps, inventory)
-    for one in sorted(taps):
+
+    def look(one: str) -> Catalogue:
+        key = names.catalogue(one)
+        return metadata.decode(store.get(key).data, Catalogue, key)
+
+    for one, found in each(store, look, sorted(taps)):
         try:
-            _check_catalogue(store, one, there, inventory)
+            _check_catalogue(store, one, found, there, inventory)
         except NewerFormatError:
             raise
         except (DamagedError, InvalidNameError) as error:
@@ -134,18 +140,24 @@ def _listed_taps(
     return {*lake_file.taps}
 
 
-def _check_catalogue(store: Store, tap: str, there: set[TableName], inventory: Inventory) -> None:
+def _check_catalogue(
+    store: Store,
+    tap: str,
+    found: Catalogue | SingerlakeError,
+    there: set[TableName],
+    inventory: Inventory,
+) -> None:
     key = names.catalogue(tap)
-    try:
-        catalogue = metadata.decode(store.get(key).data, Catalogue, key)
-    except KeyMissingError:
+    if isinstance(found, KeyMissingError):
         if _is_empty(store, names.tap_folder(tap)):
             inventory.lost.append(Lost(tap, None, names.LAKE))
         else:
             again = "singerlake rebuild --all writes it again"
             inventory.unlisted.append(f"{key} is not there, and is only derived: {again}")
         return
-    listed = {TableName(tap, entry.tap_stream_id) for entry in catalogue.streams}
+    if isinstance(found, SingerlakeError):
+        raise found
+    listed = {TableName(tap, entry.tap_stream_id) for entry in found.streams}
     inventory.catalogued |= listed
     for table in sorted(listed - there):
         if _is_empty(store, table.folder):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from singerlake.maintenance.garbage import DAY, Item
+from singerlake.maintenance.garbage import DAY
+from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.storage.base import Leftover, Store
 

@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from singerlake.errors import ConflictError, DamagedError, NotFoundError, SingerlakeError
-from singerlake.format import names
+from singerlake.format import block as format_block
+from singerlake.format import content, names
 from singerlake.format.log import Entry, needed_format, seal_entry
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 from singerlake.maintenance import scan
 from singerlake.maintenance.unfolding import entries_of
 from singerlake.storage.base import Listed, Store
-from singerlake.transactions import catalogue, files, lake_file, log
+from singerlake.transactions import catalogue, file_lists, files, lake_file, log
+from singerlake.transactions.appending import appending
+from singerlake.transactions.blocks import read_block
 from singerlake.transactions.capabilities import open_for_writing
 from singerlake.transactions.checkpoint import differing, write_checkpoint
-from singerlake.transactions.commit import appending
 from singerlake.transactions.files import DataFiles
 from singerlake.transactions.snapshot import Snapshot
 
@@ -213,13 +215,30 @@ def _lost_end(
     entry = scan.unnamed_entry(store, checkpoint, chosen)
     if entry is None:
         return []
-    form = max(entry.format, checkpoint.format)
+    entry = _with_lists(store, table, entry)
+    form = max(needed_format(entry), entry.format, checkpoint.format)
     links = {"previous": lost[-1].chain, "format": form}
     return [msgspec.structs.replace(entry, commit=uuid.uuid4().hex, **links)]
 
 
+def _with_lists(store: Store, table: TableName, entry: Entry) -> Entry:
+    """An entry whose blocks have lists of the files that their rows name, made of the rows."""
+    blocks = []
+    for block in entry.blocks:
+        text = read_block(store, table, block)
+        place = content.place_in_line(format_block.lines(text)[0])
+        named = content.named_in(text, place) if place is not None else {}
+        if named:
+            listed, data = content.encode_list(named)
+            file_lists.publish(store, table, listed, data)
+            blocks.append(msgspec.structs.replace(block, files=listed))
+        else:
+            blocks.append(block)
+    return msgspec.structs.replace(entry, blocks=blocks)
+
+
 def _append(store: Store, table: TableName, entries: list[Entry]) -> None:
-    with appending(store, table, read_back=False) as append:
+    with appending(log.TableLog(store, table), read_back=False) as append:
         for entry in entries:
             if append(entry) is None:
                 raise ConflictError(
@@ -252,7 +271,7 @@ def _adopting(
             f"{table} has lost the log entries before {min(left)}, which held {expected} blocks, "
             f"and {count} blocks are in files that no entry names: they cannot be matched"
         )
-    first = msgspec.structs.replace(entry, commit=uuid.uuid4().hex)
+    first = msgspec.structs.replace(_with_lists(store, table, entry), commit=uuid.uuid4().hex)
     empty = msgspec.structs.replace(first, blocks=[], schemas={})
     fillers = range(2, min(left, default=2))
     return [

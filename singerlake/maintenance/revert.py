@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from singerlake.errors import DamagedError, UsageError
 from singerlake.format import times
@@ -36,6 +36,11 @@ class RevertPlan:
     head: Snapshot
     to: Snapshot
     etag: int | None = None
+
+    @property
+    def schema_hash(self) -> str:
+        """The schema in effect afterwards."""
+        return self.to.schema_hash
 
     @property
     def after(self) -> Snapshot:
@@ -143,9 +148,25 @@ def new_singer_version(snapshot: Snapshot) -> int:
     return max(times.micros(times.now()) // 1000, highest + 2)
 
 
+class RowsBackPlan(Protocol):
+    """What a commit must know of a plan by which rows go back to what they were."""
+
+    @property
+    def head(self) -> Snapshot:
+        """The table by which it was made."""
+
+    @property
+    def schema_hash(self) -> str:
+        """The schema in effect afterwards."""
+
+    @property
+    def etag(self) -> int | None:
+        """The transaction that the table must still be at."""
+
+
 def commit_revert(
     store: Store,
-    wanted: RevertPlan,
+    wanted: RowsBackPlan,
     blocks: list[Block],
     schemas: Mapping[str, SchemaEntry],
     *,
@@ -153,7 +174,7 @@ def commit_revert(
     metrics: Mapping[str, int],
     metadata: Mapping[str, Any],
 ) -> Snapshot:
-    """Commit the difference.
+    """Commit rows that were written again, or deleted.
 
     Args:
         store: The lake's store.
@@ -168,11 +189,12 @@ def commit_revert(
         ConflictError: Somebody changed the table since it was planned; nothing was changed.
         StoreError: The store refused.
     """
+    head = wanted.head
 
     def draft(present: Snapshot) -> Entry:
         conflicts.check_etag(present, wanted.etag)
-        conflicts.check_rows_unchanged(present, wanted.head.number)
-        conflicts.check_key_unchanged(present, wanted.head)
+        conflicts.check_rows_unchanged(present, head.number)
+        conflicts.check_key_unchanged(present, head)
         numbered = [
             replace_block(block, number=number)
             for number, block in enumerate(blocks, start=present.last_block + 1)
@@ -182,11 +204,11 @@ def commit_revert(
             present.table,
             Operation.REVERT,
             writer=writer_id,
-            schema_hash=wanted.to.schema_hash,
+            schema_hash=wanted.schema_hash,
             schemas={name: schemas[name] for name in schemas if name in used},
             blocks=numbered,
             metadata=dict(metadata),
             metrics=dict(metrics),
         )
 
-    return commit(store, wanted.head, draft)
+    return commit(store, head, draft)

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from msgspec import structs
+
 from singerlake.format.log import (
     FREEZES_ITSELF,
     Block,
@@ -14,9 +16,11 @@ from singerlake.format.log import (
     FrozenVersion,
     Operation,
     SchemaEntry,
+    VersionDeletion,
 )
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.sealed import CHAINED
+from singerlake.transactions import versions
 from singerlake.transactions.conflicts import MOVES_BLOCKS
 from singerlake.transactions.snapshot import Snapshot
 
@@ -48,8 +52,15 @@ class _Unfolding:
         self._pending: dict[int, list[str]] = {}
         for file, by in checkpoint.pending_deletes.items():
             self._pending.setdefault(by, []).append(file)
+        self._pending_lists = dict(checkpoint.pending_lists)
         self._seen: set[str] = set()
-        self._frozen = deque([*checkpoint.earlier_versions, *checkpoint.frozen])
+        every = versions.known(checkpoint)
+        self._frozen = deque(structs.replace(one, deleted=None) for one in every)
+        self._deletions = {
+            one.deleted.transaction: VersionDeletion(one.number, one.deleted.reason, one.deleted.by)
+            for one in every
+            if one.deleted is not None
+        }
 
     def entries(self) -> Iterator[Entry]:
         last = 0
@@ -77,12 +88,14 @@ class _Unfolding:
             schemas=self._new_schemas(summary, blocks),
             blocks=blocks,
             version=self._version(summary),
+            deletion=self._deletions.get(summary.number),
             last_block=last_block,
             moved=moved,
             removed=_gaps(moved, summary.last_block) if moving else self._gone(summary),
             floor=checkpoint.floor if moving else 0,
             overlay=checkpoint.overlays.get(summary.number),
             deletes=self._pending.get(summary.number, []),
+            deletes_listed=self._pending_lists.get(summary.number),
             deleted=self._deleted(summary.number) if operation == Operation.VACUUM else [],
         )
 
@@ -126,12 +139,14 @@ class _Unfolding:
     def _deleted(self, number: int) -> list[str]:
         """The files that entries before a transaction named, and that are no more."""
         checkpoint = self._checkpoint
-        still = {block.file for block in checkpoint.blocks} | checkpoint.dropped.keys()
+        still = {path for block in checkpoint.blocks for path in block.paths}
+        still |= checkpoint.dropped.keys()
         named = {
-            block.file
+            path
             for entry in self._left
             if entry.number < number
             for block in (*entry.blocks, *entry.moved)
+            for path in block.paths
         }
         return sorted(named - still)
 

@@ -5,7 +5,7 @@ that no writer that was held up commits one; then a ``combine`` and a
 ``drop-history``, if there is anything for them to do; then the deletion; then a ``vacuum`` with
 the counts. Killed anywhere, the table reads the same, and the next run finds what is left to do
 by looking, not by what the dead one had in mind. What Spark has to do for the two in the middle
-is in ``singerlake.spark.jobs.vacuum``.
+is in ``singerlake.spark.jobs.maintenance.vacuum``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 from singerlake.errors import ConflictError, LockTimeoutError, UsageError
+from singerlake.format import file_paths
 from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
-from singerlake.maintenance import garbage
+from singerlake.maintenance import garbage, unneeded_files
 from singerlake.maintenance.combine import Group, plan_combine
 from singerlake.maintenance.drop_history import DropHistoryPlan, plan_drop_history
-from singerlake.maintenance.garbage import DAY, Garbage, Item
+from singerlake.maintenance.garbage import DAY, Garbage
+from singerlake.maintenance.items import Item
 from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions import conflicts, lease, log
 from singerlake.transactions.capabilities import open_for_writing
@@ -225,15 +227,14 @@ def announce(
 ) -> tuple[Snapshot, Garbage]:
     """Say in the log that a vacuum begins, and which files it is about to delete.
 
-    From then on no writer can commit one of them, however long it was held up. Before that,
-    as a courtesy, writers at work in a folder with leftovers are let finish. Those dropped by
-    the log are named too, so that the log tells of every file that was deleted.
+    From then on no writer can commit one of them, however long it was held up. Before that, as a
+    courtesy, writers at work in a folder with leftovers are let finish.
 
     Returns:
         The table after it, and what may be deleted of what was planned.
 
-    What is deleted is gone for good, so the log is read from its beginning before: a manifest,
-    or a log, of which one bit has changed may not name all that the table needs.
+    What is deleted is gone for good, so the log is read from its beginning before: a manifest, or
+    a log, of which one bit has changed may not name all that the table needs.
 
     Raises:
         ConflictError: A vacuum that was taken for dead moved blocks after the plan was made;
@@ -245,7 +246,7 @@ def announce(
     unneeded = plan.garbage
     table = plan.snapshot.table
     with ExitStack() as stack:
-        folders = {_folder(table, item) for item in unneeded.files if not item.dropped}
+        folders = {_folder(table, item) for item in unneeded.files if not item.dropped} - {""}
         write = WriteOptions(options.lock_wait_seconds, options.stale_seconds)
         busy: set[str] = set()
         for folder in sorted(folders):
@@ -259,30 +260,37 @@ def announce(
             for item in unneeded.files
             if item not in going
         ]
-        announced: list[str] = []
+        announced, content = list[str](), list[Item]()
 
         def draft(present: Snapshot) -> Entry:
             conflicts.check_blocks_unmoved(present, plan.snapshot.number)
-            used = {block.file for block in present.blocks}
+            used = {path for block in present.blocks for path in block.paths}
+            content[:], listed = unneeded_files.announced(
+                store, plan.snapshot, present, unneeded.content
+            )
             announced[:] = [
                 path for item in going if (path := item.key[len(table.folder) :]) not in used
             ]
+            count = len(announced) + len(content)
             return draft_entry(
                 table,
                 Operation.VACUUM_START,
                 writer=writer_id,
                 deletes=announced.copy(),
-                metrics={"files_to_delete": len(announced), "groups_to_combine": len(plan.combine)},
+                deletes_listed=listed,
+                metrics={"files_to_delete": count, "groups_to_combine": len(plan.combine)},
             )
 
         after = commit(store, plan.snapshot, draft)
-    known = {table.data(path) for path in announced}
+    known = {table.key(path) for path in announced}
     files = [item for item in going if item.key in known]
-    return after, replace(unneeded, files=files, kept=[*unneeded.kept, *left])
+    return after, replace(unneeded, files=files, content=content, kept=[*unneeded.kept, *left])
 
 
 def _folder(table: TableName, item: Item) -> str:
-    return item.key[len(table.folder) :].partition("/")[0]
+    """The folder whose lock its writer holds; empty for a list of files, which is in none."""
+    path = item.key[len(table.folder) :]
+    return "" if file_paths.is_list(path) else path.partition("/")[0]
 
 
 def with_newly_dropped(
@@ -291,9 +299,9 @@ def with_newly_dropped(
     """What is to go, with what the vacuum itself has dropped: at once if nothing is retained."""
     new = garbage.find(store, snapshot, time.time() - options.retain_seconds)
     known = {item.key for item in unneeded.everything} | {item.key for item in unneeded.kept}
-    known |= {snapshot.table.data(path) for path in unneeded.vanished}
+    known |= {snapshot.table.key(path) for path in unneeded.vanished}
     # Nothing that an undrop brings back goes before the log has named it.
-    known |= {snapshot.table.data(block.file) for block in snapshot.restorable or ()}
+    known |= {snapshot.table.key(p) for b in snapshot.restorable or () for p in b.paths}
     return replace(
         unneeded,
         files=[*unneeded.files, *(item for item in new.files if item.key not in known)],
@@ -329,7 +337,7 @@ def delete_garbage(
     """
     table = snapshot.table
     # What the table needs now is not deleted, whatever was planned.
-    used = {table.data(block.file) for block in snapshot.blocks}
+    used = {table.key(path) for block in snapshot.blocks for path in block.paths}
     unneeded = replace(unneeded, files=[item for item in unneeded.files if item.key not in used])
     if not unneeded.everything:
         return [], []
@@ -337,10 +345,11 @@ def delete_garbage(
     garbage.delete(store, [item.key for item in unneeded.markers], tick)
     # Listed after the references are gone: who takes a lease from now on cannot know them.
     present = lease.leases(store, table)
+    named = [*unneeded.content, *unneeded.files]  # the lists tell of the content
     needed = {
         one.key
         for one in present
-        if unneeded.index_files or any(garbage.protected(item, [one]) for item in unneeded.files)
+        if unneeded.index_files or any(garbage.protected(item, [one]) for item in named)
     }
     live = lease.wait_out(
         store,
@@ -352,7 +361,7 @@ def delete_garbage(
     )
     going: list[Item] = []
     kept: list[Item] = []
-    for item in unneeded.files:
+    for item in named:
         by = garbage.protected(item, live)
         if by is None:
             going.append(item)
@@ -382,7 +391,8 @@ def finish(
 ) -> Snapshot:
     """Say in the log that a vacuum is done, and what is no more."""
     table = snapshot.table
-    gone = [item.key[len(table.folder) :] for item in deleted if item.dropped] + vanished
+    paths = [item.key[len(table.folder) :] for item in deleted if item.dropped]
+    gone = [path for path in paths if not file_paths.is_content(path)] + vanished
 
     def draft(_: Snapshot) -> Entry:
         return draft_entry(table, Operation.VACUUM, writer=writer_id, deleted=gone, metrics=metrics)

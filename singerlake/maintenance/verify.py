@@ -2,7 +2,7 @@
 
 Each check gives back a list of problems and goes on after the first, for who repairs a table
 wants to know all of it. What Spark must find out (all blocks, the versions' content) is in
-``singerlake.spark.jobs.verify``; a single block is checked in ``verify_block.py``,
+``singerlake.spark.jobs.maintenance.verify``; a single block is checked in ``verify_block.py``,
 indexes in ``verify_index.py``.
 """
 
@@ -21,7 +21,7 @@ from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.maintenance.inventory import LAKE_FILE_HINT, Lost
 from singerlake.maintenance.unfolding import entries_of
-from singerlake.records.misfits import ColumnMisfits
+from singerlake.records.blocks.misfits import ColumnMisfits
 from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions import catalogue, files, log
 from singerlake.transactions.checkpoint import differing, from_manifest
@@ -31,7 +31,7 @@ from singerlake.transactions.snapshot import Snapshot
 MAX_PROBLEMS = 1000
 """Problems that are told of one table; the rest is counted."""
 _SHOWN = 160
-_BACKUP = "bring it back from a backup"
+BACKUP = "bring it back from a backup"
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class Report:
         transactions: Entries of its log.
         blocks: Blocks that the log names.
         files: Files that they lie in.
+        stored: Files that rows name, and that were hashed again.
         bytes: Compressed bytes of the blocks.
         versions: Frozen versions whose content was computed again.
         problems: What is wrong, at most ``MAX_PROBLEMS``.
@@ -80,6 +81,7 @@ class Report:
     transactions: int = 0
     blocks: int = 0
     files: int = 0
+    stored: int = 0
     bytes: int = 0
     versions: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -214,7 +216,7 @@ def _read_entries(
             by_number[number] = entry
         elif isinstance(entry, SingerlakeError):
             damaged.add(number)
-            hint = _BACKUP
+            hint = BACKUP
             if number <= held and not isinstance(entry, NewerFormatError):
                 hint = f"move it away, then run: singerlake rebuild {table}"
             key = table.transaction(number)
@@ -244,7 +246,7 @@ def _lost_entries(
     first = min(present, default=0)
     for start, end in joined(lost):
         again = end <= held or (whole and end < first)
-        hint = f"bring it back with: singerlake rebuild {table}" if again else _BACKUP
+        hint = f"bring it back with: singerlake rebuild {table}" if again else BACKUP
         wanted = f"transaction {start}" if start == end else f"transactions {start} to {end}"
         yield Problem("log", table.transaction(start), wanted, "nothing", hint)
 
@@ -264,7 +266,7 @@ def _fold(table: TableName, entries: list[Entry], problems: list[Problem]) -> Sn
     except SingerlakeError as error:
         key = table.transaction(entries[taken].number)
         wanted = "an entry that continues the log"
-        problems.append(Problem("log", key, wanted, str(error), _BACKUP))
+        problems.append(Problem("log", key, wanted, str(error), BACKUP))
         return fold(Snapshot(table), entries[:taken])
 
 
@@ -279,23 +281,31 @@ def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem
         used = {b.schema_hash for b in entry.blocks} | {entry.schema_hash} - {""}
         for name in sorted(used - set(snapshot.schemas)):
             yield Problem("log", key, f"the schema {name!r} in the log", "no such schema")
-        version = entry.version
-        if version is None:
-            continue
-        yield from _check_lanes(key, version, entry.lanes)
-        own = entry.operation in FREEZES_ITSELF  # what it leaves, and nothing else
-        if own and version.transaction != entry.number:
-            wanted = f"version {version.number} of this transaction"
-            yield Problem("log", key, wanted, f"transaction {version.transaction}")
-        elif not own and not 1 <= version.transaction < entry.number:
-            wanted = f"version {version.number} of an earlier transaction"
-            yield Problem("log", key, wanted, f"transaction {version.transaction}")
-        elif (known := snapshot.summary(version.transaction).schema_hash) != version.schema_hash:
-            wanted = f"version {version.number} under the schema {known!r}"
-            yield Problem("log", key, wanted, f"{version.schema_hash!r}")
+        said = entry.deletion
+        if said is not None and not 1 <= said.version <= snapshot.last_version:
+            yield Problem("log", key, "a version to delete that there was", str(said.version))
+        if entry.version is not None:
+            yield from _check_version(snapshot, key, entry, entry.version)
     for name, schema in snapshot.schemas.items():
         if (actual := schema_hash(schema.schema, schema.key_properties)) != name:
             yield Problem("log", table.log, f"a schema whose hash is {name!r}", f"{actual!r}")
+
+
+def _check_version(
+    snapshot: Snapshot, key: str, entry: Entry, version: FrozenVersion
+) -> Iterator[Problem]:
+    """Hold a version against the transaction that it means."""
+    yield from _check_lanes(key, version, entry.lanes)
+    own = entry.operation in FREEZES_ITSELF  # what it leaves, and nothing else
+    if own and version.transaction != entry.number:
+        wanted = f"version {version.number} of this transaction"
+        yield Problem("log", key, wanted, f"transaction {version.transaction}")
+    elif not own and not 1 <= version.transaction < entry.number:
+        wanted = f"version {version.number} of an earlier transaction"
+        yield Problem("log", key, wanted, f"transaction {version.transaction}")
+    elif (known := snapshot.summary(version.transaction).schema_hash) != version.schema_hash:
+        wanted = f"version {version.number} under the schema {known!r}"
+        yield Problem("log", key, wanted, f"{version.schema_hash!r}")
 
 
 def _check_lanes(key: str, version: FrozenVersion, lanes: dict[str, str]) -> Iterator[Problem]:
@@ -363,7 +373,7 @@ def check_files(snapshot: Snapshot, listing: Iterable[Listed]) -> tuple[list[Pro
         size = sizes.get(table.data(file))
         if size is None or size < end:
             actual = "nothing" if size is None else f"{size} bytes"
-            problems.append(Problem("file", table.data(file), f"{end} bytes", actual, _BACKUP))
+            problems.append(Problem("file", table.data(file), f"{end} bytes", actual, BACKUP))
     readable = [
         block
         for block in snapshot.blocks

@@ -13,6 +13,7 @@ from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.maintenance.verify import Problem
+from singerlake.maintenance.verify_files import check_named
 from singerlake.storage.base import Store
 
 
@@ -69,7 +70,12 @@ def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
         )
         if expected not in (None, actual)
     ]
-    return problems + [problem(*difference) for difference in _check_lines(text, block)]
+    problems += [problem(*difference) for difference in _check_lines(text, block)]
+    try:
+        differences = check_named(store, table, block.files, text)
+        return problems + [problem(*difference) for difference in differences]
+    except SingerlakeError as error:  # the list was reported; a line that is none, above
+        return problems or [problem("a list of the files that its rows name", str(error))]
 
 
 def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:

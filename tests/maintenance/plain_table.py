@@ -15,7 +15,7 @@ from singerlake.format.log import Block
 from singerlake.lake import Table
 from singerlake.maintenance import drop_history
 from singerlake.maintenance import freeze as freezing
-from singerlake.records import activations
+from singerlake.records.state import activations
 from singerlake.spark.write.rewriting import Rewriter, encode
 from singerlake.spark.write.routing import MARK
 from singerlake.transactions.snapshot import Snapshot
@@ -111,9 +111,12 @@ def states(table: Table, snapshot: Snapshot) -> dict[int, list[Event]]:
 
 
 def promised(snapshot: Snapshot, floor: int) -> list[int]:
-    """By the floor, by a version, or by having the rows of one of these."""
+    """By the floor, by a version (or one deleted since), or by having the rows of one of these."""
     ends = [t.last_block for t in snapshot.transactions]
-    kept = {ends[number - 1] for number in [v.transaction for v in snapshot.frozen] if number}
+    kept = {ends[v.transaction - 1] for v in snapshot.frozen}
+    for version in snapshot.deleted_versions:
+        if version.deleted is not None and version.deleted.transaction > floor:
+            kept.add(ends[version.transaction - 1])
     if floor:
         kept.add(ends[floor - 1])
     return [

@@ -13,12 +13,12 @@ import pytest
 from singerlake.errors import ConflictError, NotFoundError, UsageError
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.alter import AlterOptions, alter, looks_at_rows, plan, retype
+from singerlake.maintenance.alter import AlterOptions, alter, looks_at_rows, plan
 from singerlake.maintenance.overlay_changes import with_type
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.verify import check_log
 from singerlake.transactions.snapshot import Snapshot
-from tests.build import commit_rows
+from tests.build import commit_rows, retype
 
 PROPERTIES: dict[str, Any] = {
     "id": {"type": "integer"},

@@ -13,7 +13,7 @@ from singerlake.maintenance.difference import Comparison, Matching
 from singerlake.maintenance.freeze import commit_version
 from singerlake.maintenance.freeze import plan as plan_freeze
 from singerlake.transactions.snapshot import Snapshot
-from tests.build import commit_rows
+from tests.build import commit_rows, retype
 
 INTEGER, STRING = {"type": "integer"}, {"type": "string"}
 
@@ -73,7 +73,7 @@ def test_how_schemas_differ(lake: Lake) -> None:
 def test_what_a_person_makes_text_is_a_change_of_type(lake: Lake) -> None:
     commit(lake, {"id": INTEGER, "v": INTEGER}, ["id"])
     table = lake.find("tap.s")[0]
-    alter.retype(table.store, table.snapshot(), "v")
+    retype(table.store, table.snapshot(), "v")
     compared = difference.plan(table.snapshot(), "@1")
     assert schema_of(compared) == [("retyped", "v", "int64", "text")]
     assert compared.matching is Matching.KEY

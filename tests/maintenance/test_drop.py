@@ -26,7 +26,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import freeze as freezes
 from singerlake.maintenance import garbage, vacuum
-from singerlake.maintenance.alter import AlterOptions, retype
+from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.create import check_new, create_empty
 from singerlake.maintenance.drop import describe, drop_table, holdings_of, undrop_table
 from singerlake.maintenance.rebuild import rebuild_table
@@ -35,7 +35,7 @@ from singerlake.maintenance.verify import check_files, check_log
 from singerlake.transactions import commit as commits
 from singerlake.transactions import conflicts, files, log
 from singerlake.transactions.snapshot import Snapshot
-from tests.build import commit_rows
+from tests.build import commit_rows, retype
 from tests.faults import plain
 
 NAME = TableName("tap", "t")
@@ -70,7 +70,7 @@ def freeze(lake: Lake, label: str | None = None) -> int:
 
 def clean(lake: Lake, options: VacuumOptions = AT_ONCE) -> None:
     """A vacuum that only deletes."""
-    from singerlake.spark.jobs.vacuum import vacuum_table
+    from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 
     vacuum_table(no_spark, lake.table(NAME), options)
 

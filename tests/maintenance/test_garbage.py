@@ -16,7 +16,7 @@ from singerlake.format.log import Entry, Operation
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import garbage, vacuum
 from singerlake.maintenance.combine import commit_combine, write_group
-from singerlake.maintenance.garbage import Item
+from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions, plan_vacuum
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.checkpoint import write_checkpoint

@@ -20,6 +20,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import drop_history, rebuild, scan
 from singerlake.maintenance import freeze as freezing
+from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.verify import check_files, check_log
 from singerlake.maintenance.verify_block import check_block
 from singerlake.storage.local.store import LocalStore
@@ -108,6 +109,14 @@ class Story:
         freeze(self.table, self.random.choice(promised(head, head.floor)))
         self.note()
 
+    def delete(self) -> None:
+        """Delete a version; what it alone protected goes with a vacuum whose floor is later."""
+        head = self.table.snapshot()
+        if head.frozen:
+            number = self.random.choice(head.frozen).number
+            delete_version(self.lake.store, head, str(number), "wrong")
+            self.note()
+
     def note(self) -> None:
         """What new transactions read when they are made is what they read for ever."""
         for number, rows in states(self.table, self.table.snapshot()).items():
@@ -160,11 +169,8 @@ class Story:
     def check_derived(self, snapshot: Snapshot) -> None:
         again = from_manifest(NAME, to_manifest(snapshot))
         for other in (again, fold(Snapshot(NAME), self.table.entries())):
-            assert (other.blocks, other.floor, other.frozen) == (
-                snapshot.blocks,
-                snapshot.floor,
-                snapshot.frozen,
-            )
+            for name in ("blocks", "floor", "frozen", "deleted_versions"):
+                assert getattr(other, name) == getattr(snapshot, name)
             assert other.dropped == snapshot.dropped
             assert other.transactions == snapshot.transactions
 
@@ -180,6 +186,7 @@ class Story:
             found = fold(Snapshot(NAME), mixed)
             assert (found.blocks, found.floor) == (snapshot.blocks, snapshot.floor), lost
             assert found.frozen == snapshot.frozen
+            assert found.deleted_versions == snapshot.deleted_versions
             assert [t.last_block for t in found.transactions] == [
                 t.last_block for t in snapshot.transactions
             ]
@@ -222,7 +229,7 @@ class Story:
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-@given(st.integers(0, 2**32), st.lists(st.sampled_from("sssfv"), min_size=3, max_size=12))
+@given(st.integers(0, 2**32), st.lists(st.sampled_from("sssfvd"), min_size=3, max_size=12))
 @example(125393, ["f", "f", "f", "s", "v", "s"])  # what comes back hides an older row
 @settings(max_examples=25, deadline=None)
 def test_promised_states_stay_and_the_rest_goes(kind: str, seed: int, steps: list[str]) -> None:
@@ -230,7 +237,8 @@ def test_promised_states_stay_and_the_rest_goes(kind: str, seed: int, steps: lis
         story = Story(Lake.open(folder, create=True), kind, seed)
         story.sync()
         for step in [*steps, "v"]:
-            {"s": story.sync, "f": story.freeze, "v": story.vacuum}[step]()
+            steps_of = {"s": story.sync, "f": story.freeze, "v": story.vacuum, "d": story.delete}
+            steps_of[step]()
         story.check()
 
 

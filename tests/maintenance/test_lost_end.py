@@ -19,7 +19,6 @@ from singerlake.format.metadata import Manifest
 from singerlake.format.names import FileNamer, TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import vacuum
-from singerlake.maintenance.alter import retype
 from singerlake.maintenance.combine import commit_combine, write_group
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions, plan_vacuum
@@ -29,7 +28,7 @@ from singerlake.transactions.log import check_whole, read_snapshot
 from singerlake.transactions.staging import publish_file
 from singerlake.transactions.writer import TableWriter, WriteOptions, update_checkpoint
 from singerlake_cli.main import cli
-from tests.build import resealed
+from tests.build import resealed, retype
 from tests.faults.plain import dump_folder, tables
 from tests.transactions.broken import HASH, TABLE, BrokenStore, ids_in, staged_rows
 from tests.transactions.test_writer import OTHER

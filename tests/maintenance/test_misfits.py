@@ -11,7 +11,12 @@ from singerlake.errors import DamagedError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import revert
-from singerlake.records.misfits import key_ways_out, reader_ways_out, retype_command, ways_out
+from singerlake.records.blocks.misfits import (
+    key_ways_out,
+    reader_ways_out,
+    retype_command,
+    ways_out,
+)
 from singerlake_cli.main import cli
 from tests.build import commit_rows
 

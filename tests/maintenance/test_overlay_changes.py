@@ -29,11 +29,11 @@ from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.verify import check_log
-from singerlake.records import newest_rows
-from singerlake.records.block_reader import BlockReader
-from singerlake.records.record_texts import RecordTexts
-from singerlake.records.row_columns import alias
-from singerlake.records.shape import shape_of
+from singerlake.records.blocks.block_reader import BlockReader
+from singerlake.records.lines.record_texts import RecordTexts
+from singerlake.records.rows.row_columns import alias
+from singerlake.records.state import newest_rows
+from singerlake.records.state.shape import shape_of
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 

@@ -8,11 +8,10 @@ import pytest
 
 from singerlake.errors import ConflictError, UsageError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.alter import retype
 from singerlake.maintenance.freeze import commit_version
 from singerlake.maintenance.freeze import plan as plan_freeze
 from singerlake.maintenance.revert import commit_revert, kept, plan
-from tests.build import commit_rows
+from tests.build import commit_rows, retype
 
 PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "amount": {"type": "number"}}
 

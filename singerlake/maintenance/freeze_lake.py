@@ -1,0 +1,203 @@
+"""Freezing many tables as one: a number, and perhaps a label, for one version of each.
+
+Plain data and the commit. Each table gets a version of its own first, so a run that dies half-way
+leaves these and no lake version, and the next run finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from singerlake.errors import ConflictError, NotFoundError, UsageError
+from singerlake.format.lake_log import LakeTable, LakeVersion, fingerprint, in_order
+from singerlake.format.log import FrozenVersion
+from singerlake.format.names import TableName
+from singerlake.format.sealed import CHAINED
+from singerlake.maintenance.cut import PATIENCE_SECONDS, Cut, take_cut
+from singerlake.maintenance.freeze import check_label
+from singerlake.maintenance.freeze import plan as table_plan
+from singerlake.storage.base import READERS, Store
+from singerlake.transactions import lake_log, log
+from singerlake.transactions.commit import SOFTWARE, current_user, new_writer_id
+from singerlake.transactions.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class LakeFreeze:
+    """What will be frozen as one.
+
+    Attributes:
+        cut: The tables' heads.
+        label: The lake version's name beside its number.
+        comment: Free text; the new table versions get it too.
+        found: Versions that there are, of tables whose state they mean already.
+    """
+
+    cut: Cut
+    label: str | None
+    comment: str | None
+    found: Mapping[TableName, FrozenVersion]
+
+    @property
+    def missing(self) -> list[TableName]:
+        """The tables that need a new version, sorted."""
+        return sorted(self.cut.heads.keys() - self.found.keys())
+
+
+def plan(
+    store: Store,
+    tables: Callable[[], Iterable[TableName]],
+    *,
+    named: Iterable[TableName] = (),
+    label: str | None = None,
+    comment: str | None = None,
+    allow_violations: bool = False,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> LakeFreeze:
+    """Check label and tables, read the heads of one moment, and find the versions there are.
+
+    Args:
+        store: The lake's store.
+        tables: Lists the tables, each time anew. Those that were dropped, or in which nothing
+            was committed yet, are left out.
+        named: Those that must not be left out, for somebody named them.
+        label: A name for the lake version.
+        comment: Free text.
+        allow_violations: Use versions that say that their rows break constraints, too.
+        patience_seconds: How long to wait for a moment in which no table moves.
+
+    Raises:
+        UsageError: The label cannot be one or is taken.
+        NotFoundError: A table that is named is not there, or there is no table at all.
+        ConflictError: There was no such moment.
+        DamagedError: A log cannot be read.
+    """
+    check_label(label)
+    if taken := taken_label(lake_log.read(store), label):
+        raise UsageError(taken)
+    cut = take_cut(store, tables, patience_seconds=patience_seconds)
+    there = {table: head for table, head in cut.heads.items() if not head.dropped}
+    for gone in sorted(set(named) - there.keys()):
+        if (snapshot := log.read_snapshot(store, gone)) is not None:
+            snapshot.check_there()
+        raise NotFoundError(f"the lake has no table {gone}: see what it has with: singerlake ls")
+    if not there:
+        raise NotFoundError("there is no table to freeze: nothing was committed yet")
+    cut = Cut(there, cut.time)
+
+    def version_of(table: TableName) -> FrozenVersion | None:
+        head = log.read_snapshot(store, table)
+        if head is None:
+            raise NotFoundError(f"{table} is gone since a moment ago: run it again")
+        table_plan(head, at=_at_cut(head, cut).number)
+        return version_at_cut(head, cut, allow_violations=allow_violations)
+
+    with ThreadPoolExecutor(READERS, "versions") as pool:
+        found = dict(zip(there, pool.map(version_of, there), strict=True))
+    return LakeFreeze(cut, label, comment, {t: v for t, v in found.items() if v is not None})
+
+
+def taken_label(versions: Sequence[LakeVersion], label: str | None) -> str | None:
+    """Say which lake version has a label; None where none has."""
+    taken = next((one for one in versions if label is not None and one.label == label), None)
+    if taken is None:
+        return None
+    return f"lake version {taken.number} has the label {label!r} already: choose another"
+
+
+def _at_cut(head: Snapshot, cut: Cut) -> Snapshot:
+    """Return a table as it was at the cut.
+
+    Raises:
+        ConflictError: It was given up, or exchanged, meanwhile.
+    """
+    wanted = cut.heads[head.table]
+    try:
+        same = head.summary(wanted.number).commit == wanted.commit
+        at = head.at(wanted.number)
+    except NotFoundError as error:
+        raise ConflictError(f"{error}; there is no lake version: run it again") from error
+    if not same:
+        raise ConflictError(
+            f"transaction {wanted.number} of {head.table} is another than a moment ago: there is "
+            "no lake version; see what is wrong with: singerlake verify"
+        )
+    return at
+
+
+def version_at_cut(head: Snapshot, cut: Cut, *, allow_violations: bool) -> FrozenVersion | None:
+    """Return the newest version that means a table's state at a cut; None where there is none.
+
+    Args:
+        head: The table.
+        cut: The cut.
+        allow_violations: Take one that says that its rows break constraints, too.
+
+    Raises:
+        ConflictError: The state was given up, or exchanged, meanwhile.
+    """
+    at = _at_cut(head, cut)
+    first = at.earliest_equal().number
+    for version in reversed(head.frozen):
+        if version.only_against_accident or (version.violations and not allow_violations):
+            continue
+        if first <= version.transaction <= at.number:
+            return version
+    return None
+
+
+def commit_lake_version(
+    store: Store, wanted: LakeFreeze, made: Mapping[TableName, FrozenVersion]
+) -> LakeVersion:
+    """Commit the lake version.
+
+    Args:
+        store: The lake's store.
+        wanted: The plan.
+        made: Of each table that was missing one, the version of its state at the cut.
+
+    Returns:
+        The lake version, with the number it got.
+
+    Raises:
+        UsageError: The label was taken meanwhile.
+        ConflictError: Others made lake versions faster than this one could follow.
+        DamagedError: The lake's log is damaged.
+        StoreError: The store refused.
+    """
+    versions = {**wanted.found, **made}
+    tables = in_order(
+        LakeTable(
+            tap=table.tap,
+            stream=table.stream,
+            head=wanted.cut.heads[table].number,
+            version=version.number,
+            transaction=version.transaction,
+            rows=version.rows,
+            fingerprint=version.fingerprint,
+            record_fingerprint=version.record_fingerprint,
+        )
+        for table, version in ((table, versions[table]) for table in wanted.cut.heads)
+    )
+
+    def draft(present: Sequence[LakeVersion]) -> LakeVersion:
+        if taken := taken_label(present, wanted.label):
+            raise UsageError(f"{taken}; the tables' versions are made, and will be used again")
+        return LakeVersion(
+            format=CHAINED,
+            number=0,
+            commit="",
+            time="",
+            cut=wanted.cut.time,
+            writer=new_writer_id(),
+            software=SOFTWARE,
+            by=current_user(),
+            label=wanted.label,
+            comment=wanted.comment,
+            tables=tables,
+            fingerprint=fingerprint(tables),
+        )
+
+    return lake_log.commit(store, draft)

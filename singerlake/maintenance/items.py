@@ -1,0 +1,24 @@
+"""One object that a vacuum found, and why it goes or stays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Item:
+    """One object that a vacuum found.
+
+    Attributes:
+        key: Where it lies.
+        bytes: How large it is.
+        reason: Why it goes, or why it stays.
+        dropped: The transaction that dropped it; 0 for one that never was in the log.
+        since: When nothing needed it any more, ISO 8601 in UTC; it stays for the retention.
+    """
+
+    key: str
+    bytes: int
+    reason: str
+    dropped: int = 0
+    since: str = ""

@@ -1,0 +1,147 @@
+"""Verifying lake versions: the lake's own log, and what it says of the tables' versions.
+
+Only logs are read. That a table's version is what its own log says, the check of the table shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from singerlake.errors import SingerlakeError
+from singerlake.format import names
+from singerlake.format.lake_log import LakeTable, LakeVersion, fingerprint
+from singerlake.format.names import TableName
+from singerlake.maintenance.verify import BACKUP, Problem
+from singerlake.storage.base import Store
+from singerlake.transactions import log, versions
+from singerlake.transactions.lake_log import HINT, LakeLog, listed_numbers
+from singerlake.transactions.snapshot import Snapshot
+
+_COMPARED = ("transaction", "rows", "fingerprint", "record_fingerprint")
+Finding: TypeAlias = "Problem | str"
+"""What is wrong, or only worth knowing."""
+
+
+@dataclass
+class LakeReport:
+    """What was looked at in the lake's log.
+
+    Attributes:
+        versions: The lake versions that were checked.
+        problems: What is wrong.
+        notes: What is worth knowing and no damage.
+        unreadable: Tables that have the version no more, or not what the lake version says.
+    """
+
+    versions: list[LakeVersion] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unreadable: set[TableName] = field(default_factory=set)
+
+
+def check_lake_log(store: Store, only: int | None = None) -> LakeReport:
+    """Check lake versions, as far as logs tell.
+
+    Args:
+        store: The lake's store.
+        only: The number of one; all by default.
+
+    Returns:
+        What was looked at, and what is not as it should be.
+    """
+    report = LakeReport()
+    entries = _read_entries(store, report.problems)
+    report.versions = [one for one in entries if only in (None, one.number)]
+    if only is not None:
+        report.problems = []  # of the others
+    heads: dict[TableName, Snapshot | SingerlakeError | None] = {}
+    for version in report.versions:
+        where = names.lake_version(version.number)
+        if (computed := fingerprint(version.tables)) != version.fingerprint:
+            report.problems.append(
+                Problem("lake", where, f"fingerprint {computed}", version.fingerprint, BACKUP)
+            )
+        for table in version.tables:
+            if table.name not in heads:
+                heads[table.name] = _head(store, table.name)
+            for finding in _check_table(version, table, heads[table.name]):
+                report.unreadable.add(table.name)
+                if isinstance(finding, Problem):
+                    report.problems.append(finding)
+                else:
+                    report.notes.append(finding)
+    return report
+
+
+def _read_entries(store: Store, problems: list[Problem]) -> list[LakeVersion]:
+    """The entries that can be read; of the others, what is wrong."""
+    entries: list[LakeVersion] = []
+    last = 0
+    for number in listed_numbers(store):
+        if number > last + 1:
+            lost = f"lake version {last + 1}"
+            problems.append(Problem("lake", names.lake_version(last + 1), lost, "nothing", HINT))
+        last, where = number, names.lake_version(number)
+        try:
+            entry = LakeLog(store).read(number)
+        except SingerlakeError as error:
+            problems.append(Problem("lake", where, f"lake version {number}", str(error), HINT))
+            continue
+        if entry is None:
+            problems.append(Problem("lake", where, f"lake version {number}", "nothing", HINT))
+            continue
+        before = entries[-1] if entries else None
+        if before and before.number == number - 1 and entry.previous != before.hash:
+            expected = f"that it follows {before.hash}"
+            problems.append(Problem("lake", where, expected, entry.previous, HINT))
+        entries.append(entry)
+    return entries
+
+
+def what_became(store: Store, table: LakeTable) -> str | None:
+    """Say why a table cannot be read at its version in a lake version; None where it can."""
+    head = _head(store, table.name)
+    if head is None:
+        return f"{table.name} is gone from the lake"
+    if isinstance(head, SingerlakeError):
+        return str(head)
+    found = next((one for one in versions.known(head) if one.number == table.version), None)
+    if found is None:
+        return f"{table.name} has no version {table.version}"
+    return versions.gone_words(head, found)
+
+
+def _head(store: Store, table: TableName) -> Snapshot | SingerlakeError | None:
+    try:
+        return log.read_snapshot(store, table)
+    except SingerlakeError as error:
+        return error
+
+
+def _check_table(
+    version: LakeVersion, table: LakeTable, head: Snapshot | SingerlakeError | None
+) -> Iterator[Finding]:
+    """Hold what a lake version says of a table against the table's own log."""
+    where = f"{names.lake_version(version.number)}, {table.name}"
+    expected = f"version {table.version}"
+    if head is None:
+        yield Problem("lake", where, expected, "no such table", BACKUP)
+        return
+    if isinstance(head, SingerlakeError):
+        yield Problem("lake", where, expected, str(head))
+        return
+    found = next((one for one in versions.known(head) if one.number == table.version), None)
+    if found is None:
+        yield Problem("lake", where, expected, "no such version", BACKUP)
+        return
+    wrong = {
+        name: (getattr(table, name), getattr(found, name))
+        for name in _COMPARED
+        if getattr(table, name) != getattr(found, name)
+    }
+    for name, (said, there) in wrong.items():
+        yield Problem("lake", where, f"{name} {said}", str(there), BACKUP)
+    if gone := versions.gone_words(head, found):
+        yield f"{version}: {gone}"
