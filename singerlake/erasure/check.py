@@ -1,0 +1,224 @@
+"""Reads every object of a lake, and says where what is sought still stands."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Event
+
+from singerlake.erasure import derived
+from singerlake.erasure.places import Place, Places
+from singerlake.erasure.reading import CopySource
+from singerlake.erasure.scan import Hits, Scanner
+from singerlake.erasure.sought import Key, Sought
+from singerlake.errors import DamagedError, SingerlakeError, StoreError
+from singerlake.format import names
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from singerlake.storage.base import READERS, KeyMissingError, StoredCopy
+
+WAITING = 4 * READERS
+"""Objects that are waited for at a time: a lake of a million names fills no memory."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sought thing in one object.
+
+    Attributes:
+        sought: What it is called; the thing itself is not repeated.
+        key: The object's key in the lake.
+        version: Which one of that key, where the store keeps earlier ones; empty for the present.
+        kind: What the object is, in a word.
+        words: What it is, in words.
+        table: Whose it is; None where it is of no table.
+        count: In how many of its lines, or values of its columns.
+        first: Where it was seen first.
+    """
+
+    sought: str
+    key: str
+    version: str
+    kind: str
+    words: str
+    table: TableName | None
+    count: int
+    first: str
+
+
+@dataclass(frozen=True)
+class NotRead:
+    """An object, or what a store keeps besides, that could not be looked through, and why."""
+
+    key: str
+    version: str
+    why: str
+
+
+@dataclass
+class Report:
+    """What a check has found.
+
+    Attributes:
+        found: Where what is sought still stands.
+        not_read: What could not be looked through.
+        packed: Objects whose text is packed or drawn, by what they are: only their bytes were
+            searched.
+        alike: Tables in which other rows have the same values under the key's names: maybe of
+            the same person, maybe not.
+        notes: What else there may be, outside the lake.
+        objects: How many objects were read.
+        bytes: Their bytes.
+    """
+
+    found: list[Finding] = field(default_factory=list)
+    not_read: list[NotRead] = field(default_factory=list)
+    packed: Counter[str] = field(default_factory=Counter)
+    alike: Counter[TableName] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    objects: int = 0
+    bytes: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all was read, and nothing found."""
+        return not self.found and not self.not_read
+
+
+def check(
+    lake: Lake,
+    sought: Sequence[Sought],
+    table: TableName | None = None,
+    progress: Callable[[Report], None] = lambda _: None,
+) -> Report:
+    """Look through all that a lake's store holds below the lake's prefix.
+
+    What is written meanwhile may be missed.
+
+    Args:
+        lake: The lake.
+        sought: What to look for.
+        table: Whose keys are among it; None where there is none.
+        progress: Told after each object.
+
+    Raises:
+        StoreError: The store does not list what it has.
+    """
+    return _Check(lake, sought, table).run(progress)
+
+
+class _Check:
+    """One check under way."""
+
+    def __init__(self, lake: Lake, sought: Sequence[Sought], table: TableName | None) -> None:
+        self._lake = lake
+        self._table = table
+        self._places = Places(lake)
+        self._report = Report()
+        texts = [one for one in sought if not isinstance(one, Key)]
+        self._texts = Scanner(texts, only_own=True) if texts else None
+        self._own = Scanner(sought, only_own=True)
+        self._others = Scanner(sought, only_own=False)
+        self._of_others: list[Finding] = []
+        self._stopped = Event()
+
+    def run(self, progress: Callable[[Report], None]) -> Report:
+        """Look through all."""
+        with ThreadPoolExecutor(READERS, "look") as pool:
+            try:
+                for copy, outcome in self._outcomes(pool):
+                    self._count(copy, outcome)
+                    progress(self._report)
+            except BaseException:
+                self._stopped.set()  # an object of gigabytes would be read to its end
+                pool.shutdown(cancel_futures=True)
+                raise
+        self._sort_out()
+        self._add_notes()
+        return self._report
+
+    def _outcomes(self, pool: ThreadPoolExecutor) -> Iterator[tuple[StoredCopy, Future[Hits]]]:
+        waiting: deque[tuple[StoredCopy, Future[Hits]]] = deque()
+        for copy in self._lake.store.copies():
+            if copy.unreadable:
+                unread = NotRead(copy.key, copy.version, copy.unreadable)
+                self._report.not_read.append(unread)
+                continue
+            if len(waiting) == WAITING:
+                yield waiting.popleft()
+            waiting.append((copy, pool.submit(self._look, copy)))
+        yield from waiting
+
+    def _count(self, copy: StoredCopy, outcome: Future[Hits]) -> None:
+        self._report.objects += 1
+        self._report.bytes += copy.size
+        try:
+            hits = outcome.result()
+        except KeyMissingError:  # deleted since it was listed
+            return
+        except (DamagedError, StoreError) as error:
+            self._report.not_read.append(NotRead(copy.key, copy.version, str(error)))
+        else:
+            self._take(copy, hits)
+
+    def _look(self, copy: StoredCopy) -> Hits:
+        place = self._places.of(copy.key)
+        scanner = self._scanner(place)
+        source = CopySource(self._lake.store, copy, self._stopped)
+        return scanner.look(source) if scanner else Hits()
+
+    def _scanner(self, place: Place) -> Scanner | None:
+        if not place.rows:
+            return self._texts
+        return self._own if self._is_own(place.table) else self._others
+
+    def _is_own(self, table: TableName | None) -> bool:
+        """Whether a row of the key, in an object of that table, is one of the rows sought."""
+        own = self._table
+        if table is None or own is None or table == own:
+            return True
+        rejected = (f"{own.stream}{names.REJECTED}", names.REJECTED)
+        return table.tap == own.tap and table.stream in rejected
+
+    def _take(self, copy: StoredCopy, hits: Hits) -> None:
+        if hits.opaque:
+            self._report.packed[hits.opaque] += 1
+        for one, count in hits.counts.items():
+            place = self._places.described(copy.key)
+            finding = Finding(
+                one.label,
+                copy.key,
+                copy.version,
+                place.kind,
+                place.words,
+                place.table,
+                count,
+                hits.first[one],
+            )
+            unsure = isinstance(one, Key) and not self._is_own(place.table)
+            (self._of_others if unsure else self._report.found).append(finding)
+
+    def _sort_out(self) -> None:
+        """Rows of the key in tables that were computed from the table are its rows, too."""
+        tables = {one.table for one in self._of_others if one.table is not None}
+        made = derived.made_from(self._lake, self._table, tables) if self._table else set()
+        for one in self._of_others:
+            if one.table in made:
+                self._report.found.append(one)
+            elif one.table is not None:
+                self._report.alike[one.table] += 1
+        self._report.found.sort(key=lambda one: (one.key, one.version, one.sought))
+
+    def _add_notes(self) -> None:
+        notes = self._report.notes
+        if self._lake.store.not_listed:
+            notes.append(self._lake.store.not_listed)
+        try:
+            published = self._lake.annotations(strict=True).published
+        except SingerlakeError as error:
+            notes.append(f"what is published outside the lake is not known: {error}")
+            return
+        for name, one in sorted(published.items()):
+            notes.append(f"{name} is published at {one.to}, which is not looked at")

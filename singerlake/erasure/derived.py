@@ -1,0 +1,61 @@
+"""Tables that were computed from a table, by what their own logs say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from singerlake.errors import InvalidNameError, SingerlakeError
+from singerlake.format import names
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+
+
+def made_from(lake: Lake, table: TableName, tables: Iterable[TableName]) -> set[TableName]:
+    """Return those of some tables that were ever computed from a table, or from such as were.
+
+    One whose log cannot be read counts as such: nobody knows that it was not.
+
+    Args:
+        lake: The lake.
+        table: The table.
+        tables: Those that are asked about.
+    """
+    sources: dict[TableName, set[TableName] | None] = {}
+    return {one for one in tables if _descends(lake, one, table, sources, set())}
+
+
+def _descends(
+    lake: Lake,
+    one: TableName,
+    table: TableName,
+    sources: dict[TableName, set[TableName] | None],
+    seen: set[TableName],
+) -> bool:
+    if one == table:
+        return True
+    if one in seen:
+        return False
+    seen.add(one)
+    if one not in sources:
+        sources[one] = _sources(lake, one)
+    above = sources[one]
+    return above is None or any(_descends(lake, other, table, sources, seen) for other in above)
+
+
+def _sources(lake: Lake, table: TableName) -> set[TableName] | None:
+    """The tables that a log's entries name as what its rows were computed of."""
+    named: set[str] = set()
+    try:
+        for entry in lake.table(table).entries():
+            for source in entry.metadata.get("sources") or ():
+                if isinstance(source, dict) and isinstance(source.get("table"), str):
+                    named.add(source["table"])
+    except SingerlakeError:
+        return None
+    found = set()
+    for text in named:
+        try:
+            found.add(names.parse_ref(text).table)
+        except InvalidNameError:
+            continue
+    return found

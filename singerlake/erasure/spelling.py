@@ -1,0 +1,63 @@
+"""All ways in which JSON may spell a text, as one pattern over bytes.
+
+JSON may write any character as an escape, and a JSON document may be a string within another, as
+refused lines are: then each backslash is doubled, once more at each depth. A pattern finds the
+text at any depth, so that nothing has to be decoded to be searched. It may find a little more: a
+backslash and an ``n`` where a line's end is looked for. Whoever searches would rather see that.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+_SHORT = {'"': '"', "\\": "", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
+_WORD = 0x10000
+_HIGH, _LOW = 0xD800, 0xDC00
+_OTHER_ENCODINGS = ("utf-16-le", "utf-16-be", "latin-1")
+
+
+def pattern_of(text: str) -> bytes:
+    """Build the pattern of a text, for Arrow's regular expressions over binary values.
+
+    Characters that can be composed in several ways are found in the composed form and in the
+    decomposed one.
+    """
+    forms = [unicodedata.normalize(form, text) for form in ("NFC", "NFD")]
+    return either("".join(map(_character, form)).encode() for form in dict.fromkeys([*forms, text]))
+
+
+def either(patterns: Iterable[bytes]) -> bytes:
+    """Build the pattern that matches wherever one of some patterns does."""
+    return b"(?:" + b"|".join(patterns) + b")"
+
+
+def plain_bytes(text: str) -> list[bytes]:
+    """Spell a text in the encodings, other than UTF-8, that documents are often in."""
+    spelled = []
+    for encoding in _OTHER_ENCODINGS:
+        try:
+            spelled.append(text.encode(encoding))
+        except UnicodeEncodeError:
+            continue
+    return [one for one in spelled if one != text.encode()]
+
+
+def _character(one: str) -> str:
+    literal = "".join(f"\\x{byte:02x}" for byte in one.encode())
+    escapes = ["".join(r"\\+" + _unit(unit) for unit in _units(ord(one)))]
+    if (short := _SHORT.get(one)) is not None:
+        escapes.append(r"\\+" + short)
+    return f"(?:{literal}|{'|'.join(escapes)})"
+
+
+def _units(code: int) -> list[int]:
+    if code < _WORD:
+        return [code]
+    high, low = divmod(code - _WORD, 0x400)
+    return [_HIGH + high, _LOW + low]
+
+
+def _unit(unit: int) -> str:
+    digits = "".join(f"[{one}{one.upper()}]" if one.isalpha() else one for one in f"{unit:04x}")
+    return f"u{digits}"
