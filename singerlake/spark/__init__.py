@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from singerlake.lake import Lake, Table
-    from singerlake.spark.jobs.difference import Diff
+    from singerlake.spark.jobs.queries.difference import Diff
 
 __all__ = ["diff", "read_table", "register"]
 
@@ -55,7 +55,7 @@ def read_table(
         DamagedError: A block that is needed cannot be read.
     """
     # Late: whoever only asks which Java there is (singerlake.spark.jvm.java) needs no pyspark.
-    from singerlake.spark.jobs import reading
+    from singerlake.spark.jobs.queries import reading
 
     return reading.read_table(
         name, lake=lake, version=version, spark=spark, provenance=provenance, misfits=misfits
@@ -100,7 +100,7 @@ def diff(
         UsageError: The table's log is lost, or the first state lacks a column of the second's key.
         DamagedError: A block that is needed cannot be read, or a key does not fit.
     """
-    from singerlake.spark.jobs import difference
+    from singerlake.spark.jobs.queries import difference
 
     return difference.diff(spark, table, before, after, misfits=misfits)
 
@@ -121,6 +121,6 @@ def register(spark: SparkSession) -> None:
     Args:
         spark: The session.
     """
-    from singerlake.spark.jobs.data_source import SingerlakeSource
+    from singerlake.spark.jobs.queries.data_source import SingerlakeSource
 
     spark.dataSource.register(SingerlakeSource)

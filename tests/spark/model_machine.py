@@ -23,17 +23,20 @@ import pytest
 from blake3 import blake3
 from pyspark.sql import SparkSession
 
-from singerlake.errors import NotFoundError
+from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake
 from singerlake.maintenance.change import Mode
+from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.spark.jobs.change import change
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.changes.change import change
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jobs.reverting.revert import revert
+from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.spark.state.content import state_content
 from tests.spark.row_sets import row_set
 from tests.tap.run import run as run_tap
@@ -216,6 +219,16 @@ class Difference(NamedTuple):
     unchanged: int
 
 
+class Undone(NamedTuple):
+    """What an undo has to write, what it should say of it, and the schema then in effect."""
+
+    events: list[Event]
+    put_back: int
+    deleted: int
+    conflicts: int
+    schema: Schema
+
+
 class Asked(NamedTuple):
     """What a change asks of a table with a key: cells by the rows' keys."""
 
@@ -239,11 +252,14 @@ class Model:
     versions: dict[int, int] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     floor: int = 0
+    deleted: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Of each deleted version, the transaction that it meant, and the one that deleted it."""
 
     def readable(self, at: int) -> bool:
         """Whether a state is still promised: by the floor, by a version, or by its rows."""
         count = len(self.events(at))
-        kept = [self.floor, *self.versions.values()] if self.floor else []
+        since = (of for of, by in self.deleted.values() if by > self.floor)
+        kept = [self.floor, *self.versions.values(), *since] if self.floor else []
         return at >= self.floor or any(len(self.events(k)) == count for k in kept)
 
     def readables(self) -> list[int]:
@@ -281,7 +297,7 @@ class Model:
         # Sent again under another schema: its hidden columns must not come back later.
         other = {key_of(row, schema) for row in newest(since, schema) if row.schema != schema}
         put_back: list[Event] = [
-            row
+            row._replace()  # another row, in another place
             for key, row in before.items()
             if key not in now or key in other or now[key].text != row.text
         ]
@@ -292,6 +308,75 @@ class Model:
         ]
         unchanged = len(old) - len(put_back)
         return Difference([*put_back, *deleted], len(put_back), len(deleted), unchanged)
+
+    def can_be_undone(self, number: int) -> bool:
+        """Whether a transaction brought something, and its rows can be told from all others."""
+        if number < 1 or not self.changes(number):
+            return False
+        if not (self.readable(number) and (number == 1 or self.readable(number - 1))):
+            return False
+        since = self.events(self.head, after=number)
+        if not self.schema(self.head).keys:
+            return not any(isinstance(event, Activate) for event in since)
+        # Values of a type that their column has no more do not come back.
+        wanted = self.undone(number, OnConflict.THEIRS)
+        return not any(
+            name in wanted.schema.columns
+            and LADDER.index(column.type) > LADDER.index(wanted.schema.columns[name].type)
+            for event in wanted.events
+            for name, column in event.schema.columns.items()
+        )
+
+    def changes(self, number: int) -> bool:
+        """Whether a transaction brought rows, or another schema."""
+        one = self.transactions[number - 1]
+        return bool(one.events) or (number > 1 and one.schema != self.schema(number - 1))
+
+    def undone(self, number: int, mode: OnConflict) -> Undone:
+        """The messages that take back what one transaction did."""
+        schema = self.schema(self.head)
+        later = range(number + 1, self.head + 1)
+        if number > 1 and self.schema(number) == schema and not any(map(self.changes, later)):
+            schema = self.schema(number - 1)
+        if not schema.keys:
+            return self._undone_by_place(number, schema)
+        restores = schema != self.schema(self.head)
+        alike = _same_row if restores else _same_record
+        states = [self.state(n) if n else [] for n in (number - 1, number, self.head)]
+        before, at, now = ({key_of(row, schema): row for row in rows} for rows in states)
+        put_back: list[Event] = []
+        deleted: list[Event] = []
+        conflicts = 0
+        for key in before | at:
+            was, then, present = before.get(key), at.get(key), now.get(key)
+            if alike(was, then):
+                continue
+            again = not _same_record(present, then) and not _same_record(present, was)
+            conflicts += again
+            if (again and mode is not OnConflict.THEIRS) or alike(was, present):
+                continue
+            if was is not None:
+                put_back.append(was._replace())
+            elif present is not None:
+                gone = {**present.record, DELETED: "now"}
+                deleted.append(present._replace(record=gone, raw=""))
+        events = [*put_back, *deleted]
+        return Undone(events, len(put_back), len(deleted), conflicts, schema)
+
+    def _undone_by_place(self, number: int, schema: Schema) -> Undone:
+        """The same without a key: all rows anew, but for those that came with it."""
+        before = self.state(number - 1) if number > 1 else []
+        now = self.state(self.head)
+        since = {id(event) for event in self.events(self.head, after=number)}
+        rows = [*before, *(row for row in now if id(row) in since)]
+        there, shall = {id(row) for row in now}, {id(row) for row in rows}
+        deleted, put_back = len(there - shall), len(shall - there)
+        if not (deleted or put_back):
+            return Undone([], 0, 0, 0, schema)
+        version = NEVER_USED + 2 * self.head
+        both = [Activate(version - 1, schema), Activate(version, schema)]
+        again = [row._replace(version=version) for row in rows]
+        return Undone([*both, *again], put_back, deleted, 0, schema)
 
     def changed(self, asked: Asked) -> Change:
         """The messages by which rows become what is asked of them."""
@@ -415,6 +500,16 @@ def spliced(text: str, members: dict[str, str | None]) -> str:
     return "{" + "".join(pieces).lstrip(", ") + "}"
 
 
+def _same_record(one: Row | None, other: Row | None) -> bool:
+    """Whether two rows have the same bytes; or neither is there."""
+    return (one and one.text) == (other and other.text)
+
+
+def _same_row(one: Row | None, other: Row | None) -> bool:
+    """Whether it is the same row, in its place."""
+    return one is other
+
+
 def told_apart(written: Schema, schema: Schema) -> bool:
     """Whether rows written under one schema can always be told apart by the key of another."""
     return all(
@@ -462,6 +557,8 @@ class OnDisk:
             self.model.transactions.append(transaction)
             if "version" in entry:
                 self.versions.append(entry["version"])
+            gone = entry.get("deletion", {}).get("version")
+            self.versions = [one for one in self.versions if one["number"] != gone]
         placed = [one for block in self.blocks.values() for one in self._block(block, schemas)]
         self.placed = sorted(placed, key=lambda one: one[0])
         for position, event in self.placed:
@@ -579,7 +676,7 @@ class World:
         at = model.head if at is None else at
         texts = model.texts(at)
         said = (version.number, version.transaction, version.label, version.rows)
-        assert said == (len(model.versions) + 1, at, label, len(texts))
+        assert said == (len(model.versions) + len(model.deleted) + 1, at, label, len(texts))
         assert version.fingerprint == fingerprint(texts)
         assert version.record_fingerprint == record_fingerprint(model.state(at))
         model.versions[version.number] = at
@@ -588,6 +685,17 @@ class World:
         model.transactions.append(Transaction("freeze", model.schema(model.head)))
         self._frozen[version.number] = version
         return version
+
+    def delete_version(self, number: int) -> None:
+        """A version goes; its number is not used again, and its state is history."""
+        model = self.model
+        delete_version(self.table.store, self.table.snapshot(), str(number), "wrong")
+        model.transactions.append(Transaction("delete-version", model.schema(model.head)))
+        model.deleted[number] = (model.versions.pop(number), model.head)
+        label = self._frozen.pop(number).label
+        model.labels.pop(label or "", None)
+        with pytest.raises(NotFoundError, match="was deleted"):
+            self.table.snapshot().version(str(number))
 
     def revert(self, to: int) -> None:
         """Back to a transaction; what it says it did is held to the model."""
@@ -606,9 +714,30 @@ class World:
         self.rekeyed |= model.schema(to).keys != model.schema(model.head).keys
         model.transactions.append(Transaction("revert", model.schema(to), wanted.events))
         assert model.texts(model.head) == model.texts(to), "the model itself is wrong"
+        self._check_head()
+
+    def undo(self, number: int, mode: OnConflict) -> None:
+        """What one transaction did is taken back; what it says it did is held to the model."""
+        model = self.model
+        wanted = model.undone(number, mode)
+        if wanted.conflicts and mode is OnConflict.FAIL:
+            with pytest.raises(ConflictError, match="touched again"):
+                undo(self.spark, self.table, [number])
+            return
+        done = undo(self.spark, self.table, [number], on_conflict=mode)
+        assert (done.put_back, done.deleted, done.conflicts) == wanted[1:4]
+        changes = bool(wanted.events) or wanted.schema != model.schema(model.head)
+        assert done.transaction == (model.head + 1 if changes else None)
+        if changes:
+            model.transactions.append(Transaction("revert", wanted.schema, wanted.events))
+            self._check_head()
+
+    def _check_head(self) -> None:
+        """Hold what Spark reads now to the model, values and bytes."""
+        model = self.model
         content = state_content(self.spark, self.table, self.table.snapshot())
-        assert content.fingerprint == fingerprint(model.texts(to))
-        assert content.record_fingerprint == record_fingerprint(model.state(to))
+        assert content.fingerprint == fingerprint(model.texts(model.head))
+        assert content.record_fingerprint == record_fingerprint(model.state(model.head))
 
     def change(self, asked: Asked) -> None:
         """Rows of a table with a key inserted, changed and deleted, as one transaction."""
@@ -651,9 +780,7 @@ class World:
         if not wanted.events:
             return
         model.transactions.append(Transaction("change", schema, wanted.events))
-        content = state_content(self.spark, self.table, self.table.snapshot())
-        assert content.fingerprint == fingerprint(model.texts(model.head))
-        assert content.record_fingerprint == record_fingerprint(model.state(model.head))
+        self._check_head()
 
     def vacuum(self, *parts: str, target_file_bytes: int = 1 << 20) -> None:
         """With nothing retained: afterwards there is nothing on the disk that nothing needs."""
@@ -737,7 +864,7 @@ class World:
             else:
                 with pytest.raises(NotFoundError, match="history was dropped"):
                     snapshot.at(at)
-        assert [v["number"] for v in disk.versions] == list(range(1, len(disk.versions) + 1))
+        assert [v["number"] for v in disk.versions] == sorted(model.versions)
         assert [FrozenVersion(**v) for v in disk.versions] == list(self._frozen.values())
         assert (snapshot.number, snapshot.frozen) == (model.head, list(self._frozen.values()))
         self._check_write_once()

@@ -309,7 +309,7 @@ class World:
         wanted = replace(self.head, said=said)
         before = self.table.snapshot().number
         if rows:
-            from singerlake.spark.jobs.alter import alter as alter_job
+            from singerlake.spark.jobs.changes.alter import alter as alter_job
 
             asked = partial(alter_job, self._session(), self.table, change)
         else:
@@ -338,7 +338,7 @@ class World:
         same = self.head.said.key is None and names == self.head.keys
         wanted = replace(self.head, said=self.head.said if same else said)
         if not wanted.fits():
-            from singerlake.spark.jobs.alter import alter as alter_job
+            from singerlake.spark.jobs.changes.alter import alter as alter_job
 
             return self.refuse(
                 ViolationsError, lambda: alter_job(self._session(), self.table, change)
@@ -353,7 +353,7 @@ class World:
         change = partial(says.with_constraint, name=name, constraint=one)
         values = [self.head.shown(row)[column] for row in self.head.rows]
         if any(value is not None and not 0 <= value <= 5 for value in values):
-            from singerlake.spark.jobs.alter import alter as alter_job
+            from singerlake.spark.jobs.changes.alter import alter as alter_job
 
             return self.refuse(
                 ViolationsError, lambda: alter_job(self._session(), self.table, change)
@@ -363,7 +363,7 @@ class World:
 
     def change(self, wanted: Mapping[tuple[Any, ...], Cells], gone: list[Any]) -> None:
         """Rows inserted, changed and deleted; a dry run counts as the run does."""
-        from singerlake.spark.jobs.table_change import TableChange
+        from singerlake.spark.jobs.changes.table_change import TableChange
 
         after, counts = changed(self.head, self.number + 1, wanted, gone)
         broken = [
@@ -397,7 +397,7 @@ class World:
 
     def revert(self, to: int) -> None:
         """Back to the rows of a transaction, under what is said now."""
-        from singerlake.spark.jobs.revert import revert
+        from singerlake.spark.jobs.reverting.revert import revert
 
         old = self.states[to]
         wanted = replace(self.head, tap=old.tap, rows=old.rows)
@@ -414,7 +414,7 @@ class World:
 
     def freeze(self) -> None:
         """The head as a version."""
-        from singerlake.spark.jobs.freeze import freeze
+        from singerlake.spark.jobs.maintenance.freeze import freeze
 
         version = freeze(self._session(), self.table)
         assert version.rows == len(self.head.rows)
@@ -424,7 +424,7 @@ class World:
     def vacuum(self, *parts: str) -> None:
         """With nothing retained."""
         from singerlake.maintenance.vacuum import VacuumOptions
-        from singerlake.spark.jobs.vacuum import vacuum_table
+        from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 
         options = VacuumOptions(retain_seconds=0, guard=False, parts=parts)
         vacuum_table(self._session, self.table, options)
@@ -507,7 +507,7 @@ class World:
         self.read_downstream()
         if self.spark is None:
             return
-        from singerlake.spark.jobs.query import query
+        from singerlake.spark.jobs.queries.query import query
 
         wanted = {"tap.s": self.number}
         wanted |= {f"tap.s.{version}": at for version, at in self.versions.items()}

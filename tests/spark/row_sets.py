@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from singerlake.records.arrow_types import arrow_type
-from singerlake.records.given_rows import given_schema
-from singerlake.records.row_columns import alias
-from singerlake.records.shape import shape_of
-from singerlake.spark.jobs.row_set import PROBLEMS, RowSet
+from singerlake.records.columns.arrow_types import arrow_type
+from singerlake.records.given.rows import given_schema
+from singerlake.records.rows.row_columns import alias
+from singerlake.records.state.shape import shape_of
+from singerlake.spark.jobs.row_sets.row_set import PROBLEMS, RowSet
 from singerlake.transactions.snapshot import Snapshot
 
 

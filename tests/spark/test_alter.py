@@ -9,17 +9,16 @@ import pytest
 from singerlake.errors import DamagedError, MisfitsError
 from singerlake.format import times
 from singerlake.lake import Lake
-from singerlake.maintenance.alter import retype
 from singerlake.maintenance.drop_history import plan_drop_history
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
-from singerlake.spark.jobs.drop_history import drop_history, withdraw
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.row_history import row_history
-from singerlake.spark.jobs.vacuum import vacuum_table
-from singerlake.spark.jobs.verify import verify
-from tests.build import commit_rows
+from singerlake.spark.jobs.maintenance.drop_history import drop_history, withdraw
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jobs.queries.row_history import row_history
+from singerlake.spark.jobs.reverting.revert import revert
+from tests.build import commit_rows, retype
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

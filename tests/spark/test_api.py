@@ -12,7 +12,7 @@ import pytest
 import singerlake
 from singerlake.errors import DamagedError
 from singerlake.reading import index, small_state
-from singerlake.records import block_tasks
+from singerlake.records.blocks import block_tasks
 from singerlake.spark.state import layers
 from tests.build import commit_rows
 from tests.reading.test_states import FLAT, MISFITS, NoIndex, in_order

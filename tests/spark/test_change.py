@@ -20,13 +20,13 @@ from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import alter
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.deletion_schema import declaring, hash_of
-from singerlake.records.problems import Problems
-from singerlake.spark.jobs import alter as alter_job
-from singerlake.spark.jobs.asked_rows import Part
-from singerlake.spark.jobs.change import Changed, change, change_parts
-from singerlake.spark.jobs.change_output import ChangeOutput
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.verify import verify
+from singerlake.records.rows.problems import Problems
+from singerlake.spark.jobs.changes import alter as alter_job
+from singerlake.spark.jobs.changes.change import Changed, change, change_parts
+from singerlake.spark.jobs.changes.change_output import ChangeOutput
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.row_sets.asked_rows import Part
 from singerlake.spark.state.from_blocks import state
 from singerlake.spark.state.index_build import ensure
 from tests.build import commit_rows
@@ -359,7 +359,7 @@ def test_others_may_change_other_rows_meanwhile(
     Meanwhile(monkeypatch, theirs(5))
     with pytest.raises(ConflictError, match="not 8 any more"):
         apply(spark, orders, Mode.UPSERT, [{"id": 1, "status": "other"}], etag=8)
-    monkeypatch.setattr("singerlake.spark.jobs.change.ATTEMPTS", 2)
+    monkeypatch.setattr("singerlake.spark.jobs.changes.change.ATTEMPTS", 2)
     Meanwhile(monkeypatch, *[theirs(1)] * 3)
     with pytest.raises(ConflictError, match="others keep changing the same rows"):
         apply(spark, orders, Mode.UPSERT, [{"id": 1, "status": "never"}])

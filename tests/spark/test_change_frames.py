@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 import singerlake
 from singerlake.errors import ConflictError, RejectedRowsError, UsageError
 from singerlake.spark import read_table
-from singerlake.spark.jobs.change import Changed
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.changes.change import Changed
+from singerlake.spark.jobs.maintenance.verify import verify
 from tests.build import commit_rows
 from tests.spark.test_change import rows
 
@@ -118,7 +118,7 @@ def test_nothing_is_changed_where_a_step_cannot_be(
         with pytest.raises(kind, match=words), table.change(spark=spark) as change:
             change.delete([2])
             change.upsert(wrong)
-    with pytest.raises(ConflictError, match="not 7 any more"):
+    with pytest.raises(ConflictError, match="has no 7 yet"):
         table.change(etag=7)
     with pytest.raises(UsageError, match="no version is asked for"):
         table.change(label="q3")

@@ -9,14 +9,14 @@ import pytest
 
 from singerlake.errors import ConflictError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.alter import AlterOptions, retype
+from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.drop import drop_table
-from singerlake.spark.jobs.change import Changed, change
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.revert import revert
+from singerlake.spark.jobs.changes.change import Changed, change
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.state.content import state_content
-from tests.build import commit_rows
+from tests.build import commit_rows, retype
 from tests.spark.row_sets import row_set
 from tests.spark.test_interleavings import ROW, World
 

@@ -21,7 +21,7 @@ from singerlake.maintenance.overlay_changes import (
     with_restored,
     without_column,
 )
-from singerlake.records.laid_lines import LaidLines
+from singerlake.records.lines.laid_lines import LaidLines
 from tests.build import commit_rows
 from tests.spark.test_change import rows
 

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode
-from singerlake.spark.jobs.asked_rows import Part
-from singerlake.spark.jobs.change import Changed, change, change_parts
-from singerlake.spark.jobs.row_set import RowSet
-from singerlake.spark.jobs.selected_rows import Selection
+from singerlake.spark.jobs.changes.change import Changed, change, change_parts
+from singerlake.spark.jobs.row_sets.asked_rows import Part
+from singerlake.spark.jobs.row_sets.row_set import RowSet
+from singerlake.spark.jobs.row_sets.selected_rows import Selection
 from singerlake.spark.state.from_blocks import state
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.snapshot import Snapshot

@@ -14,16 +14,19 @@ from singerlake.format.overlay import Constraint
 from singerlake.lake import Table
 from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import AlterOptions, alter
-from singerlake.spark.jobs import alter as alter_job
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.changes import alter as alter_job
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.sql.conditions import with_check
 from tests.build import commit_rows
 from tests.spark.test_change import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from singerlake.format.overlay import Overlay
+    from singerlake.transactions.snapshot import Snapshot
 
 pytestmark = pytest.mark.spark
 NUMBER: dict[str, Any] = {"type": ["null", "number"]}
@@ -113,6 +116,20 @@ def test_a_condition_binds_changes_and_freezes(
         change.upsert([{"id": 8}, {"id": 9, "total": -1, "a b": "x"}])
     (problem,) = told.value.problems.first
     assert str(problem).startswith("step 1, line 2, column 'total, a b': '-1.0, x' breaks c (")
+    # Nor may a row that says nothing of the columns break it.
+    broken = r"the default of total, a b breaks c \("
+    with pytest.raises(UsageError, match=broken), table.change() as change:
+        change.set_default("total", 20)
+        change.set_default("a b", "x")
+
+    def defaults(present: Snapshot) -> Overlay:
+        half = present.laid_over(says.with_default(present, "total", 20))
+        return says.with_default(half, "a b", "x")
+
+    with pytest.raises(UsageError, match=broken):
+        alter_job.alter(spark, table, defaults)
+    one_of_two = partial(says.with_default, name="total", default=20)
+    assert alter_job.alter(spark, table, one_of_two, AlterOptions(dry_run=True)).changes
     assert table.snapshot().number == number
     with table.change() as change:
         change.update([{"id": 1, "total": 20, "a b": "big"}])

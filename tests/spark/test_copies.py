@@ -10,9 +10,9 @@ import pytest
 
 from singerlake.lake import Lake
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.vacuum import vacuum_table
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.copying.world import NAME, QUICK, copy, problems

@@ -32,13 +32,13 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance import create as plans
 from singerlake.maintenance.change import ChangeOptions
 from singerlake.maintenance.verify import check_log
-from singerlake.records.fingerprint import Proof
-from singerlake.records.row_columns import DIGEST
-from singerlake.spark.jobs import create_table as job
-from singerlake.spark.jobs.create_table import create
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.verify import verify
+from singerlake.records.rows.row_columns import DIGEST
+from singerlake.records.state.fingerprint import Proof
+from singerlake.spark.jobs.loading import create_table as job
+from singerlake.spark.jobs.loading.create_table import create
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.sql.result import plain_rows
 from singerlake.spark.state.content import frame_content, state_content
 from singerlake.spark.state.from_blocks import state

@@ -11,11 +11,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from singerlake.errors import InputError, RejectedRowsError
 from singerlake.format.types import DATE, INTEGER, STRING, Columns
-from singerlake.records.byte_sources import LocalFile
-from singerlake.records.csv_dialect import Dialect
-from singerlake.records.given_rows import given_schema
-from singerlake.records.problems import decode
-from singerlake.spark.jobs.csv_files import CsvFiles
+from singerlake.records.given.byte_sources import LocalFile
+from singerlake.records.given.csv.dialect import Dialect
+from singerlake.records.given.rows import given_schema
+from singerlake.records.rows.problems import decode
+from singerlake.spark.jobs.row_sets.csv_files import CsvFiles
 from singerlake.spark.state.frames import numbered
 
 pytestmark = pytest.mark.spark

@@ -17,16 +17,16 @@ from singerlake.errors import DamagedError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import alter, overlay_changes
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
-from singerlake.records import block_tasks
+from singerlake.records.blocks import block_tasks
 from singerlake.spark import diff
-from singerlake.spark.jobs.difference import Counts, Diff
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.queries.difference import Counts, Diff
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import index_build, layers
 from singerlake.storage.local.store import LocalStore
-from tests.build import commit_rows
+from tests.build import commit_rows, retype
 from tests.spark.model import fold
 from tests.spark.stores import FarStore, WatchedStore
 
@@ -291,7 +291,7 @@ def test_another_key(spark: SparkSession, lake: Lake) -> None:
     ]
     assert counts.unchanged == 1
     # As text the same keys are found, and none that is not there.
-    alter.retype(lake.store, table.snapshot(), "id")
+    retype(lake.store, table.snapshot(), "id")
     counts, rows = counted(diff(spark, table, "@2"))
     assert (rows, counts.unchanged) == ([], 3)
     commit_rows(lake, "tap.s", {"s": {"type": "string"}}, [], [{"s": "z"}])

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns, columns_of
 from singerlake.lake import Lake
-from singerlake.records import canonical_text
-from singerlake.records.arrow_types import arrow_type
-from singerlake.records.fingerprint import Content, Proof, Summer, Sums, digits
-from singerlake.records.row_columns import DIGEST
+from singerlake.records.columns import canonical_text
+from singerlake.records.columns.arrow_types import arrow_type
+from singerlake.records.rows.row_columns import DIGEST
+from singerlake.records.state.fingerprint import Content, Proof, Summer, Sums, digits
 from singerlake.spark.state import index_build, index_rows
 from singerlake.spark.state.content import frame_content, index_content, state_content
 from tests.build import commit_rows
@@ -170,7 +170,7 @@ def test_a_row_without_a_digest_is_never_passed_over() -> None:
 
 @pytest.mark.spark
 def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, lake: Lake) -> None:
-    from singerlake.records.block_reader import combined
+    from singerlake.records.blocks.block_reader import combined
     from singerlake.spark.state import frames, from_blocks
 
     columns = {"id": {"type": "integer"}, "v": {"type": "number"}, "s": {}}
@@ -206,7 +206,7 @@ def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, l
 def test_duckdb_finds_the_same_fingerprints(spark: SparkSession, lake: Lake) -> None:
     """Another engine, from the lake's files and the page alone."""
     duckdb = pytest.importorskip("duckdb")
-    from singerlake.spark.jobs.freeze import freeze
+    from singerlake.spark.jobs.maintenance.freeze import freeze
 
     columns = {"name": {"type": "string"}, "id": {"type": "integer"}}
     rows: list[Any] = [{"id": n, "name": f"é {n}" if n % 3 else None} for n in range(100)]

@@ -9,7 +9,7 @@ from singerlake.errors import ConflictError, DamagedError, NotFoundError, UsageE
 from singerlake.format.log import Operation
 from singerlake.lake import Lake
 from singerlake.maintenance import freeze as plans
-from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_content
 from singerlake.transactions.checkpoint import write_checkpoint

@@ -20,9 +20,9 @@ from singerlake.lake import Lake, Table
 from singerlake.reading import index
 from singerlake.reading.file_checks import is_sound
 from singerlake.reading.index import Index
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import index_build, layers
 from singerlake.storage.local.store import LocalStore

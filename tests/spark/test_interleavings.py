@@ -20,10 +20,11 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import PARTS, Vacuumed, VacuumOptions
 from singerlake.reading import index
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.vacuum import vacuum_table
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.reverting.revert import revert
+from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.spark.state.content import state_content
 from singerlake.storage.base import Listed, Store
 from singerlake.transactions.lease import ReaderLease
@@ -229,6 +230,22 @@ def test_a_revert_beside_a_vacuum_either_way(world: World) -> None:
     with suppress(ConflictError):  # what it read was given up: it may say so
         revert(world.spark, world.stopping, before - 1)
         world.rows[3] = 0
+    world.check()
+
+
+def test_an_undo_beside_a_vacuum_either_way(world: World) -> None:
+    world.store.stop("put", "transactions/", lambda: undo(world.spark, world.plain, [3]), skip=1)
+    world.vacuum(world.stopping)
+    world.rows = {1: 1, 2: 1, 3: 1}
+    assert world.present() == world.rows
+    world.append(3, n=4)
+    world.rows[3] = 4
+    world.store.reached = False
+    world.store.stop("put", "transactions/", world.vacuum)
+    last = world.plain.snapshot().number
+    with suppress(ConflictError):
+        undo(world.spark, world.stopping, [last])
+        world.rows[3] = 1
     world.check()
 
 

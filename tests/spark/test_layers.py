@@ -14,11 +14,11 @@ from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.reading import index
 from singerlake.reading.index import Index
 from singerlake.spark import register
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.vacuum import vacuum_table
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import index_build, index_rows, layers
 from singerlake.spark.state.content import state_content

@@ -11,8 +11,11 @@ from pyspark.sql import SparkSession
 import singerlake
 from singerlake.errors import RejectedRowsError
 from singerlake.lake import Lake
-from singerlake.spark.jobs.create_table import create
-from singerlake.spark.jobs.query import query
+from singerlake.projections.projection import Format, Projection, Target
+from singerlake.projections.publishing import PublishOptions
+from singerlake.spark.jobs.loading.create_table import create
+from singerlake.spark.jobs.publishing.publish import publish
+from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.sql.column_lineage import Origins
 from tests.build import commit_rows
 from tests.cli.call import run_json
@@ -166,3 +169,28 @@ def test_a_freeze_a_change_and_a_revert(
         "name": "name",
     }
     assert "'id'" in told[-1]["run"]["facets"]["errorMessage"]["message"]
+
+
+def test_a_publish(
+    spark: SparkSession, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_rows(lake, "tap.people", PROPERTIES, ["id"], [{"id": n, "name": "x"} for n in range(3)])
+    file = tell_into(tmp_path, monkeypatch)
+    sql = "select id, upper(name) as called from tap.people"
+    target = Target(str(tmp_path / "out"), Format.PARQUET)
+    declared = Projection("people", sql, target=target)
+    for options in (PublishOptions(dry_run=True), PublishOptions()):
+        [outcome] = publish(spark, lake, [declared], options)
+        assert outcome.error is None
+    start, done = events(file)
+    assert (start["eventType"], done["eventType"]) == ("START", "COMPLETE")
+    assert done["job"]["name"] == "publish.people"
+    [read] = done["inputs"]
+    assert Path(read["name"]).name == "people"
+    [wrote] = done["outputs"]
+    assert (wrote["namespace"], wrote["name"]) == ("file", str(tmp_path / "out"))
+    assert wrote["outputFacets"]["outputStatistics"]["rowCount"] == 3
+    columns = [one["name"] for one in facet(wrote, "schema")["fields"]]
+    assert columns == ["id", "called"]
+    [origin] = facet(wrote, "columnLineage")["fields"]["called"]["inputFields"]
+    assert (Path(origin["name"]).name, origin["field"]) == ("people", "name")

@@ -12,10 +12,10 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.reading import index
 from singerlake.spark import read_table, register
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.vacuum import vacuum_table
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql.result import QueryResult
 from singerlake.spark.state import candidates, index_build, layers, requested_rows
@@ -191,7 +191,7 @@ def test_a_misfit_in_a_layer(
 def test_candidates_carry_their_misfits(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.records import block_tasks
+    from singerlake.records.blocks import block_tasks
 
     monkeypatch.setattr(block_tasks, "TASK_BYTES", 1)
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], [*ROWS, *ROWS[:1]], block_rows=1)

@@ -26,9 +26,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import PARTS
-from singerlake.records import block_tasks
-from singerlake.spark.jobs.query import query
+from singerlake.records.blocks import block_tasks
+from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.state import layers
 from tests.spark.model_machine import (
     DELETED,
@@ -155,7 +156,13 @@ class History(RuleBasedStateMachine):
     def freeze(self, label: bool, data: st.DataObject) -> None:
         model = self.world.model
         at = data.draw(st.none() | st.sampled_from(model.readables()), "at")
-        self.world.freeze(at, f"label {len(model.labels)}" if label else None)
+        self.world.freeze(at, f"label {model.head}" if label else None)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.world.model.versions)
+    def delete_version(self, data: st.DataObject) -> None:
+        versions = sorted(self.world.model.versions)
+        self.world.delete_version(data.draw(st.sampled_from(versions), "version"))
 
     @rule(data=st.data(), follow=st.booleans())
     def revert(self, data: st.DataObject, follow: bool) -> None:
@@ -166,6 +173,16 @@ class History(RuleBasedStateMachine):
             wanted |= st.sampled_from(sorted(model.versions.values()))
         self.world.revert(data.draw(wanted, "to"))
         if follow:
+            self.schema = model.schema(model.head)
+
+    @rule(data=st.data(), mode=st.sampled_from(list(OnConflict)))
+    @precondition(lambda self: not self.world.rekeyed)
+    def undo(self, data: st.DataObject, mode: OnConflict) -> None:
+        """Of one transaction, and later ones stay."""
+        model = self.world.model
+        found = [n for n in range(1, model.head + 1) if model.can_be_undone(n)]
+        if found:
+            self.world.undo(data.draw(st.sampled_from(found), "transaction"), mode)
             self.schema = model.schema(model.head)
 
     @rule(asked=lines, gone=st.integers(0, 3), all_rows=st.sampled_from([False, False, True]))
@@ -390,6 +407,8 @@ def test_vacuum_between_all_the_others(world: World, kind: str) -> None:
     world.revert(first.transaction)
     world.check()
     second = world.freeze()
+    world.delete_version(first.number)
+    world.check()
     world.sync((more, [(row(n, 4), 3) for n in range(1, 4)]))
     world.sync((more, [(row(n, 1, x=n), 3) for n in range(1, 4)]))
     world.vacuum(*PARTS)
@@ -425,6 +444,38 @@ def test_changes_by_people_between_all_the_others(world: World) -> None:
     world.check()
     world.revert(second.transaction)
     world.read_downstream()
+    world.check_end()
+
+
+@pytest.mark.parametrize("kind", ["keyed", "keyless"])
+def test_undoing_between_all_the_others(world: World, kind: str) -> None:
+    plain, more = schema_of(kind), schema_of(kind, x="integer")
+    world.sync((plain, [row(1), row(2), row(3)]))
+    world.sync((plain, [row(1, 2), row(4, LARGE), row(2, **{DELETED: "2026-02-01T00:00:00Z"})]))
+    first = world.freeze()
+    world.sync((plain, [row(1, 3), row(5)]))
+    world.undo(2, OnConflict.FAIL)  # row 1 was touched again, if it has a key
+    if kind != "keyless":  # which is written anew by then
+        world.undo(2, OnConflict.OURS)
+    world.check()
+    world.read_downstream()
+    world.sync((more, [row(6, 1, x=7), row(3, 2, x=1)]))
+    world.undo(world.model.head, OnConflict.FAIL)  # and its column goes
+    world.check()
+    world.read_downstream()
+    if kind != "keyless":
+        world.undo(4, OnConflict.THEIRS)
+        world.undo(1, OnConflict.THEIRS)
+    world.sync((more, [row(7, 1, x=7), (row(8, 2, x=1), 3), 3]))
+    world.undo(world.model.head, OnConflict.FAIL)  # what it removed comes back
+    world.read_downstream()
+    world.delete_version(first.number)
+    world.vacuum(*PARTS)
+    world.sync((more, [row(1, 4), row(9)]))
+    world.undo(world.model.head, OnConflict.FAIL)
+    world.drop_manifest()
+    world.rebuild()
+    world.check()
     world.check_end()
 
 

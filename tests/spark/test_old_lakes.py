@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from singerlake.lake import Lake
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.spark import read_table
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.vacuum import vacuum_table
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
 
 KEPT = Path(__file__).parent.parent / "lakes"

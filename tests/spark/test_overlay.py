@@ -15,12 +15,12 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import Altered, AlterOptions, OverlayChange, alter
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
-from singerlake.spark.jobs import alter as alter_job
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.vacuum import vacuum_table
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.changes import alter as alter_job
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import index_rows
 from singerlake.spark.state.index_build import ensure

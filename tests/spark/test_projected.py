@@ -13,8 +13,8 @@ from singerlake.errors import DamagedError, InvalidQueryError
 from singerlake.lake import Lake
 from singerlake.projections.positions import state_of
 from singerlake.projections.published import SourceState
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.projected import Projected, SourceChanges
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.publishing.projected import Projected, SourceChanges
 from singerlake.spark.jvm.failures import plain_errors
 from tests.build import commit_rows
 

@@ -33,9 +33,11 @@ from singerlake.projections.projection import (
     Transform,
 )
 from singerlake.projections.published import Commit, DataFile, Position, Published
-from singerlake.spark.jobs.projected import SourceChanges
-from singerlake.spark.jobs.publish_changes import Increment, write_changes
-from singerlake.spark.write.published_files import write_ordered
+from singerlake.spark.jobs.publishing.increments import Increment
+from singerlake.spark.jobs.publishing.projected import SourceChanges
+from singerlake.spark.jobs.publishing.publish_changes import write_changes
+from singerlake.spark.write import ordered_files
+from singerlake.spark.write.ordered_files import write_ordered
 
 pytestmark = pytest.mark.spark
 
@@ -210,6 +212,23 @@ def test_increments_come_to_what_a_full_build_is(opened: Callable[..., Place], l
             assert not done.full_build
             check(place, state)
             assert done.overlap == overlap(place.base.files) <= 0.5  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("layout", ["descending", "partitioned"])
+def test_ranges_follow_each_other(
+    opened: Callable[..., Place], layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a large table is written: shared out to ranges, of which a task writes several."""
+    monkeypatch.setattr(ordered_files, "SHARED_BYTES", 0)
+    monkeypatch.setattr(ordered_files, "RANGE_BYTES", 2000)
+    monkeypatch.setattr(ordered_files, "FILES", 3)
+    place = opened(**{**LAYOUTS[layout], "file_bytes": 1 << 20})
+    state = state_of(400)
+    built = place.build(state)
+    tasks = {file.path.rpartition("part-")[2][:5] for file in built.files}
+    assert len(tasks) > 2
+    assert overlap(built.files) == 0
+    check(place, state)
 
 
 def check(place: Place, state: State) -> None:

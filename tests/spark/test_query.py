@@ -11,8 +11,8 @@ import pytest
 from singerlake.errors import DamagedError, InvalidQueryError, NotFoundError, SingerlakeError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.sql import plan
 from tests.build import commit_rows
 

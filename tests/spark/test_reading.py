@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake
 from singerlake.spark import read_table, register
-from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.transactions.lease import leases
 from tests.build import commit_rows
 

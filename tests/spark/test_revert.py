@@ -16,8 +16,8 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance import freeze as plans
 from singerlake.maintenance import overlay_changes
 from singerlake.maintenance.alter import alter
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.revert import Reverted, revert
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.reverting.revert import Reverted, revert
 from singerlake.spark.state.from_blocks import state
 from singerlake.spark.state.index_build import ensure
 from singerlake.spark.write import routing

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
 from tests.tap.run import run as run_tap
 from tests.target import harness

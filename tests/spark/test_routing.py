@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from singerlake.format.log import Block
-from singerlake.records import packing
+from singerlake.records.rows import packing
 from singerlake.spark.write import routing
 from singerlake.spark.write.routing import MARK, InOrder, PackedRouter, Router, Task
 

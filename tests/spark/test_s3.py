@@ -10,9 +10,9 @@ import pytest
 from singerlake.lake import Lake
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
-from singerlake.spark.jobs import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_content
 from singerlake.spark.state.from_blocks import state

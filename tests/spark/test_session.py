@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.session import session
 from tests.build import commit_rows
 

@@ -28,15 +28,15 @@ from singerlake.maintenance.drop import drop_table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.projections.projection import OnSchemaChange, Projection
 from singerlake.projections.refreshes import last_refresh
-from singerlake.records.fingerprint import Proof
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.projected import Projected
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.stage import How, Staged, stage
-from singerlake.spark.jobs.table_change import TableChange
-from singerlake.spark.jobs.vacuum import vacuum_table
-from singerlake.spark.jobs.verify import verify
+from singerlake.records.state.fingerprint import Proof
+from singerlake.spark.jobs.changes.table_change import TableChange
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.publishing.projected import Projected
+from singerlake.spark.jobs.publishing.stage import How, Staged, stage
+from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.state.content import state_content
 from singerlake.transactions.commit import commit
 from tests.build import commit_rows
@@ -278,6 +278,29 @@ def test_a_refresh_that_was_overtaken_begins_anew(
     assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
     assert rows(spark, lake) == [(1, "NEW", 2), (2, "NEW", 2)]
     assert len(list(staged(lake).entries())) == 2
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["refreshed", "made"])
+def test_a_refresh_takes_no_staging_table_back(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """Another reads a newer state of the source, and commits it, before this one looks."""
+    sync(lake, order(1))
+    if there:
+        stage(spark, lake, OPEN)
+    read, later = Projected.__enter__, [order(2)]
+
+    def overtaken(self: Projected) -> Projected:
+        if later:
+            sync(lake, later.pop())
+            stage(spark, lake, OPEN)
+        return read(self)
+
+    monkeypatch.setattr(Projected, "__enter__", overtaken)
+    sync(lake, order(3))
+    assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
+    refreshed = [entry.metadata["sources"][0]["transaction"] for entry in staged(lake).entries()]
+    assert refreshed == [1, 3][-1 - there :]
 
 
 def test_a_refresh_that_ends_early_is_all_or_nothing(

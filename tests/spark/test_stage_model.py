@@ -26,13 +26,13 @@ from singerlake.maintenance.change import ChangeOptions
 from singerlake.maintenance.drop import drop_table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.projections.projection import Projection
-from singerlake.records.fingerprint import Proof
-from singerlake.spark.jobs.create_table import create
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.stage import stage
-from singerlake.spark.jobs.table_change import TableChange
-from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.records.state.fingerprint import Proof
+from singerlake.spark.jobs.changes.table_change import TableChange
+from singerlake.spark.jobs.loading.create_table import create
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.publishing.stage import stage
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.state.content import state_content
 from tests.build import commit_rows
 

@@ -11,9 +11,9 @@ import pytest
 
 from singerlake.errors import DamagedError
 from singerlake.lake import Lake
-from singerlake.records import block_tasks
-from singerlake.records.shape import shape_of
-from singerlake.spark.jobs.row_history import row_history
+from singerlake.records.blocks import block_tasks
+from singerlake.records.state.shape import shape_of
+from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import index_build
 from singerlake.spark.state.from_blocks import state

@@ -26,13 +26,13 @@ from singerlake.maintenance.vacuum import (
     plan_vacuum,
 )
 from singerlake.maintenance.verify import check_log
-from singerlake.spark.jobs import drop_history
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.row_history import row_history
-from singerlake.spark.jobs.vacuum import vacuum_table
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.maintenance import drop_history
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jobs.queries.row_history import row_history
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.state.content import state_content
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows

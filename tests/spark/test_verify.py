@@ -25,8 +25,8 @@ from singerlake.maintenance.verify import (
 )
 from singerlake.maintenance.verify_block import check_block
 from singerlake.maintenance.verify_index import check_indexes
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.verify import verify
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.verify import verify
 from tests.build import commit_rows, resealed
 
 NAME = TableName("tap", "orders")

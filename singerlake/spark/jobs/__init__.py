@@ -1,4 +1,4 @@
-"""One file a job: what a command or a program that needs Spark does, from plan to commit."""
+"""The jobs: what a command or a program that needs Spark does, each from plan to commit."""
 
 from singerlake import extras
 

@@ -149,9 +149,9 @@ def note_classes(folder: Path, classes: Path) -> None:
 
 def jobs(spark: Any, folder: Path) -> None:
     """Do what the commands do, on a table of a few rows in a new lake in a folder."""
-    from singerlake.spark.jobs.freeze import freeze
-    from singerlake.spark.jobs.query import query
-    from singerlake.spark.jobs.revert import revert
+    from singerlake.spark.jobs.maintenance.freeze import freeze
+    from singerlake.spark.jobs.queries.query import query
+    from singerlake.spark.jobs.reverting.revert import revert
 
     lake = Lake.open(str(folder / "lake"), create=True)
     table = lake.table(_TABLE)

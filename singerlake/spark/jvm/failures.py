@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException
 
 from singerlake import errors
 from singerlake.errors import DamagedError, InvalidQueryError, SingerlakeError
-from singerlake.records.parquet_parts import IndexDamagedError
+from singerlake.records.state.parquet_parts import IndexDamagedError
 
 # The last line of a worker's traceback: the error's class and what it says. Arrow's are named
 # otherwise, ArrowInvalid for one.

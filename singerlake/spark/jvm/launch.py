@@ -22,6 +22,7 @@ from singerlake.spark.jvm.settings import default_master, settings_for
 
 LOG_NAME = "spark.log"
 _ahead: list[Launch] = []
+_taken: list[Launch] = []
 
 
 @dataclass
@@ -84,8 +85,30 @@ def ahead(master: str | None = None, conf: Mapping[str, str] | None = None) -> N
     atexit.register(starting.end)  # where no session came for it
 
 
+def is_other(master: str | None, conf: Mapping[str, str] | None) -> bool:
+    """Tell whether a session was begun in this process with other arguments than these."""
+    return bool(_taken) and _taken[-1].asked != (master, dict(conf or {}))
+
+
 def take(master: str | None, conf: Mapping[str, str] | None) -> Launch:
     """Take what :func:`ahead` began for these arguments, or else a new one, not begun."""
+    _taken[:] = [_took(master, conf)]
+    return _taken[-1]
+
+
+def give_back(launched: Launch) -> None:
+    """End what was taken, where no session came of it."""
+    if launched.starting is not None:
+        launched.starting.end()
+    forget()
+
+
+def forget() -> None:
+    """Forget what was taken: it has ended."""
+    _taken.clear()
+
+
+def _took(master: str | None, conf: Mapping[str, str] | None) -> Launch:
     begun = _ahead.pop() if _ahead else None
     if begun is not None and begun.starting is not None:
         if begun.asked == (master, dict(conf or {})):

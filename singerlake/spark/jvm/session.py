@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,8 @@ from singerlake.spark.jvm.launch import Launch
 Process = subprocess.Popen[bytes]
 _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """pyspark prints each failed query here, with Java's stack, before it raises the error."""
+_ended: list[Process] = []
+"""Those that :func:`end_java` has killed."""
 
 
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -46,6 +49,14 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     if (running := SparkSession.getActiveSession()) is not None:
         return running
     launched = launch.take(master, conf)
+    try:
+        return _started(launched, conf)
+    except BaseException:
+        launch.give_back(launched)
+        raise
+
+
+def _started(launched: Launch, conf: Mapping[str, str] | None) -> SparkSession:
     settings = list(launched.settings.items())
     os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -81,7 +92,31 @@ def end_java() -> None:
         context._accumulatorServer.handle_error = lambda *_: None
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None:
+        _ended.append(process)
         process.kill()
+
+
+def forget_ended() -> bool:
+    """Forget the session where its Java has ended, so that the next one asked for is a new one.
+
+    Returns:
+        Whether it had.
+    """
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    if process in _ended:
+        process.wait()
+    if process.poll() is None:
+        return False
+    context: Any = SparkContext._active_spark_context
+    if context is not None and getattr(context, "_accumulatorServer", None) is not None:
+        # It takes up to half a second to look whether it should end.
+        threading.Thread(target=context._accumulatorServer.shutdown, daemon=True).start()
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    launch.forget()
+    return True
 
 
 def cores(spark: SparkSession) -> int:

@@ -22,8 +22,8 @@ from singerlake.format.overlay import Constraint, Overlay
 from singerlake.maintenance.alter import OverlayChange
 from singerlake.maintenance.overlay_changes import with_constraint
 from singerlake.nearest import offer
-from singerlake.records.row_columns import alias
-from singerlake.records.shape import Shape
+from singerlake.records.rows.row_columns import alias
+from singerlake.records.state.shape import Shape
 from singerlake.spark.jvm.failures import first_line
 from singerlake.spark.sql import functions, plan
 from singerlake.transactions.snapshot import Snapshot

@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timezone
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.format.names import TableName
-from singerlake.records.row_columns import aliases
+from singerlake.records.rows.row_columns import aliases
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import row_weight
 from singerlake.spark.sql.column_lineage import Origins
@@ -72,12 +71,7 @@ class QueryResult:
     def __enter__(self) -> QueryResult:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
-from singerlake.records.row_columns import aliases
+from singerlake.records.rows.row_columns import aliases
 from singerlake.spark.jvm.failures import ROW_BYTES, WEIGHT_MARK
 
 _WIDEST = 4

@@ -52,6 +52,15 @@ def obstacle(analyzed: Any) -> str | None:
     return None
 
 
+def takes_all_rows(analyzed: Any) -> bool:
+    """Tell whether a rowwise query leaves no row out.
+
+    Args:
+        analyzed: Its plan; :func:`obstacle` gave None for it.
+    """
+    return all(plan.kind_of(node) != "Filter" for node in _nodes(analyzed))
+
+
 def origins(analyzed: Any) -> list[str | None]:
     """Return for each column of a rowwise query the table's column that it is, unchanged.
 

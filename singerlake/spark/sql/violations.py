@@ -20,9 +20,9 @@ from singerlake.format.overlay import Constraint
 from singerlake.format.overlay_words import constraint_words
 from singerlake.format.types import DIGITS, INTEGER, NUMBER, Kind, Type
 from singerlake.quantities import count
-from singerlake.records.pattern_step import PatternStep
-from singerlake.records.row_columns import BLOCK, ORDINAL, alias
-from singerlake.records.shape import Shape
+from singerlake.records.rows.row_columns import BLOCK, ORDINAL, alias
+from singerlake.records.state.shape import Shape
+from singerlake.records.validation.pattern_step import PatternStep
 from singerlake.safe_text import visible
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import conditions
@@ -59,10 +59,15 @@ class Violation:
     why: str = ""
     breaking: DataFrame | None = None
 
+    @property
+    def untold(self) -> str:
+        """Say why nobody can tell which rows break it."""
+        return f"{self.name} ({visible(self.words)}) cannot be computed: {self.why}"
+
     def lines(self) -> Iterator[str]:
         """Say what is wrong, line by line."""
         if self.why:
-            yield f"  {self.name} ({visible(self.words)}) cannot be computed: {self.why}"
+            yield f"  {self.untold}"
             return
         breaks = "breaks" if self.rows == 1 else "break"
         yield f"  {count(self.rows, 'row')} {breaks} {self.name} ({visible(self.words)}):"

@@ -16,12 +16,13 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from singerlake.records import block_tasks, keys, newest_rows, positions
-from singerlake.records.activations import Survival
-from singerlake.records.block_reader import BlockReader
-from singerlake.records.newest_rows import NewestStep, RowStep
-from singerlake.records.parquet_parts import WRITTEN, PartWriter
-from singerlake.records.steps import Batches
+from singerlake.records.blocks import block_tasks, positions
+from singerlake.records.blocks.block_reader import BlockReader
+from singerlake.records.rows.steps import Batches
+from singerlake.records.state import keys, newest_rows
+from singerlake.records.state.activations import Survival
+from singerlake.records.state.newest_rows import NewestStep, RowStep
+from singerlake.records.state.parquet_parts import WRITTEN, PartWriter
 from singerlake.spark.state.frames import numbered
 from singerlake.spark.state.from_blocks import Plan
 from singerlake.transactions.snapshot import Snapshot

@@ -7,12 +7,12 @@ from pyspark.sql import DataFrame, SparkSession
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.reading.index import Index
-from singerlake.records.fingerprint import FULL, SUMMED, Content, Proof, Summer, Sums
-from singerlake.records.misfit_steps import COUNTED, MisfitCheck, MisfitCounter, merged
-from singerlake.records.misfits import FAIL, ColumnMisfits
-from singerlake.records.row_columns import BLOCK, DIGEST, MISFITS, ORDINAL, aliases
-from singerlake.records.shape import Shape
-from singerlake.records.steps import Pipeline, Step
+from singerlake.records.blocks.misfits import FAIL, ColumnMisfits
+from singerlake.records.rows.row_columns import BLOCK, DIGEST, MISFITS, ORDINAL, aliases
+from singerlake.records.rows.steps import Pipeline, Step
+from singerlake.records.state.fingerprint import FULL, SUMMED, Content, Proof, Summer, Sums
+from singerlake.records.state.misfit_steps import COUNTED, MisfitCheck, MisfitCounter, merged
+from singerlake.records.state.shape import Shape
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.state import from_blocks, index_rows

@@ -21,10 +21,10 @@ from singerlake.format.log import joined
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.maintenance.difference import Comparison, Matching, State
-from singerlake.records import activations
-from singerlake.records.block_reader import combined
-from singerlake.records.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, alias, aliases
-from singerlake.records.shape import Shape
+from singerlake.records.blocks.block_reader import combined
+from singerlake.records.rows.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, alias, aliases
+from singerlake.records.state import activations
+from singerlake.records.state.shape import Shape
 from singerlake.spark.state import fold, frames, from_blocks, index_rows, layers
 from singerlake.spark.state.requested_rows import index_if_kept
 from singerlake.transactions.snapshot import Snapshot
@@ -155,7 +155,7 @@ class _Search:
             keys = new.select(*(F.col(name).alias(f"now_{name}") for name in self._names))
             same = _all(F.col(name).eqNullSafe(F.col(f"now_{name}")) for name in self._names)
             old = old.join(F.broadcast(keys), same, "left_semi")
-        pairs = new.alias("new").join(old.alias("old"), self._same_key("old", "new"), "left")
+        pairs = new.alias("new").join(old.alias("old"), self._same_key(), "left")
         gone = F.col(f"new.{DELETED}")
         there = F.col(f"old.{BLOCK}").isNotNull()
         pairs = pairs.where((gone & there) | (~gone & ~self._same_record("old", "new")))
@@ -170,7 +170,7 @@ class _Search:
         """The pairs of any two states."""
         if not self._key:
             return self._unlike(old, new)
-        same_key = self._same_key("old", "new")
+        same_key = self._same_key()
         pairs = old.alias("old").join(new.alias("new"), same_key, "full_outer")
         same_place = _same(("old", BLOCK), ("new", BLOCK)) & _same(
             ("old", ORDINAL), ("new", ORDINAL)
@@ -200,8 +200,8 @@ class _Search:
         pairs = pairs.where(F.col(f"old.{BLOCK}").isNull() | F.col(f"new.{BLOCK}").isNull())
         return pairs.select(*_positions("old"), *_positions("new")).toDF(*BEFORE, *AFTER)
 
-    def _same_key(self, one: str, other: str) -> Column:
-        return _all(_same((one, name), (other, name)) for name in self._names)
+    def _same_key(self) -> Column:
+        return _all(_same(("old", name), ("new", name)) for name in self._names)
 
     def _same_record(self, one: str, other: str) -> Column:
         """Whether two rows are the same bytes, and read alike; false where one is missing."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
-from singerlake.records.activations import Activation, Survival
-from singerlake.records.row_columns import BLOCK, DELETED, ORDINAL, PROVENANCE, VERSION
-from singerlake.records.shape import Shape
+from singerlake.records.rows.row_columns import BLOCK, DELETED, ORDINAL, PROVENANCE, VERSION
+from singerlake.records.state.activations import Activation, Survival
+from singerlake.records.state.shape import Shape
 from singerlake.spark.jvm.session import cores
 
 SHUFFLE_BYTES = 128 << 20
@@ -22,7 +24,7 @@ def fold(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
         size: Bytes about to be shuffled, for the number of parts.
     """
     stays = ~F.col(DELETED)
-    if (left := _survives(shape.survival)) is not None:
+    if (left := survives(shape.survival)) is not None:
         stays &= left
     return newest(frame, shape, size).where(stays).select(*shape.aliases, *PROVENANCE)
 
@@ -51,17 +53,22 @@ def undeleted(frame: DataFrame) -> DataFrame:
     return frame.withColumn(DELETED, F.lit(False))
 
 
-def _survives(rule: Survival) -> Column | None:
-    """The rule of ``Survival.mask`` for Spark; None where all rows survive."""
+def survives(rule: Survival, row: Callable[[str], Column] = F.col) -> Column | None:
+    """Give the rule of ``Survival.mask`` for Spark; None where all rows survive.
+
+    Args:
+        rule: What decides.
+        row: Gives the row's columns of provenance, by their names.
+    """
     if rule.last is None:
         return None
-    kept = F.col(VERSION).eqNullSafe(rule.last.version)
+    kept = row(VERSION).eqNullSafe(rule.last.version)
     if rule.different is not None:
-        kept &= _after(rule.different)
-    return kept | _after(rule.last)
+        kept &= _after(rule.different, row)
+    return kept | _after(rule.last, row)
 
 
-def _after(activation: Activation) -> Column:
+def _after(activation: Activation, row: Callable[[str], Column]) -> Column:
     """Whether a row came after an activation."""
-    same = (F.col(BLOCK) == activation.block) & (F.col(ORDINAL) >= activation.rows)
-    return (F.col(BLOCK) > activation.block) | same
+    same = (row(BLOCK) == activation.block) & (row(ORDINAL) >= activation.rows)
+    return (row(BLOCK) > activation.block) | same

@@ -13,11 +13,11 @@ from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.types import Columns, Type
 from singerlake.lake import Table
-from singerlake.records import activations, block_tasks
-from singerlake.records.arrow_types import arrow_type
-from singerlake.records.block_reader import BlockReader
-from singerlake.records.misfits import FAIL, reader_ways_out
-from singerlake.records.row_columns import (
+from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.block_reader import BlockReader
+from singerlake.records.blocks.misfits import FAIL, reader_ways_out
+from singerlake.records.columns.arrow_types import arrow_type
+from singerlake.records.rows.row_columns import (
     BLOCK,
     DELETED,
     MISFITS,
@@ -26,7 +26,8 @@ from singerlake.records.row_columns import (
     alias,
     row_schema,
 )
-from singerlake.records.shape import Shape
+from singerlake.records.state import activations
+from singerlake.records.state.shape import Shape
 from singerlake.spark.jvm import failures
 from singerlake.spark.jvm.session import cores
 from singerlake.transactions.snapshot import Snapshot

@@ -1,7 +1,7 @@
 """The rows of a state from its blocks, in three steps on the executors.
 
 The keys of all rows are read, and shared out by their hash; of each key the newest row is
-found; and those rows, and no others, are read (``records/newest_rows.py``). Only keys and
+found; and those rows, and no others, are read (``records/state/newest_rows.py``). Only keys and
 positions cross the shuffle, as whole Arrow columns, so that its cost does not grow with the
 width of a row, and of a table that holds five versions of each row only a fifth is read in
 full. A small table takes all steps in one task; a table without keys needs only the last.
@@ -17,10 +17,12 @@ from pyspark.sql.types import StructType
 
 from singerlake.format.log import Block
 from singerlake.lake import Table
-from singerlake.records import activations, block_tasks
-from singerlake.records.block_reader import BlockReader, combined
-from singerlake.records.misfits import FAIL
-from singerlake.records.newest_rows import (
+from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.block_reader import BlockReader, combined
+from singerlake.records.blocks.misfits import FAIL
+from singerlake.records.rows.steps import Step
+from singerlake.records.state import activations
+from singerlake.records.state.newest_rows import (
     PICKED,
     SPLIT_KEYS,
     KeyStep,
@@ -28,8 +30,7 @@ from singerlake.records.newest_rows import (
     RowStep,
     SingleTaskStep,
 )
-from singerlake.records.shape import Shape, shape_of
-from singerlake.records.steps import Step
+from singerlake.records.state.shape import Shape, shape_of
 from singerlake.spark.jvm.session import cores
 from singerlake.spark.state import frames
 from singerlake.transactions.snapshot import Snapshot

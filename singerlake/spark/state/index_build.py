@@ -15,9 +15,9 @@ from singerlake.format.log import Block
 from singerlake.lake import Table
 from singerlake.reading import index
 from singerlake.reading.index import Index
-from singerlake.records.parquet_parts import WRITTEN, PartWriter
-from singerlake.records.row_columns import BLOCK, file_schema
-from singerlake.records.shape import Shape, shape_of
+from singerlake.records.rows.row_columns import BLOCK, file_schema
+from singerlake.records.state.parquet_parts import WRITTEN, PartWriter
+from singerlake.records.state.shape import Shape, shape_of
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.state import candidates, fold, frames, from_blocks, index_rows, layers
 from singerlake.transactions.snapshot import Snapshot

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 
 from singerlake.reading.index import Index
-from singerlake.records.misfits import FAIL
-from singerlake.records.row_columns import file_schema
+from singerlake.records.blocks.misfits import FAIL
+from singerlake.records.rows.row_columns import file_schema
 from singerlake.spark.state import frames, layers
 
 _GLOB = re.compile(r"[*?{}\[\]\\]")

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from singerlake.errors import DamagedError
 from singerlake.lake import Table
 from singerlake.quantities import count
-from singerlake.records.row_columns import BLOCK, ORDINAL
+from singerlake.records.rows.row_columns import BLOCK, ORDINAL
 from singerlake.safe_text import visible
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import from_blocks

@@ -12,8 +12,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
-from singerlake.records.row_columns import DELETED, PROVENANCE
-from singerlake.records.shape import Shape
+from singerlake.records.rows.row_columns import DELETED, PROVENANCE
+from singerlake.records.state.shape import Shape
 from singerlake.spark.state import fold
 
 LEAST_ROWS = 200_000

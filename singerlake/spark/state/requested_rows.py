@@ -17,8 +17,8 @@ from singerlake.format.laid import with_texts
 from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.reading.index import Index
-from singerlake.records.misfits import AS_TEXT, FAIL, NULL
-from singerlake.records.shape import Shape, shape_of
+from singerlake.records.blocks.misfits import AS_TEXT, FAIL, NULL
+from singerlake.records.state.shape import Shape, shape_of
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import content, index_build, index_rows
 from singerlake.spark.state.from_blocks import state_rows

@@ -8,199 +8,32 @@ same way without writing, so that it finds the same problems.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
-import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from singerlake.format import block as format_block
 from singerlake.format import messages
 from singerlake.format.laid import BlockColumns
 from singerlake.format.log import Block
-from singerlake.format.names import TableName
-from singerlake.format.types import Columns
-from singerlake.format.written import WrittenUnder
-from singerlake.records import block_tasks
-from singerlake.records.decoding import BlockSpec
-from singerlake.records.defaults import ColumnDefault
-from singerlake.records.members import patched
-from singerlake.records.merge_terms import DELETED
-from singerlake.records.positions import block_holding
-from singerlake.records.problems import Problems, RowProblem
-from singerlake.records.record_texts import RecordTexts
-from singerlake.records.respelling import Members, Respelling, older
-from singerlake.records.schema_check import SchemaCheck
-from singerlake.records.steps import Batches
-from singerlake.records.written_defaults import DefaultsWritten
-from singerlake.spark.write.line_writer import lines_by_position
-from singerlake.spark.write.pile import Pile
+from singerlake.records.blocks import block_tasks, positions
+from singerlake.records.blocks.defaults import ColumnDefault
+from singerlake.records.changes.merge_terms import DELETED
+from singerlake.records.columns import text_bytes
+from singerlake.records.lines.members import patched
+from singerlake.records.lines.patched_lines import NewValues, patched_lines
+from singerlake.records.lines.record_texts import Changes
+from singerlake.records.lines.respelling import Members
+from singerlake.records.lines.written_defaults import DefaultsWritten
+from singerlake.records.rows.steps import Batches
+from singerlake.spark.write.changed_blocks import Out, Places, Target
+from singerlake.spark.write.old_lines import OldLines
 from singerlake.spark.write.routing import MARK
-from singerlake.storage.base import Store
-from singerlake.transactions.blocks import read_block
-from singerlake.transactions.staging import StagedTable
-
-WRITTEN = "first_block long, first_row int, rows long, block binary, problems binary"
-"""A row a block, as ``line_writer.WRITTEN`` has it; and one with encoded problems, if there are."""
-
-
-@dataclass
-class Target:
-    """Where lines go, and what they must be.
-
-    Attributes:
-        store: The lake's store.
-        table: The table.
-        under: The schema that records are written under, and what is asked of them.
-        schema_hash: That schema's hash.
-        columns: The table's columns.
-        cells: Indexes of those whose cells come.
-        version: The Singer version that the lines of rows which are there get; None where they
-            keep theirs.
-        new_version: That of new records: the one that is active, so that the tap's next
-            activation of it leaves them.
-        stamp: The ``time_extracted`` of all lines.
-        sources: What messages call the places that rows come from.
-        block_rows: Rows in a block.
-        file_bytes: Compressed size of a file.
-        dry_run: Whether nothing is written.
-    """
-
-    store: Store
-    table: TableName
-    under: WrittenUnder
-    schema_hash: str
-    columns: Columns
-    cells: tuple[int, ...]
-    version: int | None
-    new_version: int | None
-    stamp: str
-    sources: tuple[str, ...]
-    block_rows: int
-    file_bytes: int
-    dry_run: bool
-
-    @property
-    def schema_line(self) -> bytes:
-        """The SCHEMA line of its blocks."""
-        return messages.schema_line(self.table.stream, self.under.entry)
-
-    def texts(self, *, hidden: bool = False) -> RecordTexts:
-        """Make what writes cells as members; of columns too that nobody sees, if asked."""
-        columns = (*self.columns, *self.under.hidden) if hidden else self.columns
-        return RecordTexts(columns, self.under.shown, members=self.under.members)
-
-
-class _Places:
-    """Where rows come from that are asked for; their ids, where that is the table itself.
-
-    Few are ever asked for, so that they are looked up one by one.
-
-    Args:
-        batch: Has them.
-        rows: Those that count, by their indexes in it; None for all.
-    """
-
-    def __init__(self, batch: pa.RecordBatch, rows: Sequence[int] | None = None) -> None:
-        self._columns = [batch.column(name) for name in ("source", "line", "row_id")]
-        self._rows = rows
-
-    def __getitem__(self, number: int) -> tuple[int, int | None, str | None]:
-        row = number if self._rows is None else self._rows[number]
-        source, line, row_id = (column[row].as_py() for column in self._columns)
-        return source, line, row_id
-
-
-class _Out:
-    """What one task writes, and what is wrong with it."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._staged = StagedTable(target.store, target.table, target.file_bytes)
-        self._piles: dict[str, Pile] = {}
-        self._origins: list[tuple[int, int]] = []
-        self._check = SchemaCheck(target.under.check)
-        self._names = {member: name for name, member in target.under.members.items()}
-        self.problems = Problems()
-
-    def add(
-        self, under: str, schema_line: bytes, line: bytes, origin: tuple[int, int] = (0, 0)
-    ) -> None:
-        """Add a line to what is written under a schema."""
-        if self._target.dry_run or self.problems.total:
-            return  # nothing is published, so nothing need be compressed
-        pile = self._piles.get(under)
-        if pile is not None and pile.schema_line != schema_line:
-            self._close(under)
-            pile = None
-        if pile is None:
-            pile = self._piles[under] = Pile(schema_line, origin=origin)
-        pile.add(line)
-        if pile.full(self._target.block_rows):
-            self._close(under)
-
-    def add_new(self, lines: Sequence[bytes]) -> None:
-        """Add the lines of new records, with their newlines."""
-        under, at = self._target.schema_hash, 0
-        while at < len(lines) and not (self._target.dry_run or self.problems.total):
-            pile = self._piles.get(under)
-            if pile is None:
-                pile = self._piles[under] = Pile(self._target.schema_line)
-            at += pile.extend(lines[at : at + self._target.block_rows - len(pile.lines)])
-            if pile.full(self._target.block_rows):
-                self._close(under)
-
-    def check(self, records: Sequence[bytes], places: _Places) -> None:
-        """Hold records against the schema."""
-        found = self._check.problems(records)
-        self.note([one._replace(column=self._shown(one.column)) for one in found], places)
-
-    def _shown(self, member: str | None) -> str | None:
-        """What people call a member."""
-        return None if member is None else self._names.get(member, member)
-
-    def note(self, found: Sequence[RowProblem], places: _Places) -> set[int]:
-        """Note what is wrong with rows, by where they come from; gives the rows."""
-        for one in found:
-            source, line, row_id = places[one.row]
-            self.problems.add(one.at(self._target.sources[source], line, row_id))
-        return {one.row for one in found}
-
-    def finish(self) -> Batches:
-        """Publish what was written, unless something is wrong; and say which."""
-        try:
-            blocks: list[Block] = []
-            if not self.problems.total:
-                for under in list(self._piles):
-                    self._close(under)
-                self._staged.publish()
-                blocks = self._staged.numbered(0)
-        finally:
-            self._staged.discard()
-        rows: list[tuple[int, int, int, bytes | None, bytes | None]] = [
-            (*origin, block.rows, msgspec.json.encode(block), None)
-            for origin, block in zip(self._origins, blocks, strict=False)
-        ]
-        if self.problems.total:
-            rows.append((0, 0, 0, None, self.problems.encode()))
-        if rows:
-            columns = zip(*rows, strict=True)
-            arrays = [pa.array(c, t) for c, t in zip(columns, _TYPES, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, names=_NAMES)
-
-    def _close(self, under: str) -> None:
-        pile = self._piles.pop(under)
-        self._staged.add(under, *pile.block())
-        self._origins.append(pile.origin)
-
-    def discard(self) -> None:
-        """Drop what is staged."""
-        self._staged.discard()
-
-
-_NAMES = ["first_block", "first_row", "rows", "block", "problems"]
-_TYPES = [pa.int64(), pa.int32(), pa.int64(), pa.binary(), pa.binary()]
 
 
 @dataclass
@@ -220,14 +53,14 @@ class InsertWriter:
         before, after = messages.around_record(
             target.table.stream, target.stamp, target.new_version
         )
-        out = _Out(target)
+        out = Out(target)
         try:
             for batch in rows:
                 records, problems = texts.records(batch, target.cells, batch.column("changed"))
-                wrong = out.note(problems, _Places(batch))
+                wrong = out.note(problems, Places(batch))
                 good = [row for row in range(len(records)) if row not in wrong]
                 sound = [records[row] for row in good] if wrong else records
-                out.check(sound, _Places(batch, good))
+                out.check(sound, Places(batch, good))
                 out.add_new([before + record + after for record in sound])
             yield from out.finish()
         finally:
@@ -261,46 +94,77 @@ class ChangeWriter:
 
     def __call__(self, actions: Batches) -> Batches:
         """Write a partition's rows; its files are durable when the descriptions come out."""
-        out = _Out(self.target)
+        out = Out(self.target)
         try:
             self._write(actions, out)
             yield from out.finish()
         finally:
             out.discard()
 
-    def _write(self, actions: Batches, out: _Out) -> None:
+    def _write(self, actions: Batches, out: Out) -> None:
         target = self.target
         texts, keys = target.texts(), target.under.shown.key_properties
         named = [i for i in target.cells if target.columns[i][0] not in keys]
-        reader = _Lines(self)
-        for batch in actions:
+        reader = OldLines(target, self.blocks, self.sources, self.shown)
+        for batch in _behind_marks(actions, reader):
             changed = batch.column("changed")
             nothing = pa.scalar([], changed.type)
-            members, problems = texts.changes(batch, named, changed.fill_null(nothing))
-            wrong = out.note(problems, _Places(batch))
-            records: list[bytes] = []
-            rows: list[int] = []
-            asked = zip(_actions(batch), members, strict=True)
-            for row, (action, new) in enumerate(asked):
-                if action.row == MARK:
-                    reader.blocks = block_tasks.decode(action.work)
-                elif (
-                    row not in wrong
-                    and (record := self._line(action, new, reader, out)) is not None
-                ):
+            changes = texts.changes(batch, named, changed.fill_null(nothing))
+            wrong = out.note(changes.problems, Places(batch))
+            self._write_rows(_Rows(batch, changes, wrong), reader, out)
+
+    def _write_rows(self, rows: _Rows, reader: OldLines, out: Out) -> None:
+        """Write rows block by block: those that can be at once, then the others."""
+        records: list[bytes] = []
+        numbers: list[int] = []
+        for block, start, stop in reader.runs(rows.blocks):
+            left = np.arange(start, stop)
+            if self.target.version is None:
+                left = np.setdiff1d(left, self._at_once(rows, left, block, reader, out))
+            for row in left.tolist():
+                if row in rows.wrong:
+                    continue
+                new = rows.members[row]
+                record = self._line(rows.actions[row], new, block, reader, out)
+                if record is not None:
                     records.append(record)
-                    rows.append(row)
-            out.check(records, _Places(batch, rows))
+                    numbers.append(row)
+        out.check(records, Places(rows.batch, numbers))
+
+    def _at_once(
+        self, rows: _Rows, run: NDArray[np.int64], block: Block, reader: OldLines, out: Out
+    ) -> NDArray[np.int64]:
+        """Write changed rows of a block, as far as that is certain; gives their numbers."""
+        chosen = run[rows.changed[run]]
+        nobody = chosen[:0]
+        if len(chosen) < _FEW or rows.wrong:
+            return nobody
+        codes = rows.codes[chosen]
+        lines = reader.array(block, codes)
+        if lines is None:
+            return nobody
+        indexes = pa.array(chosen)
+        new = [
+            NewValues(one.name, one.is_set[chosen], one.texts.take(indexes))
+            for one in rows.changes.columns
+        ]
+        found = patched_lines(lines, new, self.target.stamp)
+        done = chosen[found.rows]
+        if not out.allows_all(text_bytes.written(found.records).tobytes()):
+            records = [record[:-1] for record in found.records.to_pylist()]
+            out.check(records, Places(rows.batch, done.tolist()))
+        out.add_new(found.lines.to_pylist(), lambda row: rows.position(int(done[row])))
+        return done
 
     def _line(
-        self, action: _Action, new: dict[str, bytes | None], reader: _Lines, out: _Out
+        self, action: _Action, new: Members, block: Block, reader: OldLines, out: Out
     ) -> bytes | None:
         """Write one row; gives its record where that is a new one."""
         target = self.target
         if target.dry_run and action.keeps_record:
             return None
         position = (action.block, action.row)
-        line = reader.line(*position)
+        line = reader.line(block, position)
         under, head = reader.under, reader.schema_line
         record = None
         if action.deleted:
@@ -318,6 +182,61 @@ class ChangeWriter:
         return record
 
 
+_FEW = 16
+"""Rows of a block that are not worth being looked at together."""
+
+
+@dataclass
+class _Rows:
+    """Rows of one batch.
+
+    Attributes:
+        batch: The batch.
+        changes: What they set.
+        wrong: Those that cannot be taken, by their indexes.
+    """
+
+    batch: pa.RecordBatch
+    changes: Changes
+    wrong: set[int]
+
+    @cached_property
+    def blocks(self) -> NDArray[np.int64]:
+        """The block that each came in."""
+        return self.batch.column("block").to_numpy()  # type: ignore[no-any-return]
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """Their positions, as ``positions.codes`` has them."""
+        return positions.codes(self.blocks, self.batch.column("row").to_numpy())
+
+    @cached_property
+    def changed(self) -> NDArray[np.bool_]:
+        """Which of them are changed, and not deleted."""
+        deleted = pc.fill_null(pc.equal(self.batch.column("status"), DELETED), False)
+        is_changed = pc.and_not(self.batch.column("changed").is_valid(), deleted)
+        return is_changed.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+    @cached_property
+    def actions(self) -> list[_Action]:
+        """What becomes of each."""
+        columns = [self.batch.column(name).to_pylist() for name in ("block", "row", "status")]
+        columns.append(self.batch.column("changed").is_valid().to_pylist())
+        return [
+            _Action(block, row, status == DELETED, changed)
+            for block, row, status, changed in zip(*columns, strict=True)
+        ]
+
+    @cached_property
+    def members(self) -> list[Members]:
+        """What each sets, as ``members.patched`` takes it."""
+        return self.changes.members
+
+    def position(self, row: int) -> tuple[int, int]:
+        """Return a row's position."""
+        return int(self.blocks[row]), self.batch.column("row")[row].as_py()
+
+
 class _Action(NamedTuple):
     """What becomes of a row that is there."""
 
@@ -325,7 +244,6 @@ class _Action(NamedTuple):
     row: int
     deleted: bool
     changed: bool
-    work: bytes
 
     @property
     def keeps_record(self) -> bool:
@@ -333,66 +251,14 @@ class _Action(NamedTuple):
         return self.deleted or not self.changed
 
 
-class _Lines:
-    """The lines of blocks, by position: rows come in order, so a block is read once."""
-
-    def __init__(self, writer: ChangeWriter) -> None:
-        self._writer = writer
-        self._texts = writer.target.texts(hidden=True)
-        self._number = 0
-        self._text = b""
-        self._block: Block | None = None
-        self._lines: dict[tuple[int, int], bytes] = {}
-        self._places: dict[tuple[int, int], int] = {}
-        self._respelling: Respelling | None = None
-        self._older = False
-        self.blocks = writer.blocks
-        self.under = ""
-        self.schema_line = b""
-        self.new_schema_line = writer.target.schema_line
-
-    def line(self, version: int, ordinal: int) -> bytes:
-        """Return the line at a position, without its newline."""
-        if version == self._number:  # the next row of the same block, nearly always
-            return self._lines[version, ordinal]
-        block = block_holding(self.blocks, version)
-        if block.number != self._number:
-            target = self._writer.target
-            self._text = read_block(target.store, target.table, block)
-            self._number, self._block = block.number, block
-            self._older = older(block, self._writer.shown)
-            self._lines = lines_by_position(self._text, block)
-            self._places.clear()
-            self.schema_line = format_block.lines(self._text)[0]
-            self.under = block.schema_hash
-        return self._lines[version, ordinal]
-
-    def respelled(self, line: bytes, position: tuple[int, int]) -> Members:
-        """Spell what the new schema holds otherwise than the line that was just read."""
-        target, block = self._writer.target, self._block
-        if block is None:
-            return {}
-        if self.under == target.schema_hash and not self._older:
-            return {}
-        if not self._places:
-            own = self._writer.sources[self.under]
-            spec = BlockSpec(
-                where=f"block {block.number} of {target.table}",
-                block=block,
-                source=own.columns,
-                target=self._texts.columns,
-                members=own.members,
-                defaults=self._writer.shown,
-            )
-            self._respelling = Respelling.of_block(self._text, spec, self._texts)
-            self._places = {place: number for number, place in enumerate(self._lines)}
-        if self._respelling is None:
-            return {}
-        return self._respelling.members(self._places[position], line)
-
-
-def _actions(batch: pa.RecordBatch) -> Iterator[_Action]:
-    columns = [batch.column(name).to_pylist() for name in ("block", "row", "status", "work")]
-    columns.append(batch.column("changed").is_valid().to_pylist())
-    for block, row, status, work, changed in zip(*columns, strict=True):
-        yield _Action(block, row, status == DELETED, changed, work)
+def _behind_marks(actions: Batches, reader: OldLines) -> Batches:
+    """Give the rows of each task, its blocks known by then."""
+    for batch in actions:
+        rows = batch.column("row").to_numpy()
+        start = 0
+        for mark in [*np.flatnonzero(rows == MARK).tolist(), len(rows)]:
+            if start < mark:
+                yield batch.slice(start, mark - start)
+            if mark < len(rows):
+                reader.blocks = block_tasks.decode(batch.column("work")[mark].as_py())
+            start = mark + 1

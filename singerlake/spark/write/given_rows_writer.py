@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
-from singerlake.records.canonical_text import Around
-from singerlake.records.csv_guess import GuessedRows
-from singerlake.records.given_rows import LINE, PROBLEMS, SOURCE
-from singerlake.records.key_runs import KeyRuns
-from singerlake.records.problems import Problems, decode
-from singerlake.records.record_texts import RecordTexts
-from singerlake.records.steps import Batches, Step
+from singerlake.records.columns.canonical_text import Around
+from singerlake.records.given.csv.guess import GuessedRows
+from singerlake.records.given.key_runs import KeyRuns
+from singerlake.records.given.rows import LINE, PROBLEMS, SOURCE
+from singerlake.records.lines.record_texts import RecordTexts
+from singerlake.records.rows.problems import Problems, decode
+from singerlake.records.rows.steps import Batches, Step
 from singerlake.spark.write.record_writer import RecordWriter, part_number
 
 RUNS, SUMMED = "runs", "summed"
@@ -32,7 +32,7 @@ class GivenRowsWriter(RecordWriter):
     """Reads rows, and writes them as blocks. Sent to the executors by value.
 
     Attributes:
-        reader: Gives batches of ``given_rows.given_schema`` with all of the table's columns.
+        reader: Gives batches of ``given.rows.given_schema`` with all of the table's columns.
         names: What messages call the rows' sources.
     """
 

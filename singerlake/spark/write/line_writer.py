@@ -7,27 +7,28 @@ being written again, whatever the table's schema says today.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 import pyarrow as pa
+from pyspark.sql import Row
 
 from singerlake.format import block as format_block
 from singerlake.format import messages, rewritten, times
-from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.log import Block, SchemaEntry, decode_block
 from singerlake.format.names import TableName
-from singerlake.records import block_tasks
-from singerlake.records.decoding import record_lines
-from singerlake.records.members import patched
-from singerlake.records.positions import block_holding
-from singerlake.records.steps import Batches
-from singerlake.records.written_defaults import DefaultsWritten
+from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.decoding import record_lines
+from singerlake.records.blocks.positions import block_holding
+from singerlake.records.lines.members import patched
+from singerlake.records.lines.written_defaults import DefaultsWritten
+from singerlake.records.rows.steps import Batches
 from singerlake.spark.write.pile import Pile
 from singerlake.spark.write.routing import MARK
 from singerlake.storage.base import Store
 from singerlake.transactions.blocks import read_block
-from singerlake.transactions.staging import StagedTable
+from singerlake.transactions.staging import publish_blocks
 
 ACTIONS = "task int, block long, row int, deleted boolean, work binary"
 """What a partition must hold, as ``routing.route`` brings it: rows by position, and whether each
@@ -74,16 +75,14 @@ class LineWriter:
 
     def __call__(self, actions: Batches) -> Batches:
         """Write a partition's rows; its files are durable when the descriptions come out."""
-        staged = StagedTable(self.store, self.table, self.file_bytes)
         origins: list[tuple[int, int, int]] = []
-        try:
+
+        def made() -> Iterator[tuple[str, bytes, Block]]:
             for pile, schema_hash in self._piles(actions):
-                staged.add(schema_hash, *pile.block())
                 origins.append((*pile.origin, pile.deleted))
-            staged.publish()
-            written = staged.numbered(0)
-        finally:
-            staged.discard()
+                yield schema_hash, *pile.block()
+
+        written = publish_blocks(self.store, self.table, made(), self.file_bytes)
         if written:
             yield pa.RecordBatch.from_pydict(
                 {
@@ -150,12 +149,40 @@ def _actions(batches: Batches) -> Iterator[tuple[int, int, bool, bytes]]:
         yield from zip(*(column.to_pylist() for column in columns), strict=True)
 
 
-def activation_block(
-    table: TableName, schema: SchemaEntry, versions: list[int]
-) -> tuple[bytes, Block]:
-    """Make a block of ACTIVATE_VERSION lines alone."""
-    lines = (messages.activate_version_line(table.stream, version) for version in versions)
+def publish_activation(
+    store: Store, table: TableName, schema_hash: str, schema: SchemaEntry, version: int
+) -> list[Block]:
+    """Write a block of ACTIVATE_VERSION lines alone, behind which a version's rows come.
+
+    Args:
+        store: The lake's store.
+        table: The table.
+        schema_hash: The schema that the block is under.
+        schema: That schema.
+        version: The version; the one before is activated too. Then all rows before both are gone,
+            whatever their version.
+    """
+    versions = [version - 1, version]
+    lines = (messages.activate_version_line(table.stream, one) for one in versions)
     text = b"".join((messages.schema_line(table.stream, schema), *lines))
     data = format_block.encode(text, 0, times.micros(times.now()))
-    activations = [(0, version) for version in versions]
-    return data, Block(0, "", 0, len(data), 0, len(text), activations=activations)
+    activations = [(0, one) for one in versions]
+    block = Block(0, "", 0, len(data), 0, len(text), activations=activations)
+    return publish_blocks(store, table, [(schema_hash, data, block)])
+
+
+def in_order(rows: Iterable[Row], last: str) -> list[Block]:
+    """Read descriptions of blocks, in the order in which the table has them.
+
+    Args:
+        rows: As executors describe what they wrote; those that describe no block are left out.
+        last: The schema in effect: blocks under it come last, so that a reader of the stream ends
+            with it.
+    """
+    found = [
+        (row["first_block"], row["first_row"], decode_block(row["block"]))
+        for row in rows
+        if row["block"]
+    ]
+    found.sort(key=lambda one: (one[2].schema_hash == last, one[:2], one[2].offset))
+    return [block for *_, block in found]

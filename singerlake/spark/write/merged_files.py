@@ -16,21 +16,20 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from singerlake.errors import DamagedError
-from singerlake.projections import partitions
 from singerlake.projections.destinations.base import Destination
-from singerlake.projections.files import FileFormat
-from singerlake.projections.files.source import open_file
+from singerlake.projections.keys import Keys
 from singerlake.projections.merging import Order, merged, without
-from singerlake.projections.projection import PartitionKey, Projection, Transform
+from singerlake.projections.projection import Projection
 from singerlake.projections.published import DataFile
-from singerlake.projections.ranges import Places, Plan, Slots, parted
+from singerlake.projections.ranges import SLOT, Places, Plan, Slots, parted
 from singerlake.projections.shares import Shares, shares
-from singerlake.records.packing import pack, unpack
-from singerlake.records.steps import Batches
+from singerlake.records.blocks import block_tasks
+from singerlake.records.rows.packing import pack, unpack
+from singerlake.records.rows.steps import Batches, Pipeline
 from singerlake.spark.jvm.session import cores
+from singerlake.spark.state.frames import numbered
+from singerlake.spark.write.files_reader import FilesReader
 from singerlake.spark.write.published_files import (
-    SLOT,
     WRITTEN,
     FilesWriter,
     column,
@@ -38,16 +37,11 @@ from singerlake.spark.write.published_files import (
     described,
     order_of,
 )
-from singerlake.storage.base import KeyMissingError, Store
 
-MOST_CHANGED = 200_000
+MOST_CHANGED = 500_000
 """Changed rows up to which they are merged: a task may hold all of them."""
-SHARE_BYTES = 16 << 20
+SHARE_BYTES = 4 << 20
 """Bytes of files that are enough for a task."""
-_UNREADABLE = (
-    pa.ArrowException, KeyMissingError, OSError, EOFError, ValueError, TypeError, LookupError
-)  # fmt: skip
-"""What readers raise of a file that was cut, taken away, or replaced by another."""
 _PACKED = "share int, gone boolean, rows binary"
 
 
@@ -94,10 +88,7 @@ def write_merged(
     Returns:
         The files, in order.
     """
-    target = projection.target
-    assert target is not None  # noqa: S101  # who calls has looked
-    folder, store = destination.folder(), destination.store
-    writer = FilesWriter.of(projection, target, store, folder, reader.written)
+    task = _merger(key, shared, reader, projection, destination, slots)
     count = len(shared.runs) + 1
     # So that files are written again to which no row comes.
     each = spark.range(count, numPartitions=1).selectExpr(
@@ -111,9 +102,88 @@ def write_merged(
         # What says where a row was, and which; nothing else is needed of it.
         gone = gone.select(*(column(name) for name in dict.fromkeys((*key, *placed))))
         rows = rows.unionAll(gone.mapInArrow(_Packer(shared, conforming(gone), True), _PACKED))
-    task = _Merger(shared, reader, writer, Order(order_of(projection)), tuple(key), slots)
     sent = rows.repartitionById(tasks, F.col("share") % tasks)
-    return described(sent.mapInArrow(task, WRITTEN).collect(), writer, projection)
+    return described(sent.mapInArrow(task, WRITTEN).collect(), task.writer, projection)
+
+
+def write_given(
+    spark: SparkSession,
+    gone: Sequence[tuple[int, pa.Table]],
+    come: pa.Table,
+    key: Sequence[str],
+    shared: Shares,
+    reader: FilesReader,
+    projection: Projection,
+    destination: Destination,
+    slots: Slots,
+) -> list[DataFile]:
+    """Do as :func:`write_merged` with rows that are here, and of which it is known where they lie.
+
+    Args:
+        spark: The session.
+        gone: Keys of rows that are gone, or are others now, by the number of the file.
+        come: Rows as they are that are new, or were others.
+        key: The columns by which rows are the same.
+        shared: Which files, and which rows belong to each.
+        reader: Reads the files; its files are those of which the shares say numbers.
+        projection: Says order, partitions and size of the files.
+        destination: Where they go.
+        slots: Keeps rows apart that are not to be in one file.
+    """
+    task = _merger(key, shared, reader, projection, destination, slots)
+    count = len(shared.runs) + 1
+    tasks = min(count, 2 * cores(spark))
+    share_of = {
+        index: share for share, runs in enumerate(shared.runs) for run in runs for index in run
+    }
+    given = [(share_of[index], True, pack(keys)) for index, keys in gone]
+    for batch in come.combine_chunks().to_batches():
+        given += [(share, False, pack(rows)) for share, rows in shared.come(batch)]
+    step = Pipeline((_Given(count, given, tasks), task))
+    written = numbered(spark, tasks).mapInArrow(step, WRITTEN).collect()
+    return described(written, task.writer, projection)
+
+
+def _merger(
+    key: Sequence[str],
+    shared: Shares,
+    reader: FilesReader,
+    projection: Projection,
+    destination: Destination,
+    slots: Slots,
+) -> _Merger:
+    target = projection.target
+    assert target is not None  # noqa: S101  # who calls has looked
+    folder, store = destination.folder(), destination.store
+    writer = FilesWriter.of(projection, target, store, folder, reader.written)
+    return _Merger(shared, reader, writer, Order(order_of(projection)), tuple(key), slots)
+
+
+@dataclass
+class _Given:
+    """Gives shares their rows.
+
+    Attributes:
+        shares: How many there are.
+        rows: Of each share some rows that are gone, or come; packed.
+        tasks: How many tasks share the shares.
+    """
+
+    shares: int
+    rows: Sequence[tuple[int, bool, bytes]]
+    tasks: int
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """Give what a ``_Merger`` takes, for the tasks whose numbers come."""
+        for number in block_tasks.numbers(numbers):
+            mine = range(number, self.shares, self.tasks)
+            given: list[tuple[int, bool | None, bytes | None]]
+            given = [(share, None, None) for share in mine]
+            given += [one for one in self.rows if one[0] % self.tasks == number]
+            columns = zip(*given, strict=True)
+            types = (pa.int32(), pa.bool_(), pa.binary())
+            arrays = [pa.array(one, type_) for one, type_ in zip(columns, types, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, names=["share", "gone", "rows"])
 
 
 def conforming(frame: DataFrame) -> pa.Schema:
@@ -184,12 +254,12 @@ class _Merger:
         for share in sorted(gone):
             new = pa.concat_tables(come.pop(share, []) or [self.reader.wanted.empty_table()])
             keys = [one.select(self.key) for one in gone[share]]
-            rows = self._merged(share, new, pa.concat_tables(keys) if keys else None)
+            rows = self._merged(share, new, Keys(pa.concat_tables(keys)) if keys else None)
             files += [pickle.dumps(file) for file in self.writer.files(self._apart(rows), share)]
         if files:
             yield pa.RecordBatch.from_arrays([pa.array(files, pa.binary())], names=["file"])
 
-    def _merged(self, share: int, new: pa.Table, gone: pa.Table | None) -> Batches:
+    def _merged(self, share: int, new: pa.Table, gone: Keys | None) -> Batches:
         if share == len(self.shared.runs):
             whole = new.combine_chunks().to_batches()
             for batch in whole:
@@ -201,7 +271,7 @@ class _Merger:
         runs = ([self._rows(index, gone) for index in run] for run in self.shared.runs[share])
         yield from merged(runs, self.order.sorted(new), self.order)
 
-    def _rows(self, index: int, gone: pa.Table | None) -> Batches:
+    def _rows(self, index: int, gone: Keys | None) -> Batches:
         for rows in self.reader.read(self.reader.files[index]):
             yield rows if gone is None else without(rows, gone)
 
@@ -212,68 +282,3 @@ class _Merger:
         for rows in batches:
             arrays = [*rows.columns, self.slots(rows)]
             yield pa.RecordBatch.from_arrays(arrays, names=[*rows.schema.names, SLOT])
-
-
-@dataclass
-class FilesReader:
-    """Reads published files back.
-
-    Attributes:
-        store: The destination's.
-        format: How they are written.
-        files: Which.
-        partition_by: What keeps them apart: columns that only their folders say are put back.
-        wanted: The columns of rows.
-        written: Those of the files.
-        tasks: How many tasks share the files.
-    """
-
-    store: Store
-    format: FileFormat
-    files: Sequence[DataFile]
-    partition_by: Sequence[PartitionKey]
-    wanted: pa.Schema
-    written: pa.Schema
-    tasks: int = 1
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Read the files of the tasks whose numbers come."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for file in self.files[number :: self.tasks]:
-                    yield from self.read(file)
-
-    def read(self, file: DataFile) -> Batches:
-        """Read one file.
-
-        Raises:
-            DamagedError: It is gone, or not as it was written.
-        """
-        folders = {
-            key.column: name
-            for key, name in zip(self.partition_by, file.partition, strict=False)
-            if key.transform is Transform.IDENTITY and key.column not in self.written.names
-        }
-        kept = pa.schema([one for one in self.wanted if one.name not in folders])
-        for rows in self._kept(file, kept):
-            columns = [
-                partitions.column_of(folders[one.name], one.type, rows.num_rows)
-                if one.name in folders
-                else rows.column(one.name)
-                for one in self.wanted
-            ]
-            yield conformed(
-                pa.RecordBatch.from_arrays(columns, names=self.wanted.names), self.wanted
-            )
-
-    def _kept(self, file: DataFile, schema: pa.Schema) -> Batches:
-        """Read the columns that a file has."""
-        try:
-            with open_file(self.store, file.path, file.bytes) as opened:
-                yield from self.format.read(opened, schema)
-        except _UNREADABLE as error:
-            what = "is gone" if isinstance(error, KeyMissingError) else "is not as it was written"
-            raise DamagedError(
-                f"the published file {self.store.uri}/{file.path} {what}: publish with "
-                "--full-refresh"
-            ) from error

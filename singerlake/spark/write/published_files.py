@@ -12,21 +12,18 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, Row
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from singerlake.errors import UsageError
 from singerlake.nearest import offer
 from singerlake.projections import bounds, partitions
 from singerlake.projections.bounds import Bounds
-from singerlake.projections.destinations.base import Destination
 from singerlake.projections.files import FileFormat, FileWriter, Layout, file_format
 from singerlake.projections.files.output import StagedOutput
 from singerlake.projections.projection import (
@@ -34,61 +31,15 @@ from singerlake.projections.projection import (
     PartitionKey,
     Projection,
     Target,
-    Transform,
 )
 from singerlake.projections.published import DataFile
-from singerlake.projections.ranges import Slots
-from singerlake.records.steps import Batches
-from singerlake.spark.jvm.failures import plain_errors
+from singerlake.projections.ranges import SLOT
+from singerlake.records.rows.steps import Batches
 from singerlake.storage.base import Staged, Store
 
 WRITTEN = "file binary"
 PIECES = 8
 """A file's size is looked at so many times, at least."""
-SLOT = "__singerlake_slot"
-"""A column of numbers: rows of two are not in one file."""
-
-
-def write_ordered(
-    spark: SparkSession,  # noqa: ARG001  # the frame has it too
-    frame: DataFrame,
-    projection: Projection,
-    destination: Destination,
-    schema: pa.Schema,
-    *,
-    slots: Slots | None = None,
-    few: bool = False,
-) -> list[DataFile]:
-    """Write all rows of a frame as files in the order that a projection says.
-
-    Without ``order_by`` rows are ordered by the key, and where there is none they stay as they lie.
-
-    Args:
-        spark: The session.
-        frame: The rows.
-        projection: Says order, key, partitions and size of the files.
-        destination: Where they go. No reader sees them before its commit.
-        schema: The columns of the files, see ``Destination.file_schema``.
-        slots: Keeps rows apart that are not to be in one file, whatever the order says.
-        few: Whether one task is to write all: to share rows out by ranges computes them twice.
-
-    Returns:
-        The files, in order.
-
-    Raises:
-        UsageError: A column of the order, the key or the partitions is not there, or not for that.
-    """
-    if projection.target is None:
-        raise UsageError(f"{projection.name} is only staged: it says no place in `to`")
-    with plain_errors():
-        check_columns(projection, to_arrow_schema(frame.schema, timezone="UTC"))
-        folder, store = destination.folder(), destination.store
-        writer = FilesWriter.of(projection, projection.target, store, folder, schema)
-        if slots is not None:
-            frame = _with_slots(frame, projection, slots)
-        ordered = in_order(frame.coalesce(1) if few else frame, projection, shared=not few)
-        found = ordered.mapInArrow(writer, WRITTEN).collect()
-    return described(found, writer, projection)
 
 
 def described(found: Sequence[Row], writer: FilesWriter, projection: Projection) -> list[DataFile]:
@@ -147,56 +98,9 @@ def order_of(projection: Projection) -> tuple[OrderKey, ...]:
     return (*projection.order_by, *key)
 
 
-def in_order(frame: DataFrame, projection: Projection, *, shared: bool = True) -> DataFrame:
-    """Share rows out by ranges of partition and order, or leave them where they are; sort each."""
-    apart = [_partition_value(key) for key in projection.partition_by]
-    apart += [F.col(SLOT)] if SLOT in frame.columns else []
-    expressions = [
-        *(value.asc_nulls_last() for value in apart),
-        *(
-            column(one.column).desc_nulls_last()
-            if one.descending
-            else column(one.column).asc_nulls_last()
-            for one in order_of(projection)
-        ),
-    ]
-    if not expressions:
-        return frame
-    parts = frame.repartitionByRange(*expressions) if shared else frame
-    return parts.sortWithinPartitions(*expressions)
-
-
-def _with_slots(frame: DataFrame, projection: Projection, slots: Slots) -> DataFrame:
-    first = [one.column for one in order_of(projection)[:1]]
-    columns = sorted({*(one.column for one in projection.partition_by), *first})
-
-    def numbered(*arrays: pa.Array) -> pa.Array:
-        return slots(pa.RecordBatch.from_arrays(list(arrays), names=columns))
-
-    numbered.__annotations__ = {}  # Spark knows no others than its own
-    made: Any = arrow_udf
-    return frame.withColumn(SLOT, made(numbered, "int")(*(column(name) for name in columns)))
-
-
 def column(name: str) -> Column:
     """Return a column by its name, whatever letters that has."""
     return F.col(f"`{name.replace('`', '``')}`")
-
-
-def _partition_value(key: PartitionKey) -> Column:
-    """Something that sorts as the values of a partition do."""
-    of = column(key.column)
-    if key.transform is Transform.YEAR:
-        return F.year(of)
-    if key.transform is Transform.MONTH:
-        return F.year(of) * 12 + F.month(of)
-    if key.transform is Transform.DAY:
-        return F.to_date(of)
-    if key.transform is Transform.BUCKET:
-        made: Any = arrow_udf  # its types know no "int"
-        buckets = made(lambda values: partitions.values(values, key), "int")
-        return cast("Column", buckets(of))
-    return of
 
 
 @dataclass

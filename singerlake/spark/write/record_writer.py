@@ -7,7 +7,7 @@ cannot hold (NaN, a year past 9999, text that is no UTF-8) are refused by name, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -22,15 +22,15 @@ from singerlake.format import messages, times
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.types import Columns, Kind, Type
-from singerlake.records import canonical_text, text_bytes
-from singerlake.records.arrow_types import DAYS, MICROS
-from singerlake.records.canonical_text import Around
-from singerlake.records.exact_decoding import DELETED_AT
-from singerlake.records.fingerprint import SUMMED, Proof, Sums
-from singerlake.records.row_columns import alias
-from singerlake.records.steps import Batches
+from singerlake.records.blocks.exact_decoding import DELETED_AT
+from singerlake.records.columns import canonical_text, text_bytes
+from singerlake.records.columns.arrow_types import DAYS, MICROS
+from singerlake.records.columns.canonical_text import Around
+from singerlake.records.rows.row_columns import alias
+from singerlake.records.rows.steps import Batches
+from singerlake.records.state.fingerprint import SUMMED, Proof, Sums
 from singerlake.storage.base import Store
-from singerlake.transactions.staging import StagedTable
+from singerlake.transactions.staging import publish_blocks
 
 WRITTEN = "part int, block binary"
 CHECKED = f"{SUMMED}, bytes long, nulls array<long>"
@@ -138,14 +138,8 @@ class RecordWriter:
         """Write a partition; its files are durable when the descriptions come out."""
         part = part_number()
         stamp = times.iso(times.from_micros(self.micros + part))
-        staged = StagedTable(self.store, self.table, self.file_bytes)
-        try:
-            for data, block in self._blocks(batches, stamp):
-                staged.add(self.schema_hash, data, block)
-            staged.publish()
-            written = staged.numbered(0)
-        finally:
-            staged.discard()
+        made = ((self.schema_hash, *one) for one in self._blocks(batches, stamp))
+        written = publish_blocks(self.store, self.table, made, self.file_bytes)
         if written:
             yield pa.RecordBatch.from_pydict(
                 {
@@ -180,11 +174,11 @@ class RecordWriter:
             yield self._block(pieces, rows, stamp)
 
     def _block(
-        self, pieces: Iterable[bytes | memoryview], rows: int, stamp: str
+        self, pieces: Sequence[bytes | memoryview], rows: int, stamp: str
     ) -> tuple[bytes, Block]:
-        text = b"".join(pieces)
-        data = format_block.encode(text, rows, times.micros(times.now()))
-        return data, Block(0, "", 0, len(data), rows, len(text), stamp, stamp)
+        size = sum(map(len, pieces))
+        data = format_block.encode_pieces(pieces, rows, times.micros(times.now()))
+        return data, Block(0, "", 0, len(data), rows, size, stamp, stamp)
 
 
 def part_number() -> int:

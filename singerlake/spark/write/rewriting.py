@@ -17,12 +17,12 @@ from singerlake.format import rewritten
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.maintenance.drop_history import Rewrite
-from singerlake.records.decoding import message_type
-from singerlake.records.steps import Batches
+from singerlake.records.blocks.decoding import message_type
+from singerlake.records.rows.steps import Batches
 from singerlake.spark.write.routing import MARK
 from singerlake.storage.base import Store
 from singerlake.transactions.blocks import inflate, members
-from singerlake.transactions.staging import StagedTable, replace_block
+from singerlake.transactions.staging import publish_blocks, replace_block
 
 KEPT = "task int, block long, row int, work binary"
 """What a partition must hold, as ``routing.route`` brings it: positions of kept rows by task."""
@@ -54,15 +54,11 @@ class Rewriter:
             yield self._write(rewrites, positions)
 
     def _write(self, rewrites: list[Rewrite], positions: Positions) -> pa.RecordBatch:
-        staged = StagedTable(self.store, self.table, self.file_bytes)
-        try:
-            for rewrite in rewrites:
-                data, block = self._block(rewrite, positions)
-                staged.add(rewrite.sources[-1].schema_hash, data, block)
-            staged.publish()
-            written = staged.numbered(0)
-        finally:
-            staged.discard()
+        made = (
+            (rewrite.sources[-1].schema_hash, *self._block(rewrite, positions))
+            for rewrite in rewrites
+        )
+        written = publish_blocks(self.store, self.table, made, self.file_bytes)
         blocks = [
             replace_block(block, number=rewrite.number)
             for rewrite, block in zip(rewrites, written, strict=True)

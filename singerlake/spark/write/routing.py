@@ -19,8 +19,9 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.format.log import Block
-from singerlake.records import block_tasks, packing
-from singerlake.records.steps import BATCH_ROWS, Batches
+from singerlake.records.blocks import block_tasks
+from singerlake.records.rows import packing
+from singerlake.records.rows.steps import BATCH_ROWS, Batches
 from singerlake.spark.jvm.session import cores
 
 TASK, WORK = "task", "work"

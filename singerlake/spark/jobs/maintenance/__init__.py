@@ -1,0 +1,1 @@
+"""Jobs that keep a lake in order: freeze, vacuum, verify."""

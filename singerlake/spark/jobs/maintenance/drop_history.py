@@ -1,0 +1,341 @@
+"""Dropping history by Spark: find the rows that are kept, write them anew, prove the result."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+
+from singerlake.errors import DamagedError
+from singerlake.format.log import Block, Entry, decode_block
+from singerlake.format.overlay import Overlay
+from singerlake.format.types import Columns
+from singerlake.lake import Table
+from singerlake.maintenance import drop_history as plans
+from singerlake.maintenance.drop_history import DropHistoryPlan, Rewrite
+from singerlake.records.blocks import block_tasks, positions
+from singerlake.records.blocks.block_reader import BlockReader
+from singerlake.records.blocks.misfits import NULL
+from singerlake.records.rows.row_columns import BLOCK, ORDINAL, VERSION, aliases
+from singerlake.records.rows.steps import Batches
+from singerlake.records.state import activations
+from singerlake.records.state.activations import Survival
+from singerlake.records.state.fingerprint import Content, claims
+from singerlake.spark.jvm.session import cores
+from singerlake.spark.state import frames
+from singerlake.spark.state.content import state_content
+from singerlake.spark.write import routing
+from singerlake.spark.write.rewriting import WRITTEN, Rewriter, encode
+from singerlake.transactions import versions
+from singerlake.transactions.commit import preview
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import FILE_BYTES
+
+logger = logging.getLogger(__name__)
+WRITE_BYTES = 128 << 20
+"""Inflated bytes that one task reads at least to write anew, about."""
+MOST_BYTES = 2 << 30
+"""And at most, however little it writes."""
+_POSITION = [
+    T.StructField("interval", T.IntegerType()),
+    T.StructField("block", T.LongType()),
+    T.StructField("row", T.IntegerType()),
+]
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What dropping history wrote, before it is committed.
+
+    Attributes:
+        entry: The log entry.
+        files: Paths of the new files, within the table.
+    """
+
+    entry: Entry
+    files: list[str]
+
+
+def drop_history(
+    spark: SparkSession, table: Table, snapshot: Snapshot, plan: DropHistoryPlan
+) -> Dropped:
+    """Write what is kept, and make sure that every protected state reads as before.
+
+    Args:
+        spark: The session.
+        table: The table.
+        snapshot: Its head.
+        plan: What history can go.
+
+    Raises:
+        DamagedError: A block cannot be read, or a state would not read as before; nothing
+            was changed.
+        StoreError: The store refused.
+    """
+    kept = _kept(spark, table, snapshot, plan).persist(StorageLevel.MEMORY_AND_DISK)
+    files: list[str] = []
+    try:
+        counts: dict[int, int] = {}
+        for row in kept.groupBy("block").count().collect():  # one row a block
+            number = positions.block_holding(snapshot.blocks, row["block"]).number
+            counts[number] = counts.get(number, 0) + row["count"]
+        rewrites: list[Rewrite] = []
+        gone: list[Block] = []
+        survivals = _survivals(snapshot, plan.intervals)
+        for interval, survival in zip(plan.intervals, survivals, strict=True):
+            some, none = plans.plan_rewrites(interval, counts, _decided(survival))
+            rewrites += some
+            gone += none
+        written = _write(spark, table, kept, rewrites)
+        files += sorted({block.file for _, block in written})
+        entry = plans.draft_drop_history(snapshot, plan, written, gone)
+        _prove(spark, table, snapshot, plan, entry)
+        return Dropped(entry, files)
+    except BaseException:
+        withdraw(table, files)
+        raise
+    finally:
+        kept.unpersist()
+
+
+def withdraw(table: Table, files: list[str]) -> None:
+    """Delete new files that no log entry names."""
+    for path in files:
+        table.store.delete(table.name.data(path))
+
+
+def _decided(survival: Survival) -> tuple[int, int]:
+    """The position before which everything is gone in a state, and in all later ones."""
+    different = survival.different
+    return (different.block, different.rows) if different is not None else (0, 0)
+
+
+def _survivals(snapshot: Snapshot, intervals: list[plans.Interval]) -> list[Survival]:
+    """What the activations leave at the end of each interval."""
+    ends = [snapshot.summary(interval.end).last_block for interval in intervals]
+    return activations.survivals(snapshot.blocks, ends)
+
+
+def _kept(
+    spark: SparkSession, table: Table, snapshot: Snapshot, plan: DropHistoryPlan
+) -> DataFrame:
+    """Positions of the rows that are kept, each once.
+
+    The key may differ from schema to schema. A row is kept if it is the newest of its key by
+    the key of any state from its interval on that stays readable.
+    """
+    first_use: dict[tuple[Columns, bytes], int] = {}
+    last_use: dict[tuple[Columns, bytes], int] = {}
+    readings: dict[tuple[str, int], tuple[Columns, bytes]] = {}
+    overlays: dict[tuple[Columns, bytes], Overlay] = {}
+    laid = sorted(snapshot.overlays)
+    for number in _readable(snapshot, plan):
+        known = (snapshot.summary(number).schema_hash, bisect_right(laid, number))
+        if known not in readings:
+            state = snapshot.at(number).as_read_by(snapshot)
+            readings[known] = state.key_reading
+            overlays[readings[known]] = state.overlay
+        first_use.setdefault(readings[known], number)
+        last_use[readings[known]] = number
+    kept: DataFrame | None = None
+    for reading, last in last_use.items():
+        intervals = [interval for interval in plan.intervals if interval.end <= last]
+        if not intervals:
+            continue
+        # What activations have removed by then need not be readable under its key.
+        rule = activations.survival(snapshot.at(first_use[reading]).blocks)
+        laid_over = snapshot.laid_over(overlays[reading])
+        frame = _newest(spark, table, laid_over, reading[0], intervals, rule.first_block)
+        kept = frame if kept is None else kept.unionAll(frame)
+    if kept is None:
+        raise DamagedError(f"{table.name}: no protected state has a schema")
+    return kept.distinct() if len(last_use) > 1 else kept
+
+
+def _readable(snapshot: Snapshot, plan: DropHistoryPlan) -> list[int]:
+    """The transactions whose states can be read afterwards, as ``Snapshot.readable`` has it."""
+    ends = {snapshot.summary(number).last_block for number in plan.protected}
+    return [
+        transaction.number
+        for transaction in snapshot.transactions
+        if transaction.number > plan.floor or transaction.last_block in ends
+    ]
+
+
+def _newest(
+    spark: SparkSession,
+    table: Table,
+    snapshot: Snapshot,
+    key: Columns,
+    intervals: list[plans.Interval],
+    first_block: int,
+) -> DataFrame:
+    """The newest row of each key in each interval; without a key all that no activation took.
+
+    Blocks before the first one are not looked at.
+    """
+    survivals = _survivals(snapshot, intervals)
+    blocks = [
+        block
+        for interval, survival in zip(intervals, survivals, strict=True)
+        for block in activations.needed(interval.blocks, survival)
+        if block.number >= first_block
+    ]
+    shared = block_tasks.split(blocks, 2 * cores(spark), block_tasks.TASK_BYTES)
+    reader = IntervalReader(
+        BlockReader.of(table.store, snapshot, shared, key, (name for name, _ in key)),
+        ends=[snapshot.summary(interval.end).last_block for interval in intervals],
+        survivals=survivals,
+        keyed=bool(key),
+    )
+    schema = T.StructType([*frames.frame_schema(key, ()), *_POSITION])
+    frame = frames.numbered(spark, len(shared)).mapInArrow(reader, schema)
+    if not key:
+        return frame.select("block", "row")
+    newest = frame.groupBy("interval", *aliases(key)).agg(
+        F.max(F.struct("block", "row")).alias("at")
+    )
+    return newest.select("at.block", "at.row")
+
+
+@dataclass
+class IntervalReader:
+    """Reads keys, and says in which interval each row lies. Sent to executors by value.
+
+    Attributes:
+        reader: Reads the key columns.
+        ends: The last block of each interval, rising.
+        survivals: What the activations leave at the end of each.
+        keyed: Whether rows that an activation removed may hide older ones.
+    """
+
+    reader: BlockReader
+    ends: list[int]
+    survivals: list[Survival]
+    keyed: bool
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """Read the tasks whose numbers come in."""
+        for batch in self.reader(numbers):
+            yield self._kept(batch)
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        codes = positions.codes_in(batch)
+        intervals = np.searchsorted(self.ends, positions.blocks_of(codes)).astype(np.int32)
+        kept = np.zeros(len(codes), dtype=bool)
+        for number in np.unique(intervals):
+            mine = intervals == number
+            versions = None if self.keyed else batch.column(VERSION).filter(pa.array(mine))
+            kept[mine] = self.survivals[number].mask(codes[mine], versions)
+        names = aliases(self.reader.target)
+        columns = [
+            *(batch.column(name) for name in names),
+            pa.array(intervals),
+            batch.column(BLOCK),
+            batch.column(ORDINAL),
+        ]
+        names += ["interval", "block", "row"]
+        return pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(kept))
+
+
+def _write(
+    spark: SparkSession,
+    table: Table,
+    kept: DataFrame,
+    rewrites: list[Rewrite],
+) -> list[tuple[Rewrite, Block]]:
+    if not rewrites:
+        return []
+    tasks = [
+        routing.Task([block for rewrite in task for block in rewrite.sources], encode(task))
+        for task in _tasks(rewrites, 4 * cores(spark))
+    ]
+    ordered = routing.route(spark, kept, tasks)
+    writer = Rewriter(table.store, table.name, FILE_BYTES)
+    # A description a block comes back to the driver, never rows.
+    described = ordered.mapInArrow(writer, WRITTEN).collect()
+    blocks = {row["number"]: decode_block(row["block"]) for row in described}
+    return [(rewrite, blocks[rewrite.number]) for rewrite in rewrites]
+
+
+def _tasks(rewrites: list[Rewrite], parallel: int) -> list[list[Rewrite]]:
+    """What each task writes.
+
+    In a large table that is a file of more than half the size that combining aims at, which it
+    then leaves alone: with smaller ones all that is kept would be copied once more, at once.
+
+    Args:
+        rewrites: All that is to be written.
+        parallel: Tasks there should be, if each has enough to do.
+    """
+    share = sum(rewrite.bytes for rewrite in rewrites) // parallel
+    most = max(WRITE_BYTES, min(share, MOST_BYTES))
+    tasks: list[list[Rewrite]] = []
+    read = written = most
+    for rewrite in rewrites:
+        if read >= most or written >= FILE_BYTES * 3 // 4:
+            tasks.append([])
+            read = written = 0
+        tasks[-1].append(rewrite)
+        read += rewrite.bytes
+        rows = max(1, sum(block.rows for block in rewrite.sources))
+        written += sum(block.length for block in rewrite.sources) * rewrite.rows // rows
+    return tasks
+
+
+def _prove(
+    spark: SparkSession, table: Table, snapshot: Snapshot, plan: DropHistoryPlan, entry: Entry
+) -> None:
+    """Read every state that lost blocks, by the new blocks, and hold it against the old.
+
+    Raises:
+        DamagedError: One reads otherwise.
+    """
+    after = preview(snapshot, entry)
+    touched = min(interval.blocks[0].number for interval in plan.intervals if interval.blocks)
+    seen: set[tuple[int, str, int]] = set()
+    for version in versions.protecting(snapshot, plan.floor):
+        at = after.at(version.transaction).earliest_equal()
+        same = _state(at)
+        if at.last_block < touched or same in seen:
+            continue
+        seen.add(same)
+        known = Content(version.rows, claims(version))
+        present = state_content(spark, table, at, tuple(known.proofs))
+        _agree(table, f"version {version.number}", known, present)
+    for number in (plan.floor, snapshot.number):
+        # As the head reads: a key that only a person's word opened did not read at its own time.
+        old, new = (one.at(number).as_read_by(snapshot) for one in (snapshot, after))
+        same = _state(snapshot.at(number))
+        if same in seen:
+            continue
+        seen.add(same)
+        # A value that fits no column is no reason to keep history; the records' digests tell.
+        was = state_content(spark, table, old, misfits=NULL)
+        present = state_content(spark, table, new, misfits=NULL)
+        _agree(table, f"transaction {number}", was, present)
+
+
+def _state(at: Snapshot) -> tuple[int, str, int]:
+    """What tells one state, and how it is read, from another."""
+    return at.last_block, at.schema_hash, max(at.overlays, default=0)
+
+
+def _agree(table: Table, what: str, was: Content, now: Content) -> None:
+    if was != now:
+        raise DamagedError(
+            f"{table.name}: without its old history {what} would not read as it does ({now.rows} "
+            f"rows, {was.rows} before; {_proofs(now)}, before {_proofs(was)}): nothing was "
+            f"changed; look with: singerlake verify {table.name}"
+        )
+
+
+def _proofs(content: Content) -> str:
+    return " and ".join(content.proofs.values())

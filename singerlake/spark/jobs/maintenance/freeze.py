@@ -1,0 +1,148 @@
+"""The freeze job: index, count and fingerprint a transaction, then commit the version."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from singerlake.errors import MisfitsError, SingerlakeError, ViolationsError
+from singerlake.format.log import FrozenVersion
+from singerlake.lake import Table
+from singerlake.lineage import told
+from singerlake.maintenance import freeze as plans
+from singerlake.reading import index
+from singerlake.records.blocks.misfits import ColumnMisfits, ways_out
+from singerlake.records.state.fingerprint import Content
+from singerlake.records.state.parquet_parts import IndexDamagedError
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.jvm.progress import stages
+from singerlake.spark.sql.violations import Violation, check_constraints
+from singerlake.spark.state import index_build, index_rows
+from singerlake.spark.state.content import index_content, index_misfits
+from singerlake.transactions.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+def freeze(
+    spark: SparkSession,
+    table: Table,
+    *,
+    at: int | None = None,
+    label: str | None = None,
+    comment: str | None = None,
+    allow_violations: bool = False,
+    instead: Callable[[Snapshot], FrozenVersion | None] = plans.no_other,
+) -> FrozenVersion:
+    """Make a table version.
+
+    Args:
+        spark: The session.
+        table: The table.
+        at: The transaction to freeze; the head by default.
+        label: A name that can stand for the version's number.
+        comment: Free text.
+        allow_violations: Freeze it even if rows do not keep the table's constraints; the version
+            says so.
+        instead: Finds a version that somebody else made meanwhile and that will do.
+
+    Returns:
+        The version as the log has it.
+
+    Raises:
+        NotFoundError: There is no such table or transaction.
+        UsageError: The label cannot be one or is taken, or the log is lost.
+        ConflictError: The label was taken meanwhile, or a vacuum came in between.
+        DamagedError: A row cannot be read under the table's schema.
+        MisfitsError: A value does not fit its column.
+        ViolationsError: Rows do not keep the table's constraints.
+    """
+    with table.lease() as lease:
+        head = lease.snapshot
+        if (there := instead(head)) is not None:
+            return there
+        with told(table, "freeze") as telling:
+            wanted = plans.plan(head, at=at, label=label, comment=comment)
+            telling.read(wanted.at)
+            content = _content(spark, table, wanted.at)
+            broken = broken_constraints(spark, table, wanted.at)
+            if broken and not allow_violations:
+                raise violations_error(wanted.at, broken)
+            with stages(spark, "committing"):
+                version = plans.commit_version(
+                    table.store,
+                    head,
+                    wanted,
+                    rows=content.rows,
+                    fingerprint=content.fingerprint,
+                    record_fingerprint=content.record_fingerprint,
+                    lanes={proof.value: hashed.encoded for proof, hashed in content.hashes.items()},
+                    violations=[one.name for one in broken],
+                    instead=instead,
+                )
+            telling.wrote(wanted.at, rows=version.rows, version=version)
+            return version
+
+
+def broken_constraints(spark: SparkSession, table: Table, snapshot: Snapshot) -> list[Violation]:
+    """Find the constraints that the rows of a state do not keep."""
+    asked = snapshot.overlay.constraints
+    if not asked:
+        return []
+    with plain_errors():
+        built = index_build.ensure(spark, table, snapshot)
+        return check_constraints(index_rows.rows(spark, built), built.shape, asked)
+
+
+def violations_error(snapshot: Snapshot, found: list[Violation]) -> SingerlakeError:
+    """Say why a state cannot be a version: its rows that do not keep the table's constraints."""
+    return ViolationsError.of_lines(
+        f"rows of {snapshot.table} at transaction {snapshot.number} do not keep its constraints, "
+        "and nothing was frozen:",
+        *(line for one in found for line in one.lines()),
+        "correct these rows, drop the constraint (singerlake alter), or freeze them all the same "
+        "with --allow-violations, which marks the version",
+    )
+
+
+def _content(spark: SparkSession, table: Table, snapshot: Snapshot) -> Content:
+    """Through the index; where it is not what it says, through a new one from the blocks."""
+    try:
+        content, rows = _index_content(spark, table, snapshot)
+        if rows in (content.rows, None):
+            return content
+        logger.warning("the index of %s is not what its marker says; making it again", table.name)
+    except IndexDamagedError as error:  # of a block, or a row, it would be the same once more
+        logger.warning("%s; trying once more without the indexes there are", error)
+    index.drop(table, snapshot)
+    return _index_content(spark, table, snapshot, fresh=True)[0]
+
+
+def _index_content(
+    spark: SparkSession, table: Table, snapshot: Snapshot, *, fresh: bool = False
+) -> tuple[Content, int | None]:
+    """What a transaction's index holds, and how many rows it says it has.
+
+    Raises:
+        MisfitsError: A value does not fit: a version is what its rows say, or none, and nothing
+            is made null or text on the way.
+    """
+    with plain_errors():
+        built = index_build.ensure(spark, table, snapshot, fresh=fresh)
+        if misfits := index_misfits(spark, built):
+            raise misfits_error(snapshot, misfits)
+        return index_content(spark, built), built.marker.rows
+
+
+def misfits_error(snapshot: Snapshot, misfits: list[ColumnMisfits]) -> SingerlakeError:
+    """Say why a state cannot be a version: its values that do not fit."""
+    columns = [one.column for one in misfits]
+    keyed = bool(snapshot.schema.key_properties)
+    return MisfitsError.of_lines(
+        f"{snapshot.table} at transaction {snapshot.number} has values that do not fit their "
+        "columns, and nothing was frozen:",
+        *(f"  {one}" for one in misfits),
+        ways_out(snapshot.table, columns, keyed=keyed),
+    )

@@ -1,0 +1,191 @@
+"""The vacuum job: drop history, combine files, delete what nothing needs. Each part alone, too.
+
+Spark starts only if there is something for it to do; what is left over is deleted without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from singerlake.errors import OutcomeUnknownError, SingerlakeError
+from singerlake.format.names import TableName
+from singerlake.lake import Table
+from singerlake.maintenance import combine, vacuum
+from singerlake.maintenance.combine import Group
+from singerlake.maintenance.drop_history import DropHistoryPlan, commit_drop_history
+from singerlake.maintenance.vacuum import Vacuumed, VacuumOptions, VacuumPlan
+from singerlake.spark.jobs.maintenance import drop_history
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.storage.base import Store
+from singerlake.transactions.locks.lock import WriterLock, new_writer_id
+from singerlake.transactions.log import refresh
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import update_checkpoint
+
+Start = Callable[[], SparkSession]
+
+
+def vacuum_table(
+    start: Start,
+    table: Table,
+    options: VacuumOptions,
+    *,
+    plan: VacuumPlan | None = None,
+) -> Vacuumed:
+    """Vacuum one table.
+
+    Args:
+        start: Gives the Spark session; called only if it is needed.
+        table: The table.
+        options: What to do, and how carefully.
+        plan: Made just now by the same options; where the table has changed since, another
+            is made.
+
+    Raises:
+        UsageError: The table has lost its log, or an option makes no sense.
+        ConflictError: Another vacuum is at work on it.
+        DamagedError: A block that is needed cannot be read.
+        StoreError: The store refused. What was committed stays; the next run goes on.
+    """
+    plan = plan or vacuum.plan_vacuum(table.store, table.snapshot(dropped=True), options)
+    if plan.empty:
+        return Vacuumed(table.name, kept=plan.garbage.kept)
+    writer_id = new_writer_id()
+    with vacuum.vacuum_lock(table.store, table.name, writer_id, options) as lock:
+        # Another vacuum may have been here while this one waited. It would have said so in the
+        # log before it changed anything; what else may happen since the plan (a writer, a
+        # reader, an index) may as well happen after it, and is looked at where it matters.
+        present = refresh(table.store, plan.snapshot)
+        if present.number != plan.snapshot.number:
+            plan = vacuum.plan_vacuum(table.store, present, options)
+        if plan.empty:
+            return Vacuumed(table.name, kept=plan.garbage.kept)
+        return _Job(start, table, options, writer_id, lock).run(plan)
+
+
+@dataclass
+class _Job:
+    """One vacuum of one table, from the announcement to the last word."""
+
+    start: Start
+    table: Table
+    options: VacuumOptions
+    writer_id: str
+    lock: WriterLock
+
+    def run(self, plan: VacuumPlan) -> Vacuumed:
+        store = self.table.store
+        snapshot, garbage = vacuum.announce(store, plan, self.options, self.writer_id)
+        done = Vacuumed(self.table.name)
+        if plan.drop_history is not None:
+            snapshot, done = self._drop_history(snapshot, plan.drop_history, done)
+        groups = plan.combine
+        if plan.drop_history is not None and vacuum.COMBINE in self.options.parts:
+            groups = vacuum.plan_groups(store, snapshot, self.options)
+        if groups:
+            snapshot, done = self._combine(snapshot, groups, done)
+        if vacuum.DELETE in self.options.parts:
+            # With no retention, what was dropped just now goes at once.
+            garbage = vacuum.with_newly_dropped(store, snapshot, garbage, self.options)
+        deleted, kept = vacuum.delete_garbage(
+            store, snapshot, garbage, self.options, check=self.lock.check
+        )
+        done = replace(
+            done,
+            files_deleted=len(deleted),
+            bytes_deleted=sum(item.bytes for item in deleted),
+            kept=[*garbage.kept, *kept],
+        )
+        metrics: dict[str, int | float] = {
+            name: getattr(done, name)
+            for name in (
+                "files_in",
+                "files_out",
+                "bytes_copied",
+                "rows_dropped",
+                "bytes_dropped",
+                "files_deleted",
+                "bytes_deleted",
+                "bytes_written",
+            )
+        }
+        snapshot = vacuum.finish(
+            store, snapshot, deleted, garbage.vanished, writer_id=self.writer_id, metrics=metrics
+        )
+        # Readers begin their leases by it: the next vacuum need not wait for what this one did.
+        update_checkpoint(store, snapshot, always=True)
+        return replace(done, transaction=snapshot.number)
+
+    def _drop_history(
+        self, snapshot: Snapshot, plan: DropHistoryPlan, done: Vacuumed
+    ) -> tuple[Snapshot, Vacuumed]:
+        with plain_errors():
+            dropped = drop_history.drop_history(self.start(), self.table, snapshot, plan)
+        try:
+            self.lock.check()
+            after = commit_drop_history(
+                self.table.store, snapshot, plan, dropped.entry, writer_id=self.writer_id
+            )
+        except BaseException as error:
+            self._withdraw(error, dropped.files)
+            raise
+        metrics = dropped.entry.metrics
+        return after, replace(
+            done,
+            rows_dropped=int(metrics["rows_dropped"]),
+            bytes_dropped=int(metrics["bytes_dropped"]),
+            bytes_written=sum(block.length for block in dropped.entry.moved),
+        )
+
+    def _combine(
+        self, snapshot: Snapshot, groups: list[Group], done: Vacuumed
+    ) -> tuple[Snapshot, Vacuumed]:
+        write = GroupWriter(self.table.store, self.table.name)
+        with plain_errors():
+            context = self.start().sparkContext
+            # Not a frame: the first one of a session costs 2 s more than the first RDD, for all
+            # of Spark's SQL that it loads. And each task is sent its own group alone.
+            paths = context.parallelize(groups, len(groups)).map(write).collect()
+        try:
+            self.lock.check()
+            after = combine.commit_combine(
+                self.table.store,
+                snapshot,
+                [*zip(groups, paths, strict=True)],
+                writer_id=self.writer_id,
+            )
+        except BaseException as error:
+            self._withdraw(error, paths)
+            raise
+        return after, replace(
+            done,
+            files_in=sum(group.files for group in groups),
+            files_out=len(groups),
+            bytes_copied=sum(group.bytes for group in groups),
+            bytes_written=done.bytes_written + sum(group.bytes for group in groups),
+        )
+
+    def _withdraw(self, error: BaseException, files: list[str]) -> None:
+        """Delete new files, but only if it is certain that no log entry names them."""
+        if isinstance(error, SingerlakeError) and not isinstance(error, OutcomeUnknownError):
+            drop_history.withdraw(self.table, files)
+
+
+@dataclass
+class GroupWriter:
+    """Copies a group of blocks into a new file, on an executor. Sent there by value.
+
+    Attributes:
+        store: The lake's store.
+        table: Whose blocks.
+    """
+
+    store: Store
+    table: TableName
+
+    def __call__(self, group: Group) -> str:
+        """Write a group; the new file is durable when its path comes out."""
+        return combine.write_group(self.store, self.table, group)

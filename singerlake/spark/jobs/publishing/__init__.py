@@ -1,0 +1,1 @@
+"""Jobs that stage projections and publish them, whole or by what changed."""

@@ -1,0 +1,99 @@
+"""A table as a Spark frame, for notebooks and for jobs of one's own."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.errors import UsageError
+from singerlake.lake import Lake, Table
+from singerlake.reading.index import Index
+from singerlake.reading.selection import Read
+from singerlake.records.blocks.misfits import FAIL
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.jvm.session import session
+from singerlake.spark.sql.result import QueryResult
+from singerlake.spark.state.frames import renamed, with_provenance
+from singerlake.spark.state.from_blocks import state_rows
+from singerlake.spark.state.requested_rows import (
+    check_choice,
+    index_if_kept,
+    replaced_words,
+    rows,
+)
+from singerlake.transactions.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+def read_table(
+    name: str,
+    *,
+    lake: str | Lake | None = None,
+    version: int | str | None = None,
+    spark: SparkSession | None = None,
+    provenance: bool = False,
+    misfits: str = FAIL,
+) -> DataFrame:
+    """Do what :func:`singerlake.spark.read_table` says."""
+    if not isinstance(lake, Lake):
+        lake = Lake.open(lake)
+    table, ref = lake.find(name)
+    if version is not None and ref.version is not None:
+        raise UsageError(f"{name} names a version, and version={version!r} another: give one")
+    wanted = ref.version if version is None else str(version)
+    return read_state(table, wanted, spark=spark, provenance=provenance, misfits=misfits)
+
+
+def read_state(
+    table: Table,
+    wanted: str | None,
+    *,
+    spark: SparkSession | None = None,
+    provenance: bool = False,
+    misfits: str = FAIL,
+) -> DataFrame:
+    """Read a table's rows at a version's number or label, or at ``@17``; at the head for None.
+
+    The other arguments are those of :func:`singerlake.spark.read_table`.
+    """
+    check_choice(misfits)
+    spark = spark or session()
+    lease = table.lease().acquire()
+    try:
+        snapshot = lease.snapshot if wanted is None else lease.snapshot.named(wanted)[1]
+        with plain_errors():
+            requested = rows(spark, spark, table, snapshot, misfits)
+            frame = (
+                with_provenance(requested.frame, requested.shape, snapshot)
+                if provenance
+                else renamed(requested.frame, requested.shape)
+            )
+    except BaseException:
+        lease.release()
+        raise
+    for message in replaced_words(snapshot.table, requested.misfits, misfits):
+        logger.warning("%s", message)
+    weakref.finalize(frame, lease.release)
+    return frame
+
+
+def arrow_rows(table: Table, snapshot: Snapshot, misfits: str) -> Index | Read:
+    """Make the index of a state; where none can be kept, give what reads its rows without.
+
+    What reads them raises the error where a value that is read does not fit.
+
+    Args:
+        table: The table, under a lease.
+        snapshot: The table at the transaction.
+        misfits: What becomes of values that do not fit their columns.
+    """
+    spark = session()
+    with plain_errors():
+        built = index_if_kept(spark, table, snapshot)
+        if built is not None:
+            return built
+        frame = state_rows(spark, table, snapshot, misfits)
+    return lambda columns: QueryResult(frame.select(*columns), []).batches()

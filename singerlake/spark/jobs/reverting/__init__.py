@@ -1,0 +1,1 @@
+"""Jobs that take back what was done: revert and undo."""

@@ -1,0 +1,1 @@
+"""Rows that a change is asked for, whatever they come from: files, frames, SQL or ids."""

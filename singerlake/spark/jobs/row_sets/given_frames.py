@@ -1,0 +1,183 @@
+"""Rows that a program hands over, as row sets: dictionaries, and frames of all kinds.
+
+What lies in the program's own memory is read there, and only the typed rows go to Spark; a Spark
+frame is read by the executors, whatever its size.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from singerlake.errors import UsageError
+from singerlake.format.types import BOOLEAN, INTEGER, STRING, Columns, Type
+from singerlake.nearest import offer
+from singerlake.records.given.arrow.cells import value_cells
+from singerlake.records.given.arrow.rows import ArrowRows, aliased
+from singerlake.records.given.rows import (
+    DELETED,
+    LINE,
+    OMITTED,
+    ROW_ID,
+    ROW_VERSION,
+    SOURCE,
+    TYPES,
+    given_batch,
+    given_schema,
+    special_names,
+)
+from singerlake.records.rows.problems import Problem, Problems, kept, rejected
+from singerlake.records.state.shape import Shape, shape_of
+from singerlake.spark.jobs.row_sets.row_set import PROBLEMS, RowSet
+from singerlake.transactions.snapshot import Snapshot
+
+_FRAME_TASKS = 32
+"""For how many tasks the rows of a frame are shared out, of which nobody knows the size."""
+
+
+class Given(ABC):
+    """Rows as a program hands them over."""
+
+    @abstractmethod
+    def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
+        """Read them as rows of a table.
+
+        Args:
+            spark: The session.
+            present: The table as it is.
+            source: What messages call them.
+
+        Raises:
+            UsageError: They have columns that the table has not, or cannot take.
+            RejectedRowsError: A value does not fit its column.
+        """
+
+
+def captured(rows: Any) -> Given:
+    """Take rows of any kind.
+
+    Raises:
+        UsageError: They are of no kind that is known.
+    """
+    if isinstance(rows, DataFrame):
+        return _SparkRows(rows)
+    if isinstance(rows, pa.Table):
+        return _ArrowTable(rows)
+    if isinstance(rows, pa.RecordBatch):
+        return _ArrowTable(pa.Table.from_batches([rows]))
+    if type(rows).__module__.partition(".")[0] == "pandas":
+        return _ArrowTable(pa.Table.from_pandas(rows, preserve_index=False))
+    if hasattr(rows, "__arrow_c_stream__"):
+        return _ArrowTable(pa.RecordBatchReader.from_stream(rows).read_all())
+    if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
+        raise UsageError(
+            f"a {type(rows).__name__} is no set of rows: give a list of dictionaries, or a frame "
+            "of pyarrow, pandas, polars or Spark"
+        )
+    return _Dictionaries([*rows])
+
+
+@dataclass
+class _SparkRows(Given):
+    frame: DataFrame
+
+    def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
+        del spark  # the frame has its own
+        shape = shape_of(present)
+        types = to_arrow_schema(self.frame.schema, timezone="UTC").types
+        reader = ArrowRows(shape.columns, self.frame.columns, source)
+        reader.check(types)
+        named = self.frame.toDF(*aliased(types).names[:-1])
+        lined = named.withColumn(LINE, F.monotonically_increasing_id() + 1)
+        return RowSet(lined, reader.indexes, (source,), reader, _FRAME_TASKS)
+
+
+@dataclass
+class _ArrowTable(Given):
+    table: pa.Table
+
+    def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
+        shape = shape_of(present)
+        names, types = self.table.column_names, self.table.schema.types
+        reader = ArrowRows(shape.columns, names, source)
+        reader.check(types)
+        lined = self.table.append_column(LINE, pa.array(range(1, len(self.table) + 1), pa.int64()))
+        lined = lined.rename_columns(aliased(types).names)
+        # Without a batch Spark does not take a table: of no rows there is one.
+        batches = lined.to_batches() or [pa.RecordBatch.from_pylist([], lined.schema)]
+        read = reader(iter(batches))
+        schema = given_schema(shape.columns, reader.indexes)
+        whole = pa.Table.from_batches(read, schema)
+        return RowSet(spark.createDataFrame(whole), reader.indexes, (source,))
+
+
+@dataclass
+class _Dictionaries(Given):
+    rows: list[Any]
+
+    def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
+        shape = shape_of(present)
+        reader = _DictionaryReader(shape, source)
+        batch, indexes = reader.read([_by_name(row, shape) for row in self.rows])
+        whole = pa.Table.from_batches([batch]).drop_columns([PROBLEMS])
+        return RowSet(spark.createDataFrame(whole), indexes, (source,))
+
+
+def _by_name(row: Any, shape: Shape) -> Mapping[str, Any]:
+    """A row by the names of its columns; what is no dictionary is a key alone."""
+    if isinstance(row, Mapping):
+        return row
+    parts = row if isinstance(row, (tuple, list)) else (row,)
+    if len(parts) != len(shape.keys):
+        wanted = ", ".join(shape.key_names) or "no key: give dictionaries with _row_id"
+        raise UsageError(f"{row!r} is no key of the table, which has {wanted}")
+    return dict(zip(shape.key_names, parts, strict=True))
+
+
+class _DictionaryReader:
+    """Reads dictionaries as rows of a table."""
+
+    def __init__(self, shape: Shape, source: str) -> None:
+        self._columns: Columns = shape.columns
+        self._special = special_names(shape.names)
+        self._source = source
+        self._problems = Problems()
+
+    def read(self, rows: Sequence[Mapping[str, Any]]) -> tuple[pa.RecordBatch, tuple[int, ...]]:
+        named = {name for row in rows for name in row}
+        own = [name for name, _ in self._columns]
+        if unknown := sorted(named.difference(own, self._special)):
+            offered = offer(unknown[0], [*own, *self._special], "it has none")
+            raise UsageError(
+                f"{self._source} has a column {unknown[0]!r}, and the table has none: {offered}"
+            )
+        indexes = tuple(i for i, name in enumerate(own) if name in named)
+        known = {
+            SOURCE: pa.array([0] * len(rows), TYPES[SOURCE]),
+            LINE: pa.array(range(1, len(rows) + 1), TYPES[LINE]),
+            OMITTED: self._omitted(rows, indexes),
+            ROW_ID: self._cells(rows, self._special.row_id, STRING).cast(TYPES[ROW_ID]),
+            ROW_VERSION: self._cells(rows, self._special.row_version, INTEGER),
+            DELETED: self._cells(rows, self._special.delete, BOOLEAN),
+        }
+        cells = [self._cells(rows, *self._columns[index]) for index in indexes]
+        if self._problems.total:
+            raise rejected(self._problems)
+        return given_batch(given_schema(self._columns, indexes), cells, known), indexes
+
+    def _omitted(self, rows: Sequence[Mapping[str, Any]], indexes: Sequence[int]) -> pa.Array:
+        lists = ([i for i in indexes if self._columns[i][0] not in row] for row in rows)
+        return pa.array([omitted or None for omitted in lists], TYPES[OMITTED])
+
+    def _cells(self, rows: Sequence[Mapping[str, Any]], name: str, type_: Type) -> pa.Array:
+        cells, misfits = value_cells((row.get(name) for row in rows), type_)
+        for row, value, reason in misfits:
+            self._problems.add(Problem(self._source, row + 1, name, kept(value), reason))
+        return cells

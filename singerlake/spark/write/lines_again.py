@@ -1,0 +1,180 @@
+"""Rows that go back to what they were: their lines written again, or once more as deletions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.format import messages, times
+from singerlake.format.block import MAX_ROWS
+from singerlake.format.log import Block, SchemaEntry
+from singerlake.lake import Table
+from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
+from singerlake.maintenance.revert import new_singer_version
+from singerlake.records.lines.written_defaults import DefaultsWritten, defaults_written
+from singerlake.spark.write import line_writer, routing
+from singerlake.transactions.commit import new_writer_id
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import FILE_BYTES
+from singerlake.transactions.writer import (
+    WriteOptions,
+    clean_up,
+    hold_locks,
+    update_catalogues,
+    update_checkpoint,
+)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written, and no log entry names yet.
+
+    Attributes:
+        blocks: In order; the commit numbers them.
+        put_back: Rows that were written as they were.
+        deleted: Rows that were deleted.
+        writer_id: Who holds the locks.
+    """
+
+    blocks: list[Block]
+    put_back: int
+    deleted: int
+    writer_id: str
+
+
+@dataclass
+class LinesAgain:
+    """Writes lines of a table again, by the positions of their rows.
+
+    Attributes:
+        spark: The session.
+        table: The table.
+        head: Its head.
+        schema_hash: The schema that is in effect afterwards.
+        deletions: The schemas to delete rows under, where not their own, by the hashes of these.
+        defaults: What lines must say of columns that people added, by the hashes of their schemas.
+    """
+
+    spark: SparkSession
+    table: Table
+    head: Snapshot
+    schema_hash: str
+    deletions: Mapping[str, SchemaEntry] = field(default_factory=dict)
+    defaults: Mapping[str, DefaultsWritten] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        spark: SparkSession,
+        table: Table,
+        head: Snapshot,
+        schema_hash: str,
+        *,
+        deleted_under: Iterable[str],
+        put_back_under: Iterable[str],
+    ) -> LinesAgain:
+        """Find the schemas that are needed.
+
+        Args:
+            spark: The session.
+            table: The table.
+            head: Its head.
+            schema_hash: The schema that is in effect afterwards.
+            deleted_under: Schemas of the rows that may be deleted.
+            put_back_under: Schemas of those that may be put back.
+        """
+        deletions = deletion_schemas(head, deleted_under)
+        defaults = defaults_written(head, put_back_under)
+        return cls(spark, table, head, schema_hash, deletions, defaults)
+
+    @property
+    def schemas(self) -> dict[str, SchemaEntry]:
+        """Those that rows may be written under, by hash: any that the table ever had, and new."""
+        declared = {one.hash: one.entry for one in self.defaults.values()}
+        deleting = {hash_of(entry): entry for entry in self.deletions.values()}
+        return {**self.head.schemas, **declared, **deleting}
+
+    def commit(
+        self,
+        actions: DataFrame,
+        options: WriteOptions,
+        committed: Callable[[Written], Snapshot | None],
+        *,
+        whole: bool,
+    ) -> Written:
+        """Write rows under the locks of all schemas, and have them committed.
+
+        Args:
+            actions: Positions as ``block`` and ``row``, and whether each is ``deleted``.
+            options: Locks.
+            committed: Commits what was written; None where there was nothing to commit.
+            whole: Whether they are all rows of the table, behind ACTIVATE_VERSION.
+        """
+        writer_id = new_writer_id()
+        with hold_locks(
+            self.table.store, self.head.table, self.schemas, writer_id, options
+        ) as locks:
+            blocks: list[Block] = []
+            try:
+                deleted = self.write(actions, blocks, whole=whole)
+                put_back = sum(block.rows for block in blocks) - deleted
+                locks.check()
+                written = Written(blocks, put_back, deleted, writer_id)
+                done = committed(written)
+            except BaseException as error:
+                clean_up(error, locks, lambda: self.withdraw(blocks))
+                raise
+        if done is not None:
+            update_checkpoint(self.table.store, done)
+            update_catalogues(self.table.store, [done])
+        return written
+
+    def write(self, actions: DataFrame, blocks: list[Block], *, whole: bool) -> int:
+        """Write rows; to be called under the schemas' locks.
+
+        Args:
+            actions: As for :meth:`commit`.
+            blocks: Takes what was written, in order.
+            whole: As for :meth:`commit`.
+
+        Returns:
+            How many of them are deletions.
+        """
+        version = new_singer_version(self.head) if whole else None
+        if version is not None:
+            schema = self.head.schema_of(self.schema_hash)
+            blocks += line_writer.publish_activation(
+                self.table.store, self.head.table, self.schema_hash, schema, version
+            )
+        written, deleted = self._write_lines(actions, version)
+        blocks += written
+        return deleted
+
+    def withdraw(self, blocks: list[Block]) -> None:
+        """Delete the files of blocks that no log entry names."""
+        for file in {block.file for block in blocks}:
+            self.table.store.delete(self.head.table.data(file))
+
+    def _write_lines(self, actions: DataFrame, version: int | None) -> tuple[list[Block], int]:
+        head = self.head
+        routed, known = routing.by_blocks(self.spark, actions, head.blocks)
+        writer = line_writer.LineWriter(
+            store=self.table.store,
+            table=head.table,
+            blocks=known,
+            version=version,
+            stamp=times.iso(times.now()),
+            block_rows=MAX_ROWS,
+            file_bytes=FILE_BYTES,
+            deletions={
+                name: (hash_of(entry), messages.schema_line(head.table.stream, entry))
+                for name, entry in self.deletions.items()
+            },
+            defaults=self.defaults,
+        )
+        # A description a block comes back to the driver, never rows.
+        described = routed.mapInArrow(writer, line_writer.WRITTEN).collect()
+        written = line_writer.in_order(described, self.schema_hash)
+        return written, sum(row["deleted"] for row in described)

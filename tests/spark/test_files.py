@@ -1,0 +1,174 @@
+"""Files that rows name, through freezes, reverts, changes, dropped history and verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from singerlake.errors import InputError
+from singerlake.lake import Table
+from singerlake.maintenance.change import Mode
+from singerlake.maintenance.delete_version import delete_version
+from singerlake.maintenance.undo import OnConflict
+from singerlake.maintenance.vacuum import PARTS, VacuumOptions
+from singerlake.spark.jobs.changes.change import change
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.reverting.revert import revert
+from singerlake.spark.jobs.reverting.undo import undo
+from tests.faults import plain
+from tests.files.photos import NAME, listed, lists, named_by_rows, stored, sync, table_of
+from tests.spark.row_sets import row_set
+
+AT_ONCE = VacuumOptions(
+    retain_seconds=0, guard=False, lease_wait_seconds=0, lock_wait_seconds=0, parts=PARTS
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    sync(tmp_path / "lake", {1: "data:,a", 2: "data:,b"})
+    return table_of(tmp_path / "lake")
+
+
+@pytest.mark.spark
+def test_a_history_of_files(spark: SparkSession, table: Table) -> None:
+    root = table.store.uri
+    freeze(spark, table)
+    first = stored(table.store)
+    sync(root, {1: "data:,c", 3: "data:,d"})
+    sync(root, {1: "data:,e"})
+    assert len(stored(table.store)) == 5
+    revert(spark, table, 1)
+    # What came back is named again, not copied; the history still names the others.
+    assert len(stored(table.store)) == 5
+    assert listed(table) == {*named_by_rows(table)} == stored(table.store)
+    vacuum_table(lambda: spark, table, AT_ONCE)
+    vacuum_table(lambda: spark, table, AT_ONCE)
+    # A deletion is a row, too, and names the file that went with it.
+    assert first <= stored(table.store) == listed(table) == {*named_by_rows(table)}
+    assert len(stored(table.store)) < 5
+    report = verify(spark, table)
+    assert (report.problems, report.stored) == ([], len(stored(table.store)))
+    damaged = sorted(first)[0]
+    Path(root, NAME.key(damaged)).write_bytes(b"x")
+    [problem] = verify(spark, table).problems
+    assert damaged in problem.where
+    assert problem.what == "file"
+
+
+@pytest.mark.spark
+def test_a_change_names_only_files_that_are_there(spark: SparkSession, table: Table) -> None:
+    forged = f"files/00/{'0' * 64}-{'0' * 16}"
+    rows = [{"id": 5, "photo": f'{{"path": "{forged}"}}'}]
+    before = table.snapshot().number
+    with pytest.raises(InputError, match="does not have"):
+        upsert(spark, table, rows)
+    assert table.snapshot().number == before
+    [known, *_] = sorted(listed(table))
+    upsert(spark, table, [{"id": 5, "photo": f'{{"path": "{known}"}}'}])
+    assert table.snapshot().blocks[-1].files is not None
+    assert listed(table) == {*named_by_rows(table)}
+
+
+def upsert(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> None:
+    change(spark, table, lambda present: [row_set(spark, present, rows)], Mode.UPSERT)
+
+
+class Histories:
+    """A table of photos beside a plain model: what each row's file holds, at each transaction."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self._spark, self._root = spark, root
+        self.states: list[dict[int, str]] = [{}]
+        self.versions: dict[int, int] = {}
+        self.floor = 1
+
+    @property
+    def table(self) -> Table:
+        return table_of(self._root)
+
+    def sync(self, photos: dict[int, str]) -> None:
+        sync(self._root, {id_: f"data:,{text}" for id_, text in photos.items()})
+        self.states.append({**self.states[-1], **photos})
+
+    def freeze(self) -> None:
+        number = freeze(self._spark, self.table).number
+        self.versions[number] = len(self.states) - 1
+        self.states.append(self.states[-1])
+
+    def delete_version(self, number: int) -> None:
+        delete_version(self.table.store, self.table.snapshot(), str(number), "wrong")
+        del self.versions[number]
+        self.states.append(self.states[-1])
+
+    def revert(self, to: int) -> None:
+        revert(self._spark, self.table, to)
+        self.states.append(self.states[to])
+
+    def undo(self, number: int) -> None:
+        """Rows that later ones touched again stay."""
+        undo(self._spark, self.table, [number], on_conflict=OnConflict.OURS)
+        before, at, now = self.states[number - 1], self.states[number], {**self.states[-1]}
+        for id_, text in at.items():
+            if text != before.get(id_) and now.get(id_) == text:
+                del now[id_]
+                now |= {id_: before[id_]} if id_ in before else {}
+        self.states.append(now)
+
+    def vacuum(self) -> None:
+        """Twice, for lists of what the first deleted go with the second; nothing else stays."""
+        for _ in range(2):
+            vacuum_table(lambda: self._spark, self.table, AT_ONCE)
+        head = self.table.snapshot()
+        self.floor = head.floor
+        self.states += [self.states[-1]] * (head.number + 1 - len(self.states))
+        named = plain.tables(plain.dump_folder(self._root))[str(NAME)]
+        assert stored(self.table.store) == named.files().keys() == {*named_by_rows(self.table)}
+        assert lists(self.table.store) == named.lists()
+
+    def contents(self) -> set[bytes]:
+        """What is in the files that are there."""
+        return {self.table.store.get(NAME.key(path)).data for path in stored(self.table.store)}
+
+    def check(self) -> None:
+        """The content of every file is there that the head, a version or retained history names."""
+        dump = plain.dump_folder(self._root)
+        found = plain.tables(dump)[str(NAME)]  # each file is held to its hash
+        assert len(found.log) == len(self.states) - 1
+        promised = {*range(self.floor, len(self.states)), *self.versions.values()}
+        for at in promised:
+            rows = {row["id"]: row["photo"]["path"] for row in found.state(at)}
+            texts = {id_: dump[found.folder + path].decode() for id_, path in rows.items()}
+            assert texts == self.states[at], f"at {at}"
+
+
+@pytest.mark.spark
+def test_files_of_every_promised_state_are_there(spark: SparkSession, tmp_path: Path) -> None:
+    world = Histories(spark, tmp_path / "lake")
+    world.sync({1: "a", 2: "b"})
+    world.freeze()
+    world.sync({1: "c", 3: "d"})
+    world.sync({1: "e", 4: "f"})
+    world.undo(3)  # row 1 was touched again; row 3 goes, with the last that names d
+    world.check()
+    world.freeze()
+    world.revert(4)
+    world.check()
+    world.sync({2: "g", 5: "a"})
+    world.undo(8)
+    world.check()
+    world.vacuum()
+    world.check()
+    world.delete_version(1)
+    world.sync({1: "h"})
+    world.check()
+    world.vacuum()  # of the deleted version nothing is promised any more
+    world.check()
+    assert world.contents().isdisjoint({b"c", b"g"})
+    world.revert(world.versions[2])
+    world.check()
