@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from singerlake.errors import UsageError
-from singerlake.format.sql_tables import find, reference
+from singerlake.format.names import TableName
+from singerlake.format.sql_tables import Reference, find, reference
 from singerlake.format.types import Kind
 from singerlake.lake import Lake
 from singerlake.projections import spelling
@@ -18,7 +19,7 @@ from singerlake.projections.projection import (
     Projection,
     Target,
 )
-from singerlake.storage.opening import folder, open_store
+from singerlake.storage.opening import folder, is_remote, open_store
 from singerlake.storage.options import StoreOptions, from_environment
 
 
@@ -27,7 +28,7 @@ class AdHoc:
     """What is said of a projection in a command or a call; texts as people write them.
 
     Attributes:
-        to: Where it is published: a folder, or ``s3://bucket/prefix``.
+        to: Where it is published: a folder, or ``s3://bucket/prefix`` …
         table: The table, or the version of one, whose rows it has.
         sql: One SELECT instead.
         where: Which of the table's rows, as in SQL.
@@ -68,7 +69,8 @@ class AdHoc:
             UsageError: Something cannot be what is said.
             NotFoundError: The lake has no such table.
         """
-        sql = self._sql()
+        source = self._source(lake)
+        sql = self._sql(source)
         options = from_environment() if self.options is None else self.options
         uri = open_store(_as_named(self.to), options).uri
         size = DEFAULT_FILE_BYTES if self.file_size is None else spelling.size(self.file_size)
@@ -76,7 +78,7 @@ class AdHoc:
             name=uri,
             sql=sql,
             sources=spelling.sources(sql),
-            key=spelling.columns(self.key) if self.key else self._key_of_table(lake),
+            key=spelling.columns(self.key) if self.key else _key_of(lake, source),
             order_by=spelling.order(self.order_by) if self.order_by else (),
             partition_by=spelling.partitions(self.partition_by) if self.partition_by else (),
             target=Target(uri, Format(self.format), self.compression, size, options),
@@ -85,34 +87,44 @@ class AdHoc:
             keep=self.keep,
         )
 
-    def _key_of_table(self, lake: Lake) -> tuple[str, ...]:
-        """The key that the table has; none for SQL, whose rows may have another.
-
-        None also where one of its columns has no order: rows cannot be sorted by it.
-        """
+    def _source(self, lake: Lake) -> Reference | None:
+        """The table, called as the lake calls it, however somebody wrote its name; None for SQL."""
+        if (self.table is None) == (self.sql is None):
+            raise UsageError("name the table whose rows are published, or give the SQL for them")
         if self.table is None:
-            return ()
+            return None
         (source,) = spelling.sources(spelling.select_all(self.table))
         named = reference(source)
         table, version = find(named.parts, lake.tables())
-        snapshot = lake.table(table).snapshot_at(version or named.version)
-        key = [snapshot.columns[index] for index in snapshot.key]
-        if any(type_.kind in (Kind.STRUCT, Kind.LIST) for _, type_ in key):
-            return ()
-        return tuple(name for name, _ in key)
+        parts = (table.tap, table.stream, *(() if version is None else (version,)))
+        return replace(named, parts=parts)
 
-    def _sql(self) -> str:
-        if (self.table is None) == (self.sql is None):
-            raise UsageError("name the table whose rows are published, or give the SQL for them")
-        if self.sql is not None:
-            if self.where is not None:
-                raise UsageError("where goes with a table: in SQL, write it there")
-            return self.sql
-        assert self.table is not None  # noqa: S101  # one of the two
-        sql = spelling.select_all(self.table)
-        return sql if self.where is None else f"{sql} where {self.where}"
+    def _sql(self, source: Reference | None) -> str:
+        if source is not None:
+            sql = spelling.select_from(source)
+            return sql if self.where is None else f"{sql} where {self.where}"
+        if self.where is not None:
+            raise UsageError("where goes with a table: in SQL, write it there")
+        assert self.sql is not None  # noqa: S101  # one of the two
+        return self.sql
+
+
+def _key_of(lake: Lake, source: Reference | None) -> tuple[str, ...]:
+    """The key that the table has; none for SQL, whose rows may have another.
+
+    None also where one of its columns has no order: rows cannot be sorted by it.
+    """
+    if source is None:
+        return ()
+    tap, stream, *version = source.parts
+    named = version[0] if version else source.version
+    snapshot = lake.table(TableName(tap, stream)).snapshot_at(named)
+    key = [snapshot.columns[index] for index in snapshot.key]
+    if any(type_.kind in (Kind.STRUCT, Kind.LIST) for _, type_ in key):
+        return ()
+    return tuple(name for name, _ in key)
 
 
 def _as_named(to: str) -> str:
     """A place as it is named, however somebody wrote the way to it."""
-    return to if not to or to.startswith("s3://") else str(straight(folder(to, "a destination")))
+    return to if not to or is_remote(to) else str(straight(folder(to, "a destination")))

@@ -36,7 +36,7 @@ def without_work(
         return None
     for projection in projections:
         _refuse_other_table(lake, projection)
-    if options.at is not None:
+    if options.of_a_version:
         return None
     found = status(lake, projections)
     if any(one.reasons for one in found):

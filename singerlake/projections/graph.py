@@ -13,6 +13,7 @@ from singerlake.format.sql_tables import find, reference
 from singerlake.lake import Lake
 from singerlake.nearest import bare, offer
 from singerlake.projections.projection import Format, Projection
+from singerlake.storage.opening import is_remote
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _check_names(projections: Sequence[Projection]) -> None:
 
 def _location(uri: str) -> str:
     """A location as it is compared with others: with a slash at its end."""
-    return f"{uri.rstrip('/')}/" if uri.startswith("s3://") else f"{os.path.realpath(uri)}/"
+    return f"{uri.rstrip('/')}/" if is_remote(uri) else f"{os.path.realpath(uri)}/"
 
 
 def _check_destinations(projections: Sequence[Projection]) -> None:

@@ -12,10 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.projections.bounds import rank
+from singerlake.projections.keys import Keys
 from singerlake.projections.projection import OrderKey
-
-_NUMBER = "\0number"
-"""No column of a query is called so."""
 
 
 @total_ordering
@@ -116,22 +114,18 @@ def _in_order(pieces: Sequence[pa.RecordBatch], order: Order) -> Iterator[pa.Rec
         yield from order.sorted(pa.Table.from_batches(pieces)).combine_chunks().to_batches()
 
 
-def without(rows: pa.RecordBatch, gone: pa.Table) -> pa.RecordBatch:
+def without(rows: pa.RecordBatch, gone: Keys) -> pa.RecordBatch:
     """Leave out the rows that have some keys.
 
     Args:
         rows: The rows.
         gone: The keys; its columns are among those of the rows.
     """
-    if not len(gone) or not rows.num_rows:
+    if not len(gone.table) or not rows.num_rows:
         return rows
-    keys = pa.Table.from_batches([rows.select(gone.column_names)])
-    numbers = pa.array(np.arange(rows.num_rows))
-    found = keys.append_column(_NUMBER, numbers).join(
-        gone, gone.column_names, join_type="left semi"
-    )
+    found = gone.find(rows).rows
     if not len(found):
         return rows
     stays = np.ones(rows.num_rows, bool)
-    stays[np.asarray(found.column(_NUMBER))] = False
+    stays[found] = False
     return rows.filter(pa.array(stays))

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from singerlake import safe_text
 from singerlake.errors import UsageError
 from singerlake.nearest import offer
-from singerlake.storage.opening import folder
-from singerlake.storage.options import SECRETS, SETTINGS, StoreOptions, from_settings
+from singerlake.storage.opening import folder, is_remote, remote_place
+from singerlake.storage.options import SECRETS, StoreOptions, from_settings, setting_of
 
-_AWS = "aws_"
-OPTIONS = tuple(name.removeprefix(_AWS) for name in SETTINGS)
+OPTIONS = tuple(one.name for one in fields(StoreOptions))
 FIELDS = ("uri", *OPTIONS, "catalog")
-_SECRETS = frozenset(name.removeprefix(_AWS) for name in SECRETS)
+_SECRETS = frozenset(name for name in OPTIONS if setting_of(name) in SECRETS)
 _SECRET_PROPERTY = re.compile(r"secret|password|credential|token$|access-key", re.IGNORECASE)
 _FLAT = re.compile(rf"destinations\.(.+?)\.({'|'.join(FIELDS)})(?:\.(.+))?")
 """How Meltano hands on a field of a destination in its settings: ``destinations.place.uri``."""
@@ -52,7 +51,8 @@ class Place:
     """A destination with a name.
 
     Attributes:
-        uri: A folder, or ``s3://bucket/prefix``; what projections publish lies below it.
+        uri: A folder, or ``s3://bucket/prefix`` (or ``gs://``, ``az://``); what projections publish
+            lies below it.
         options: How its store is reached.
         catalog: Properties of pyiceberg's catalog.
         unset: Environment variables that it names and nobody has set.
@@ -79,15 +79,15 @@ class Place:
 
 
 def location(text: str, base: Path) -> str:
-    """Give the location that somebody wrote: a folder, from where the file lies, or on S3.
+    """Give the location that somebody wrote: a folder, from where the file lies, or a bucket.
 
     Raises:
         UsageError: It is another URI, or not quite one.
     """
     if safe_text.redacted(text) != text:
         raise UsageError("the location holds a secret, and everybody can read it: leave it out")
-    if text.startswith("s3://"):
-        if not text[len("s3://") :].strip("/"):
+    if is_remote(text):
+        if not remote_place(text).strip("/"):
             raise UsageError(f"{text!r} names no bucket")
         return text.rstrip("/")
     path = folder(text, "a destination")
@@ -124,7 +124,7 @@ def place(members: Mapping[str, Any], base: Path, environ: Mapping[str, str]) ->
     """
     uri = members.get("uri")
     if not isinstance(uri, str) or not uri:
-        raise UsageError("it has no uri: write a folder, or s3://bucket/prefix")
+        raise UsageError("it has no uri: write a folder, s3://bucket/prefix, gs:// or az://")
     unset: list[str] = []
     options = {
         name: _value(name, members[name], environ, unset, secret=name in _SECRETS)
@@ -140,7 +140,7 @@ def place(members: Mapping[str, Any], base: Path, environ: Mapping[str, str]) ->
         )
         for name, value in catalog.items()
     }
-    reached = from_settings({f"{_AWS}{name}": value for name, value in options.items()})
+    reached = from_settings({setting_of(name): value for name, value in options.items()})
     return Place(location(uri, base), reached, properties, tuple(dict.fromkeys(unset)))
 
 

@@ -121,7 +121,7 @@ class Target:
     """Where and how rows are published.
 
     Attributes:
-        uri: A folder, or ``s3://bucket/prefix``.
+        uri: A folder, or ``s3://bucket/prefix``, ``gs://…`` or ``az://…``.
         format: How they lie there.
         compression: Of the files; None for what is usual for the format.
         file_bytes: How large a file becomes, about.

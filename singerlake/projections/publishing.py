@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from singerlake.errors import SingerlakeError
+from singerlake.format.lake_log import LakeVersion
+from singerlake.format.names import TableName
 from singerlake.quantities import count
+from singerlake.transactions import lake_log
 
 
 @dataclass(frozen=True)
@@ -17,11 +20,29 @@ class PublishOptions:
         full_refresh: Compute and write everything anew.
         dry_run: Only find out what would be done.
         at: Publish this version, by number or label, beside the rows of now.
+        lake_version: Publish the version that it names of each projection's table, in the same
+            way.
     """
 
     full_refresh: bool = False
     dry_run: bool = False
     at: str | None = None
+    lake_version: LakeVersion | None = None
+
+    @property
+    def of_a_version(self) -> bool:
+        """Whether versions that are named are published, and not the rows of now."""
+        return self.at is not None or self.lake_version is not None
+
+    def version_of(self, table: TableName) -> str | None:
+        """Return the version of a table that is to be published; None where none is named.
+
+        Raises:
+            NotFoundError: The lake version does not have the table.
+        """
+        if self.lake_version is not None:
+            return lake_log.version_of(self.lake_version, table)
+        return self.at
 
 
 class Result(str, Enum):

@@ -27,6 +27,8 @@ OVERLAP = 0.2
 """The share of rows in files whose ranges overlap, past which these files are sorted anew."""
 SMALL = 8
 """A file is small if it has less than this part of the wished size: it grows with its range."""
+SLOT = "__singerlake_slot"
+"""A column of numbers: rows of two are not in one file."""
 Partition: TypeAlias = tuple[str, ...]
 Counts: TypeAlias = NDArray[np.int64]
 

@@ -18,7 +18,7 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.overlay import ColumnOverlay, Overlay
 from singerlake.format.types import columns_of
 from singerlake.maintenance import overlay_changes as says
-from singerlake.records.inference import nullable
+from singerlake.records.given.values.inference import nullable
 from singerlake.transactions.snapshot import Snapshot
 
 

@@ -64,7 +64,12 @@ def select_all(text: str) -> str:
         ref = names.parse_ref(text)
         version = () if ref.version is None else (ref.version,)
         named = Reference((ref.table.tap, ref.table.stream, *version))
-    return f"select * from {named}"  # noqa: S608  # its parts are quoted
+    return select_from(named)
+
+
+def select_from(table: Reference) -> str:
+    """Give the SQL that reads all of a table."""
+    return f"select * from {table}"  # noqa: S608  # its parts are quoted
 
 
 def sources(sql: str) -> tuple[str, ...]:

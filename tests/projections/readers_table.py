@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import singerlake
 from singerlake.lake import Lake
 from singerlake.projections.projection import Format
-from singerlake.spark.jobs.freeze import freeze
+from singerlake.spark.jobs.maintenance.freeze import freeze
 from tests.build import commit_rows
 
 if TYPE_CHECKING:

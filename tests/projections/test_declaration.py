@@ -351,10 +351,12 @@ FIELDS = {
     "on_schema_change": st.sampled_from(["evolve", "fail"]),
 }
 PLACE = st.fixed_dictionaries(
-    {"uri": st.sampled_from(["s3://b", "s3://b/p/", "out", "/srv/out"])},
+    {"uri": st.sampled_from(["s3://b", "s3://b/p/", "gs://b/p", "az://c", "out", "/srv/out"])},
     optional={
         **{name: st.just({"env": "HOME"}) for name in places.OPTIONS},
         "requester_pays": st.booleans(),
+        "gcs_anonymous": st.booleans(),
+        "azure_anonymous": st.booleans(),
         "connect_timeout": st.integers(1, 60) | st.floats(0.5, 60),
         "read_timeout": st.integers(1, 60),
         "max_attempts": st.integers(1, 9),
@@ -482,5 +484,14 @@ def test_ad_hoc_takes_the_key_of_the_table(tmp_path: Path) -> None:
         (AdHoc(to="out", table="t.nested"), ()),  # which has no order
     ):
         assert said.projection(lake).key == wanted, said
+    commit_rows(lake, "tap-x.a-b", columns, ["b"], [{"b": 1}])
+    for table, sql in (
+        ("tap-x.a-b", "select * from `tap-x`.`a-b`"),
+        ("tap_x.a_b", "select * from `tap-x`.`a-b`"),
+        ("tap_x.A_B.@1", "select * from `tap-x`.`a-b`.`@1`"),
+        ("tap_x.a_b version as of 1", "select * from `tap-x`.`a-b` VERSION AS OF '1'"),
+    ):
+        projection = AdHoc(to="out", table=table, key="b").projection(lake)
+        assert (projection.sql, projection.sources) == (sql, (sql[len("select * from ") :],))
     with pytest.raises(NotFoundError, match="did you mean"):
         AdHoc(to="out", table="t.twi").projection(lake)

@@ -25,7 +25,7 @@ from singerlake.projections.files.output import PIECE, StagedOutput
 from singerlake.projections.files.parquet import COLUMNS, GROUP_ROWS
 from singerlake.projections.files.source import open_file
 from singerlake.projections.projection import Format, OrderKey
-from singerlake.records.csv_dialect import Dialect
+from singerlake.records.given.csv.dialect import Dialect
 from singerlake.storage.local.store import LocalStore
 from tests.records.csv_cases import opened, read_in
 
@@ -205,6 +205,15 @@ def test_parquet_prunes() -> None:
     assert known["n"] == Bounds(None, None, 0)
     assert known["long"].low == ("long " * 40)[:64]
     assert known["long"].high > "long " * 40
+
+
+@pytest.mark.parametrize("value", ["k", 5])
+def test_a_member_is_no_column_of_the_same_path(value: str | int) -> None:
+    table = pa.table({"a.b": pa.array([value]), "a": pa.array([{"b": "z"}])})
+    data, _ = written(Format.PARQUET, iter(table.to_batches()), table.schema, key=("a.b",))
+    (piece,) = file_format(Format.PARQUET).pieces(io.BytesIO(data))
+    assert piece.bounds == {"a.b": (value, value)}
+    assert pa.Table.from_batches(piece.read(table.schema)).equals(table)
 
 
 def test_avro_says_its_types() -> None:

@@ -16,8 +16,8 @@ from singerlake.lake import Lake
 from singerlake.projections.ad_hoc import AdHoc
 from singerlake.projections.destinations.opening import open_destination
 from singerlake.projections.publishing import Result
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.publish import publish
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.publishing.publish import publish
 from singerlake.transactions import log
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
@@ -270,8 +270,20 @@ def test_a_version_is_published_when_it_is_frozen_or_asked_for(
     assert len(read(tmp_path / "out" / "o")) == 9  # as before: only the version was asked for
     result = run(shop, "publish", "o", "--at", "17", "--file", file)
     assert result.exit_code == 3, result.output
+    version = shop.freeze("q3", tables=["tap-shop.orders"], spark=spark)
+    sync(shop, [{"id": 101, "city": "Bonn", "total": 0}])
+    commit_rows(shop, "tap-shop.other", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    shop.freeze("later", tables=["tap-shop.other"], spark=spark)
+    result = run(shop, "publish", "o", "--lake-version", "q3", "--file", file)
+    assert result.exit_code == 0, result.output
+    assert len(read(tmp_path / "out" / "o", version=version.tables[0].version)) == 10
+    assert len(read(tmp_path / "out" / "o")) == 9
+    for args, code in ((["--lake-version", "q4"], 3), (["--lake-version", "q3", "--at", "1"], 2)):
+        assert run(shop, "publish", "o", "--file", file, *args).exit_code == code, args
+    result = run(shop, "publish", "o", "--lake-version", "later", "--file", file)
+    assert result.exit_code == 3 and "has no table tap-shop.orders" in result.output
     assert run(shop, "publish", "o", "--file", file).exit_code == 0
-    assert len(read(tmp_path / "out" / "o")) == 10
+    assert len(read(tmp_path / "out" / "o")) == 11
 
 
 def test_columns_that_change(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
@@ -331,7 +343,7 @@ def test_somebody_else_publishes_meanwhile(
     one(publish(spark, shop, [projection]))
     from singerlake.projections.published import Commit
 
-    with pytest.raises(ConflictError, match="somebody else published"):
+    with pytest.raises(ConflictError, match=f"somebody else published at {tmp_path}/place "):
         destination.commit(base, Commit(base.position, base.schema, base.files, ()))
     assert len(read(tmp_path / "place")) == 10
 

@@ -11,9 +11,9 @@ import pytest
 
 import singerlake
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.revert import revert
-from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.reverting.revert import revert
 from tests.target import harness
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
+from singerlake.errors import ConflictError
 from singerlake.format import times
 from singerlake.projections.projection import Projection, Target
 from singerlake.projections.published import Commit, Published
@@ -17,6 +18,20 @@ from singerlake.storage.base import Store
 def new_folder() -> str:
     """Name a folder for the files of one run, by when it began; no other run has its name."""
     return f"{times.compact(times.now())}-{secrets.token_hex(8)}/"
+
+
+def published_meanwhile(projection: Projection, store: Store) -> ConflictError:
+    """Say that somebody else was faster.
+
+    Args:
+        projection: What was to be published; one that is declared nowhere is called by its place.
+        store: Where.
+    """
+    named = "" if projection.name == store.uri else f"{projection.name} "
+    return ConflictError(
+        f"somebody else published {named}at {store.uri} meanwhile, and nothing was changed: run "
+        "it again"
+    )
 
 
 class Destination(ABC):

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from singerlake.errors import ConflictError, DamagedError, UsageError
+from singerlake.errors import ConflictError, DamagedError, SingerlakeError, UsageError
 from singerlake.format import times
 from singerlake.projections.destinations import claim
-from singerlake.projections.destinations.base import Destination, new_folder
+from singerlake.projections.destinations.base import Destination, new_folder, published_meanwhile
 from singerlake.projections.destinations.pointer import (
     POINTER,
     Former,
@@ -41,6 +41,8 @@ VERSION_CLAIM = "_version.json"
 """In the folder of a version: one run alone puts files there."""
 CLONES = 16
 """Files that get a second name at the same time: on a bucket most of it is waiting."""
+ROUNDS = 3
+"""Times that all is deleted, where somebody goes on publishing."""
 SKEW = timedelta(hours=1)
 """By how much the clocks of two machines that publish may differ."""
 SILENCE = timedelta(days=1)
@@ -95,32 +97,68 @@ class PlainDestination(Destination):
     def commit(self, base: Published | None, commit: Commit) -> Published:
         """Complete the folder of the generation, then replace the pointer."""
         found = self._pointer()
-        if (found and found[1]) != (base and base.token):
-            raise self._conflict()
+        made = [folder] if (folder := _folder_of(commit.added)) else []
+        try:
+            if (found and found[1]) != (base and base.token):
+                raise self._conflict()
+            return self._committed(base, commit, found, made)
+        except KeyMissingError as error:
+            now = self._pointer()
+            if (now and now[1]) == (found and found[1]):
+                raise DamagedError(
+                    f"a published file is gone: {error}; publish with --full-refresh"
+                ) from error
+            self._withdraw(made)
+            raise self._conflict() from error
+        except ConflictError:
+            self._withdraw(made)
+            raise
+
+    def _committed(
+        self,
+        base: Published | None,
+        commit: Commit,
+        found: tuple[Pointer, str] | None,
+        made: list[str],
+    ) -> Published:
+        """Commit on top of the pointer that was found; says which folders it made."""
         if base is not None and found is not None and _moves_only(base, commit):
             pointer = replace(found[0], position=commit.position)
             return pointer.as_published(self._replace(pointer, found[1]))
-        now = times.now()
-        folder = _folder_of(commit.added) or self.folder()
-        if found is None:
-            pointer = self._next(None, commit, folder, now)
-            if commit.version is not None:
-                pointer = self._with_version(pointer, commit, folder)
-            etag = self._create(pointer)
+        if not made:
+            made.append(self.folder())
+        folder = made[0]
+        if commit.version is not None:
+            made.append(self._version_folder(commit.version, folder))
+        if found is not None and commit.version is not None:
+            pointer = self._with_version(found[0], commit, made[-1])
         else:
-            if commit.version is None:
-                pointer = self._next(found[0], commit, folder, now)
-            else:
-                pointer = self._with_version(found[0], commit, folder)
-            etag = self._replace(pointer, found[1])
+            pointer = self._next(found[0] if found else None, commit, folder)
+        if found is None:
             if commit.version is not None:
-                self._delete([file.path for file in commit.added])
+                pointer = self._with_version(pointer, commit, made[-1])
+            return pointer.as_published(self._create(pointer))
+        etag = self._replace(pointer, found[1])
+        if commit.version is not None:
+            self._delete([file.path for file in commit.added])
         return pointer.as_published(etag)
 
-    def _next(self, before: Pointer | None, commit: Commit, folder: str, now: datetime) -> Pointer:
+    def _withdraw(self, folders: Sequence[str]) -> None:
+        """Delete what nobody will ever see: it would be lost sight of, should the claim go.
+
+        An answer may have been lost, and another have published since: then it was seen.
+        """
+        with suppress(SingerlakeError):
+            found = self._pointer()
+            for name in folders:
+                if found is None or name not in found[0].folders:
+                    self._delete_folder(name.rstrip("/"))
+
+    def _next(self, before: Pointer | None, commit: Commit, folder: str) -> Pointer:
         """Give the pointer to a generation whose folder is complete."""
         files = [*self._clone(commit.kept, folder), *commit.added]
         self._clear(folder, files)
+        now = times.now()  # only now: former files stay for so long after they were replaced
         ordered_by = self._ordered_by(commit.schema)
         new = Pointer(folder, now, commit.position, commit.schema, ordered_by, files)
         if before is None:
@@ -132,15 +170,19 @@ class PlainDestination(Destination):
         ]
         return replace(new, former=former, versions=before.versions)
 
-    def _with_version(self, pointer: Pointer, commit: Commit, folder: str) -> Pointer:
-        """Give a pointer that names a version too, whose folder is complete."""
-        if commit.version is None:
-            raise ValueError("this commit is of no version")
-        name = f"v{commit.version}/"
+    def _version_folder(self, version: int, folder: str) -> str:
+        """Take a folder for a version, which no other run writes to."""
+        name = f"v{version}/"
         try:
             self.store.put_if_absent(f"{name}{VERSION_CLAIM}", b"{}")
         except KeyExistsError:  # by a run that died, or by one that is at it
-            name = f"v{commit.version}-{folder}"
+            return f"v{version}-{folder}"
+        return name
+
+    def _with_version(self, pointer: Pointer, commit: Commit, name: str) -> Pointer:
+        """Give a pointer that names a version too, whose folder is complete."""
+        if commit.version is None:
+            raise ValueError("this commit is of no version")
         files = [*self._clone(commit.kept, name), *self._clone(commit.added, name)]
         frozen = FrozenFolder(name, sum(file.rows for file in files), commit.position)
         return replace(pointer, versions={**pointer.versions, commit.version: frozen})
@@ -163,26 +205,39 @@ class PlainDestination(Destination):
         def clone(file: DataFile, target: DataFile) -> None:
             self.store.clone(file.path, target.path, file.bytes)
 
-        try:
-            with ThreadPoolExecutor(CLONES, "clone") as pool:
-                for _ in pool.map(clone, files, targets):
-                    pass
-        except KeyMissingError as error:
-            raise DamagedError(
-                f"a published file is gone: {error}; publish with --full-refresh"
-            ) from error
+        with ThreadPoolExecutor(CLONES, "clone") as pool:
+            for _ in pool.map(clone, files, targets):
+                pass
         return targets
 
     def _create(self, pointer: Pointer) -> str:
         data = pointer.encode(self.projection)
         try:
-            return self.store.put_if_absent(POINTER, data)
+            etag = self.store.put_if_absent(POINTER, data)
         except KeyExistsError:
             # A request that was repeated finds what its first try has written.
             present = self.store.get(POINTER)
             if present.data != data:
                 raise self._conflict() from None
-            return present.etag
+            etag = present.etag
+        self._look_back(pointer)
+        return etag
+
+    def _look_back(self, pointer: Pointer) -> None:
+        """Make sure that the first files are still there: whoever deletes all leaves no trace.
+
+        Later commits need it not: there is no pointer then on which they could be conditional.
+        """
+        there = {one.key for one in self.store.list(pointer.folder)}
+        if there >= {file.path for file in pointer.files}:
+            return
+        found = self._pointer()
+        if found is not None and found[0].folder == pointer.folder:
+            self.store.delete(POINTER)
+        raise ConflictError(
+            f"somebody deleted what is published at {self.store.uri} meanwhile: run it again, if "
+            "it is to be published"
+        )
 
     def _replace(self, pointer: Pointer, etag: str) -> str:
         try:
@@ -191,10 +246,7 @@ class PlainDestination(Destination):
             raise self._conflict() from None
 
     def _conflict(self) -> ConflictError:
-        return ConflictError(
-            f"somebody else published {self.projection.name} at {self.store.uri} meanwhile, and "
-            "nothing was changed: run it again"
-        )
+        return published_meanwhile(self.projection, self.store)
 
     def _pointer(self) -> tuple[Pointer, str] | None:
         try:
@@ -242,10 +294,20 @@ class PlainDestination(Destination):
             return
         own = self._own_folders(found[0] if found else None)
         self._claim()  # should it have been lost: a removal that is cut short goes on by it
-        # Readers who come now are told that nothing is there, rather than where it was.
-        self.store.delete(POINTER)
-        for name in own:
-            self._delete_folder(name)
+        for _ in range(ROUNDS):
+            # Readers who come now are told that nothing is there, rather than where it was.
+            self.store.delete(POINTER)
+            for name in own:
+                self._delete_folder(name)
+            # Somebody may be at work, who would leave what nobody finds without the claim.
+            own = self._own_folders(None)
+            if not own and self._pointer() is None:
+                break
+        else:
+            raise ConflictError(
+                f"somebody is publishing {self.projection.name} at {self.store.uri}: run it again "
+                "when that has ended"
+            )
         self.store.delete(claim.CLAIM)
 
     def _own_folders(self, pointer: Pointer | None) -> list[str]:

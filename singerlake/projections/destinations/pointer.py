@@ -77,6 +77,12 @@ class Pointer:
     former: Sequence[Former] = ()
     versions: Mapping[int, FrozenFolder] = field(default_factory=dict)
 
+    @property
+    def folders(self) -> set[str]:
+        """All folders that it names, of former generations and of versions too."""
+        former = {one.folder for one in self.former}
+        return {self.folder} | former | {one.folder for one in self.versions.values()}
+
     def as_published(self, etag: str) -> Published:
         """What it says, as every destination says it."""
         versions = {number: one.folder for number, one in self.versions.items()}

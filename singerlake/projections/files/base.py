@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
@@ -49,6 +49,20 @@ class FileWriter(ABC):
         """
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a file that lie together.
+
+    Attributes:
+        read: Reads them, in their order; a column that the file has not is null.
+        bounds: Of columns of which the file tells it, the least and the greatest value; null is
+            none of them.
+    """
+
+    read: Callable[[pa.Schema], Iterator[pa.RecordBatch]]
+    bounds: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+
 class FileFormat(ABC):
     """One way to write rows into a file.
 
@@ -84,10 +98,10 @@ class FileFormat(ABC):
         twice = [name for name in schema.names if schema.names.count(name) > 1]
         if twice:
             raise UsageError(f"two columns are named {twice[0]!r}: give one another name with AS")
-        for field in schema:
-            if (advice := self.advice(field.type)) is not None:
+        for one in schema:
+            if (advice := self.advice(one.type)) is not None:
                 raise UsageError(
-                    f"{self.format} has no type for column {field.name!r} ({field.type}): {advice}"
+                    f"{self.format} has no type for column {one.name!r} ({one.type}): {advice}"
                 )
 
     @abstractmethod
@@ -116,6 +130,19 @@ class FileFormat(ABC):
             schema: The columns that are wanted; one that the file has not is null.
         """
         raise NotImplementedError(f"{self.format} files are not read back")
+
+    def pieces(self, file: BinaryIO) -> Iterator[Piece]:
+        """Give the pieces of a file, each to be read before the next, as often as need be.
+
+        Args:
+            file: The file, seekable.
+        """
+
+        def whole(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+            file.seek(0)
+            return self.read(file, schema)
+
+        yield Piece(whole)
 
 
 def odd_advice(type_: pa.DataType) -> str | None:

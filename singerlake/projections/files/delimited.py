@@ -21,7 +21,7 @@ from singerlake.projections.files.texts import (
     shortest,
 )
 from singerlake.projections.projection import Format
-from singerlake.records import canonical_text, text_bytes
+from singerlake.records.columns import canonical_text, text_bytes
 
 _DELIMITERS = {Format.CSV: ",", Format.TSV: "\t"}
 _QUOTED_INSIDE = (Kind.DATE, Kind.TIMESTAMP)

@@ -17,7 +17,7 @@ from singerlake.projections.files.texts import (
     shortest,
 )
 from singerlake.projections.projection import Format
-from singerlake.records import canonical_text, text_bytes
+from singerlake.records.columns import canonical_text, text_bytes
 
 
 class JsonLines(TextFormat):

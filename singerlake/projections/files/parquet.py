@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from singerlake.projections.bounds import Bounds, bounds_of, has_bounds, shortened
-from singerlake.projections.files.base import FileFormat, FileWriter, Layout, odd_advice
+from singerlake.projections.files.base import FileFormat, FileWriter, Layout, Piece, odd_advice
 from singerlake.projections.projection import Format, OrderKey
 
 GROUP_ROWS = 122_880
@@ -45,15 +46,43 @@ class Parquet(FileFormat):
     def read(self, file: BinaryIO, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Read row group by row group."""
         parquet = pq.ParquetFile(file)
-        there = [name for name in schema.names if name in parquet.schema_arrow.names]
-        for batch in parquet.iter_batches(columns=there):
-            columns = [
-                batch.column(field.name).cast(field.type)
-                if field.name in there
-                else pa.nulls(batch.num_rows, field.type)
-                for field in schema
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield from _rows(parquet, schema, range(parquet.num_row_groups))
+
+    def pieces(self, file: BinaryIO) -> Iterator[Piece]:
+        """Give the row groups, with what their statistics say."""
+        parquet = pq.ParquetFile(file)
+        for number in range(parquet.num_row_groups):
+            yield Piece(partial(_rows, parquet, groups=[number]), _told(parquet, number))
+
+
+def _rows(
+    parquet: pq.ParquetFile, schema: pa.Schema, groups: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    there = [name for name in schema.names if name in parquet.schema_arrow.names]
+    for batch in parquet.iter_batches(columns=there, row_groups=groups):
+        columns = [
+            batch.column(field.name).cast(field.type)
+            if field.name in there
+            else pa.nulls(batch.num_rows, field.type)
+            for field in schema
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _told(parquet: pq.ParquetFile, number: int) -> dict[str, tuple[Any, Any]]:
+    """The bounds of a row group's whole numbers and texts, which Parquet keeps as they are."""
+    group, found = parquet.metadata.row_group(number), {}
+    types = {field.name: field.type for field in parquet.schema_arrow}
+    for index in range(group.num_columns):
+        column, leaf = group.column(index), parquet.schema.column(index)
+        if leaf.path != leaf.name:
+            continue  # a member "b" of "a" has the path of a column "a.b"
+        type_ = types[leaf.name]
+        if not (pa.types.is_integer(type_) or pa.types.is_string(type_)):
+            continue
+        if (known := column.statistics) is not None and known.has_min_max:
+            found[leaf.name] = (known.min, known.max)
+    return found
 
 
 def _advice(type_: pa.DataType) -> str | None:
@@ -149,7 +178,13 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
         pa.types.is_timestamp,
         pa.types.is_date32,
     )
-    numbers = [one.name for one in schema if any(known(one.type) for known in whole)]
+    # Encodings are said by path: that of a column "a.b" may be that of a member of "a" as well.
+    nested = tuple(f"{one.name}." for one in schema if one.type.num_fields)
+    numbers = [
+        one.name
+        for one in schema
+        if any(known(one.type) for known in whole) and not one.name.startswith(nested)
+    ]
     return {
         "use_dictionary": of_texts,
         "column_encoding": dict.fromkeys(numbers, "DELTA_BINARY_PACKED") or None,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from singerlake.errors import DamagedError, NewerFormatError, UsageError
+from singerlake.errors import ConflictError, DamagedError, NewerFormatError, UsageError
 from singerlake.projections.destinations import plain
 from singerlake.projections.destinations.base import Destination
 from singerlake.projections.destinations.opening import open_destination
@@ -19,6 +19,7 @@ from singerlake.projections.destinations.plain import PlainDestination
 from singerlake.projections.files import file_format
 from singerlake.projections.projection import Format, PartitionKey, Projection
 from singerlake.projections.published import Commit
+from singerlake.storage.base import KeyExistsError
 from singerlake.storage.s3.store import S3Store
 from tests.projections.destinations.contract import (
     SCHEMA,
@@ -217,6 +218,107 @@ def test_a_removal_that_was_cut_short_goes_on(
         patched.setattr(PlainDestination, "_delete", full)
         place.remove()
     assert place.published() is None
+    place.remove()
+    assert place.store.first_key() is None
+
+
+def test_who_comes_second_leaves_nothing(place: PlainDestination) -> None:
+    publish(place, 1, rows(1))
+    base = place.published()
+    files = written(place, rows(2))
+    publish(place, 2, rows(3))
+    before = place.store.folders("")
+    said = position(place.projection, 2)
+    with pytest.raises(ConflictError):
+        place.commit(base, Commit(said, SCHEMA, [], files))
+    assert len([*place.store.folders("")]) == len([*before]) - 1
+    assert readers_rows(place, place.published().files[0].path.partition("/")[0])  # type: ignore[union-attr]
+
+
+def test_a_commit_whose_answer_was_lost_stays_with_its_readers(
+    place: PlainDestination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was published, and replaced before it was read back: that is told as a conflict."""
+    publish(place, 1, rows(1))
+    base = place.published()
+    files = written(place, rows(2))
+    replaced = place.store.replace
+
+    def lost(key: str, data: bytes, etag: str | None) -> str:
+        replaced(key, data, etag)
+        with monkeypatch.context() as patched:
+            patched.setattr(place.store, "replace", replaced)
+            publish(place, 3, rows(3))
+        raise KeyExistsError(key)
+
+    monkeypatch.setattr(place.store, "replace", lost)
+    with pytest.raises(ConflictError):
+        place.commit(base, Commit(position(place.projection, 2), SCHEMA, [], files))
+    assert readers_rows(place, files[0].path.partition("/")[0]) == [(2, "n2")]
+
+
+def test_a_sweep_beside_a_slow_commit_is_a_conflict(
+    place: PlainDestination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it builds on was replaced and deleted, after it had looked: no file is damaged."""
+    publish(place, 1, rows(1))
+    base = place.published()
+    assert base is not None
+    files = written(place, rows(2))
+    clone = place.store.clone
+
+    def late(*of: object) -> None:
+        monkeypatch.setattr(place.store, "clone", clone)
+        publish(place, 2, rows(3))
+        place.sweep(timedelta(0))
+        clone(*of)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(place.store, "clone", late)
+    with pytest.raises(ConflictError, match="somebody else published"):
+        place.commit(base, Commit(position(place.projection, 2), SCHEMA, base.files, files))
+
+
+def test_a_removal_leaves_nothing_of_who_is_at_work(place: PlainDestination) -> None:
+    """Neither of a later commit, whose pointer is gone, nor of a first one, whose files are."""
+    publish(place, 1, rows(1))
+    base = place.published()
+    begun = place.folder()
+    place.remove()
+    files = written(place, rows(2), folder=begun)
+    said = position(place.projection, 2)
+    with pytest.raises(ConflictError):
+        place.commit(base, Commit(said, SCHEMA, [], files))
+    assert place.store.first_key() is None
+
+    first = written(place, rows(3))
+    place.remove()
+    with pytest.raises(ConflictError, match="deleted"):
+        place.commit(None, Commit(said, SCHEMA, [], first))
+    assert place.published() is None
+    publish(place, 3, rows(4))
+
+
+def test_a_removal_sees_what_is_published_meanwhile(
+    place: PlainDestination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(place, 1, rows(1))
+    delete, more = PlainDestination._delete_folder, [rows(2), rows(3)]
+
+    def meanwhile(self: PlainDestination, name: str) -> int:
+        if more:
+            files = written(place, more.pop())
+            place.commit(None, Commit(position(place.projection, 2), SCHEMA, [], files))
+        return delete(self, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PlainDestination, "_delete_folder", meanwhile)
+        place.remove()
+    assert place.store.first_key() is None
+    with monkeypatch.context() as patched:
+        publish(place, 4, rows(5))
+        patched.setattr(PlainDestination, "_delete_folder", lambda *_: 0)
+        with pytest.raises(ConflictError, match="is publishing people"):
+            place.remove()
     place.remove()
     assert place.store.first_key() is None
 

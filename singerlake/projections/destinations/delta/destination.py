@@ -21,7 +21,7 @@ from deltalake.transaction import CommitProperties, Transaction, create_table_wi
 from singerlake.errors import ConflictError, OutcomeUnknownError, StoreError, UsageError
 from singerlake.format import times
 from singerlake.projections.destinations import claim
-from singerlake.projections.destinations.base import Destination, new_folder
+from singerlake.projections.destinations.base import Destination, new_folder, published_meanwhile
 from singerlake.projections.destinations.delta import actions
 from singerlake.projections.destinations.delta.reaching import check, storage_options
 from singerlake.projections.files.parquet import Parquet
@@ -231,10 +231,7 @@ class DeltaDestination(Destination):
         )
 
     def _conflict(self) -> ConflictError:
-        return ConflictError(
-            f"somebody else published {self.projection.name} at {self.store.uri} meanwhile, and "
-            "nothing was changed: run it again"
-        )
+        return published_meanwhile(self.projection, self.store)
 
     @contextmanager
     def _committing(self) -> Iterator[None]:

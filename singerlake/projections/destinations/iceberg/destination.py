@@ -15,9 +15,9 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import SetCurrentSchemaUpdate
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
-from singerlake.errors import ConflictError, UsageError
+from singerlake.errors import UsageError
 from singerlake.projections.destinations import claim
-from singerlake.projections.destinations.base import Destination, new_folder
+from singerlake.projections.destinations.base import Destination, new_folder, published_meanwhile
 from singerlake.projections.destinations.iceberg import files, schema
 from singerlake.projections.destinations.iceberg.catalog import CATALOG, key_of, opened
 from singerlake.projections.destinations.iceberg.snapshots import overwrite
@@ -44,11 +44,19 @@ class IcebergDestination(Destination):
         projection: Whose rows it holds.
         target: Where it is.
         store: The store of that place.
+
+    Raises:
+        UsageError: Iceberg has no word for such a place.
     """
 
     def __init__(self, projection: Projection, target: Target, store: Store) -> None:
         self.projection, self.target, self.store = projection, target, store
         Parquet().compression(target.compression)
+        if store.uri.startswith("az://"):
+            raise UsageError(
+                f"no Iceberg table at {store.uri}: a table names its files, and readers of Iceberg "
+                "do not know az://: publish it as Delta or Parquet there, or to s3:// or gs://"
+            )
         self._identifier = _identifier(projection, target)
 
     def file_schema(self, schema_: pa.Schema, base: Published | None) -> pa.Schema:
@@ -162,10 +170,7 @@ class IcebergDestination(Destination):
         """Begin a transaction on what was read; another state of it is a conflict."""
         snapshot = table.current_snapshot() if table is not None else None
         if table is None or snapshot is None or snapshot.snapshot_id != base.token:
-            raise ConflictError(
-                f"somebody else published {self.projection.name} at {self.store.uri} meanwhile, "
-                "and nothing was changed: run it again"
-            )
+            raise published_meanwhile(self.projection, self.store)
         # Not kept: whoever else commits may try as often as they like, but what was worked out
         # here holds for this snapshot alone.
         table.metadata.properties["commit.retry.num-retries"] = "0"
