@@ -45,6 +45,7 @@ from singerlake.errors import (
 from singerlake.version import FORMAT, __version__
 
 if TYPE_CHECKING:
+    import io
     import os
 
     from singerlake.api import Lake, Table
@@ -77,6 +78,7 @@ __all__ = [
     "ViolationsError",
     "__version__",
     "open",
+    "open_file",
 ]
 
 _LATE = {
@@ -110,9 +112,10 @@ def open(  # noqa: A001  # singerlake.open, as gzip.open
     """Open a lake.
 
     Args:
-        uri: A folder, or ``s3://bucket/prefix``. By default the environment's SINGERLAKE_LAKE,
-            else ``./lake``.
-        options: Credentials, region and endpoint for S3. By default AWS's usual chain finds them.
+        uri: A folder, ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``.
+            By default the environment's SINGERLAKE_LAKE, else ``./lake``.
+        options: Credentials, region and endpoint of the store. By default AWS's usual chain, or
+            the variables of Google and Azure, find them.
         create: Start an empty lake where there is none.
 
     Raises:
@@ -123,3 +126,18 @@ def open(  # noqa: A001  # singerlake.open, as gzip.open
     from singerlake.api import Lake
 
     return Lake.open(uri, options, create=create)
+
+
+def open_file(file: Any, table: "Table") -> "io.BufferedReader":
+    """Open a file that a row names, for reading; the same as :meth:`Table.open_file`.
+
+    Args:
+        file: What the row says of it: a dict, its JSON text, or the file's path alone.
+        table: The row's table.
+
+    Raises:
+        UsageError: It names no file of a lake.
+        DamagedError: The file is gone. While it is read: it is damaged.
+        StoreError: The store refused.
+    """
+    return table.open_file(file)

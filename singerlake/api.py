@@ -6,34 +6,36 @@ is imported when a job is begun, and not before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from singerlake import extras, publishing
+from singerlake import extras, publishing, reverting
 from singerlake.errors import UsageError
-from singerlake.format import times
 from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.maintenance.change import ChangeOptions
 from singerlake.publishing import session_for
+from singerlake.reverting import named_state
 from singerlake.state import Engine, Misfits, State
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions import lake_log
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from pyspark.sql import SparkSession
 
+    from singerlake.format.lake_log import LakeVersion
     from singerlake.maintenance.vacuum import Vacuumed
     from singerlake.maintenance.verify import Report
-    from singerlake.spark.jobs.revert import Reverted
-    from singerlake.spark.jobs.table_change import TableChange
+    from singerlake.spark.jobs.changes.table_change import TableChange
     from singerlake.spark.sql.result import QueryResult
 
 __all__ = ["Lake", "Table"]
 
 
-class Table(publishing.Table):
+class Table(reverting.Table):
     """One stream of one tap."""
 
     def history(self) -> list[TransactionSummary]:
@@ -72,8 +74,34 @@ class Table(publishing.Table):
             UsageError: Several states are named, or a time is none.
         """
         head = self.snapshot()
-        frozen, snapshot = _named(head, version, transaction, time)
+        frozen, snapshot = named_state(head, version, transaction, time)
         return State(self, snapshot, frozen, engine=engine, misfits=misfits)
+
+    def open_file(self, file: Any) -> BufferedReader:
+        """Open a file that a row names, for reading; it may be sought in.
+
+        ::
+
+            for row in products.at("monday").to_arrow().to_pylist():
+                with products.open_file(row["photo"]) as photo:
+                    thumbnail(photo)
+
+        Args:
+            file: What the row says of it: a dict, its JSON text, or the file's path alone.
+
+        Returns:
+            A stream of bytes. Read from beginning to end, they are checked against their hash.
+
+        Raises:
+            UsageError: It names no file of a lake.
+            DamagedError: The file is gone. While it is read: it is damaged.
+            StoreError: The store refused.
+        """
+        from singerlake.files import stored
+
+        if (found := stored.of_value(file)) is None:
+            raise UsageError("this names no file of the lake: give what a row has, with its path")
+        return stored.opened(self.store, self.name, found)
 
     def freeze(
         self,
@@ -97,15 +125,14 @@ class Table(publishing.Table):
             NotFoundError: There is no such table or transaction.
             UsageError: The label cannot be one or is taken.
             ConflictError: The label was taken meanwhile, or a vacuum came in between.
-            DamagedError: A row cannot be read under the table's schema, or breaks a rule of its
-                table.
+            DamagedError: A row cannot be read under the table's schema, or breaks its rules.
             RuntimeMissingError: Spark or Java is not installed.
         """
         from singerlake.maintenance.freeze import plan
 
         plan(self.snapshot(), at=transaction, label=label, comment=comment)
         spark = session_for(spark, "freezing a version")
-        from singerlake.spark.jobs.freeze import freeze
+        from singerlake.spark.jobs.maintenance.freeze import freeze
 
         return freeze(
             spark,
@@ -114,63 +141,6 @@ class Table(publishing.Table):
             label=label,
             comment=comment,
             allow_violations=allow_violations,
-        )
-
-    def revert(
-        self,
-        version: int | str | None = None,
-        *,
-        transaction: int | None = None,
-        time: datetime | str | None = None,
-        comment: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        etag: int | None = None,
-        dry_run: bool = False,
-        allow_violations: bool = False,
-        allow_misfits: bool = False,
-        spark: SparkSession | None = None,
-    ) -> Reverted:
-        """Turn the table back to an earlier state, by one new transaction, on Spark.
-
-        Args:
-            version: A frozen version's number or label.
-            transaction: A transaction's number.
-            time: As for :meth:`at`.
-            comment: Why; kept with the transaction.
-            metadata: What else to keep with it.
-            etag: Change nothing unless the table is still at this transaction.
-            dry_run: Only work out what would be done.
-            allow_violations: Even if the old rows break a constraint of today; the transaction
-                says so.
-            allow_misfits: Even if old values do not fit the type that their column has now; the
-                transaction says so.
-            spark: The session; the running one by default, or a new one.
-
-        Raises:
-            NotFoundError: There is no such state.
-            UsageError: No state is named, or several are; or it lacks a column of the key.
-            ViolationsError: The old rows are not what rows have to be by now.
-            ConflictError: Somebody changed the table meanwhile; nothing was changed.
-            DamagedError: The old state cannot be read any more.
-            RuntimeMissingError: Spark or Java is not installed.
-        """
-        if version is None and transaction is None and time is None:
-            raise UsageError("name the state to go back to: a version, transaction= or time=")
-        _, snapshot = _named(self.snapshot(), version, transaction, time)
-        spark = session_for(spark, "reverting a table")
-        from singerlake.maintenance.revert import kept
-        from singerlake.spark.jobs.revert import revert
-        from singerlake.transactions.writer import WriteOptions
-
-        return revert(
-            spark,
-            self,
-            snapshot.number,
-            dry_run=dry_run,
-            options=WriteOptions(metadata=kept(metadata or {}, comment)),
-            etag=etag,
-            allow_violations=allow_violations,
-            allow_misfits=allow_misfits,
         )
 
     def vacuum(
@@ -204,7 +174,7 @@ class Table(publishing.Table):
         if plan.empty:
             return vacuum.Vacuumed(self.name, kept=plan.garbage.kept)
         extras.require("pyspark", "a vacuum with something to do")
-        from singerlake.spark.jobs.vacuum import vacuum_table
+        from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 
         return vacuum_table(lambda: session_for(spark, "a vacuum"), self, options, plan=plan)
 
@@ -225,7 +195,7 @@ class Table(publishing.Table):
             RuntimeMissingError: Spark or Java is not installed.
         """
         spark = session_for(spark, "verifying a table")
-        from singerlake.spark.jobs.verify import verify
+        from singerlake.spark.jobs.maintenance.verify import verify
 
         return verify(spark, self, None if version is None else str(version))
 
@@ -262,7 +232,7 @@ class Table(publishing.Table):
             dry_run: Only work out what would be done.
             spark: The session; the running one by default, or a new one.
         """
-        from singerlake.spark.jobs.table_change import TableChange
+        from singerlake.spark.jobs.changes.table_change import TableChange
 
         options = ChangeOptions(
             comment=comment,
@@ -276,8 +246,98 @@ class Table(publishing.Table):
         return TableChange(self, options, spark)
 
 
+class LakeState:
+    """The tables of a lake as one lake version means them, which :meth:`Lake.at` gives."""
+
+    def __init__(self, lake: Lake, version: LakeVersion) -> None:
+        self._lake = lake
+        self.tables = [table.name for table in version.tables]
+        self.version = version
+        """The lake version: its number, label, fingerprint and what it says of its tables."""
+
+    def __repr__(self) -> str:
+        return f"LakeState({self.version})"
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __iter__(self) -> Iterator[TableName]:
+        return iter(self.tables)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in (table, str(table)) for table in self.tables)
+
+    def __getitem__(self, name: str | TableName) -> State:
+        """Get the state of one table: ``lake.at("2026-q3")["tap-shop.orders"]``.
+
+        Raises:
+            NotFoundError: The lake version has no such table, or it cannot be read any more.
+        """
+        # By its name here, for its folder may be gone by now.
+        table = self._lake.table(next((t for t in self.tables if str(t) == str(name)), name))
+        return table.at(lake_log.version_of(self.version, table.name))
+
+    def query(self, sql: str, **options: Any) -> QueryResult:
+        """Query the tables as they were: see :meth:`Lake.query`, which has the same options."""
+        return self._lake.query(sql, lake_version=self.version, **options)
+
+
 class Lake(publishing.Lake):
     """A lake in a store, whose tables can be changed."""
+
+    def at(self, version: int | str) -> LakeState:
+        """Get the tables as a lake version means them, by its number or label.
+
+        Raises:
+            NotFoundError: There is no such lake version.
+            DamagedError: The lake's log cannot be read.
+        """
+        return LakeState(self, self.lake_version(version))
+
+    def freeze(
+        self,
+        label: str | None = None,
+        *,
+        tables: Sequence[str | TableName] | None = None,
+        comment: str | None = None,
+        allow_violations: bool = False,
+        spark: SparkSession | None = None,
+    ) -> LakeVersion:
+        """Freeze tables as one lake version, of one moment; on Spark, where one needs a version.
+
+        Args:
+            label: A name that can stand for the lake version's number.
+            tables: Which; all by default.
+            comment: Why; kept with it, and with the table versions that are made.
+            allow_violations: Even if rows break a constraint of their table.
+            spark: The session; the running one by default, or a new one.
+
+        Raises:
+            SingerlakeError: A table could not be frozen; see :meth:`Table.freeze`. There is no
+                lake version then; the next run uses the versions of the others again.
+            UsageError: The label cannot be one or is taken, or the list of tables is empty.
+            ConflictError: Some table moved at every moment.
+        """
+        from singerlake.maintenance import freeze_lake
+
+        if tables is not None and not tables:
+            raise UsageError("the list of tables is empty: leave it out to freeze all of them")
+        named = [self.table(name).name for name in tables or ()]
+        wanted = freeze_lake.plan(
+            self.store,
+            self.tables if tables is None else lambda: named,
+            named=named,
+            label=label,
+            comment=comment,
+            allow_violations=allow_violations,
+        )
+        made: Mapping[TableName, FrozenVersion] = {}
+        if wanted.missing:
+            spark = session_for(spark, "freezing a version")
+            from singerlake.spark.jobs.maintenance.freeze_lake import freeze_all_missing
+
+            made = freeze_all_missing(spark, self, wanted, allow_violations=allow_violations)
+        return freeze_lake.commit_lake_version(self.store, wanted, made)
 
     def table(self, name: str | TableName) -> Table:
         """Get one table; see :meth:`singerlake.lake.Lake.table`."""
@@ -297,6 +357,7 @@ class Lake(publishing.Lake):
         *,
         provenance: bool = False,
         misfits: str = "fail",
+        lake_version: LakeVersion | None = None,
         spark: SparkSession | None = None,
     ) -> QueryResult:
         """Query the lake in SQL, on Spark.
@@ -313,8 +374,8 @@ class Lake(publishing.Lake):
             sql: One SELECT.
             provenance: Give every table three more columns: ``_row_id``, ``_row_version``, the
                 number of the row's block, and ``_transaction``, which brought the block.
-            misfits: What becomes of values that do not fit their columns: ``fail``, ``null`` or
-                ``text``.
+            misfits: What becomes of values that do not fit: ``fail``, ``null`` or ``text``.
+            lake_version: Read tables that are named without a version at that of this one.
             spark: The session; the running one by default, or a new one.
 
         Returns:
@@ -327,32 +388,13 @@ class Lake(publishing.Lake):
             RuntimeMissingError: Spark or Java is not installed.
         """
         spark = session_for(spark, "a query")
-        from singerlake.spark.jobs.query import query
+        from singerlake.spark.jobs.queries.query import query
 
-        return query(spark, self, sql, provenance=provenance, misfits=misfits)
-
-
-def _named(
-    head: Snapshot,
-    version: int | str | None,
-    transaction: int | None,
-    time: datetime | str | None,
-) -> tuple[FrozenVersion | None, Snapshot]:
-    """The version, if one is named, and the table at what is named.
-
-    Raises:
-        NotFoundError: There is no such version or transaction, or its state was given up.
-        UsageError: Several states are named, or a time is none.
-    """
-    if [version, transaction, time].count(None) < 2:  # noqa: PLR2004
-        raise UsageError("name one state: a version, transaction= or time=")
-    if version is not None:
-        return head.named(str(version))
-    if transaction is not None:
-        return None, head.at(head.summary(transaction).number)
-    if time is None:
-        return None, head
-    if isinstance(time, datetime):
-        zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
-        time = times.iso(zoned.astimezone(timezone.utc))
-    return None, head.at_time(time)
+        return query(
+            spark,
+            self,
+            sql,
+            provenance=provenance,
+            misfits=misfits,
+            lake_version=lake_version,
+        )

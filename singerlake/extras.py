@@ -18,29 +18,31 @@ EXTRAS = {
     "deltalake": "delta",
     "openlineage": "lineage",
 }
-"""The extra of the package that brings each library."""
+"""The extra of the package that brings each library; obstore comes with ``gcs`` and ``azure``."""
 
 
-def require(library: str, purpose: str, otherwise: str = "") -> None:
+def require(library: str, purpose: str, otherwise: str = "", *, extra: str = "") -> None:
     """Make sure that a library of an extra is installed.
 
     Args:
         library: Its name, as it is imported.
         purpose: What needs it, as the beginning of a sentence.
         otherwise: Another way, as the end of one.
+        extra: The extra that is meant, of a library that several bring.
 
     Raises:
         RuntimeMissingError: It is not; the message says the line that installs it.
     """
     if find_spec(library) is None:
         raise RuntimeMissingError(
-            f"{purpose} needs {library}, which is not installed: {install_line(library)}{otherwise}"
+            f"{purpose} needs {library}, which is not installed: "
+            f"{install_line(library, extra)}{otherwise}"
         )
 
 
-def install_line(library: str) -> str:
+def install_line(library: str, extra: str = "") -> str:
     """Return the command that installs a library; with Spark, Java too where there is none."""
-    parts = [EXTRAS[library]]
+    parts = [extra or EXTRAS[library]]
     if library == "pyspark" and not _has_java():
         parts.append("java")
     return f"pip install 'singerlake[{','.join(parts)}]'"

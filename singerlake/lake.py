@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from singerlake.errors import (
@@ -23,17 +23,20 @@ from singerlake.nearest import bare, offer
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.storage.opening import default_uri, open_store
 from singerlake.storage.options import StoreOptions
+from singerlake.storage.side_by_side import each
 from singerlake.transactions import lake_file, log
 from singerlake.transactions.blocks import read_block
 from singerlake.transactions.snapshot import Snapshot
 
 if TYPE_CHECKING:  # each is imported where it is used: listing tables needs none of them
+    from singerlake.format.lake_log import LakeVersion
     from singerlake.maintenance.inventory import Inventory
     from singerlake.transactions.lease import ReaderLease
     from singerlake.transactions.writer import TableWriter, WriteOptions
 
 logger = logging.getLogger(__name__)
 _Lake = TypeVar("_Lake", bound="Lake")
+_Found = TypeVar("_Found")
 
 
 class Table:
@@ -214,12 +217,14 @@ class Lake:
             return self._tables_of(tap)
         listed: list[TableName] = []
         refused: list[DamagedError] = []
-        for one in self.taps():
-            try:
-                listed += self._tables_of(one)
-            except DamagedError as error:
-                refused.append(error)
-                logger.warning("skipped the tap %s: %s", one, error)
+        for one, found in each(self.store, self._tables_of, self.taps()):
+            if isinstance(found, DamagedError):
+                refused.append(found)
+                logger.warning("skipped the tap %s: %s", one, found)
+            elif isinstance(found, SingerlakeError):
+                raise found
+            else:
+                listed += found
         if refused and not listed:
             raise refused[0]
         return listed
@@ -227,6 +232,18 @@ class Lake:
     def _tables_of(self, tap: str) -> list[TableName]:
         streams = _decoded(self.store.folders(names.tap_folder(tap)), "stream")
         return [TableName(tap, stream) for stream in streams]
+
+    def each(
+        self, tables: Iterable[TableName], look: Callable[[Table], _Found]
+    ) -> Iterator[tuple[TableName, _Found | SingerlakeError]]:
+        """Look at tables, on a remote store several at a time, and yield what is found in order.
+
+        Args:
+            tables: Which.
+            look: Called on threads. An error that it raises stands in the place of what it
+                finds, so that one broken table does not hide the others.
+        """
+        return each(self.store, lambda name: look(self.table(name)), tables)
 
     def annotations(self, *, strict: bool = False) -> LakeFile:
         """Return what people say of the lake, as it was when the lake was opened.
@@ -241,6 +258,27 @@ class Lake:
         if self.file is None and strict:
             return lake_file.read(self.store) or LakeFile()
         return self.file or LakeFile()
+
+    def lake_versions(self) -> list[LakeVersion]:
+        """List the lake's versions, oldest first: each names one version of each of its tables.
+
+        Raises:
+            DamagedError: The lake's log cannot be read.
+        """
+        from singerlake.transactions import lake_log
+
+        return lake_log.read(self.store)
+
+    def lake_version(self, name: int | str) -> LakeVersion:
+        """Return a lake version by its number or its label.
+
+        Raises:
+            NotFoundError: There is none of this name.
+            DamagedError: It cannot be read.
+        """
+        from singerlake.transactions import lake_log
+
+        return lake_log.named(self.store, str(name))
 
     def catalogue(self, tap: str) -> Catalogue | None:
         """A tap's catalogue; None where it is missing or cannot be read."""
@@ -263,8 +301,10 @@ class Lake:
         Raises:
             InvalidNameError: The text is no table's name.
             NotFoundError: The lake has no table of this text.
-            UsageError: The text names a version.
+            UsageError: The text names a version, or it is no text.
         """
+        if not isinstance(name, str | TableName):
+            raise UsageError(f"{name!r} is no table: give its name, as tap.stream")
         if isinstance(name, TableName):
             return Table(self.store, name)
         table, ref = self.find(name)

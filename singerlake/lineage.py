@@ -12,40 +12,30 @@ import os
 import queue
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from singerlake import extras
 from singerlake.errors import SingerlakeError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
-from singerlake.format.names import TableName
-from singerlake.format.types import descriptions_of
 from singerlake.lake import Table
+from singerlake.lineage_events import NAMESPACE, PARENT, Columns, Events, Place, Seen
 from singerlake.safe_text import redacted, remember_secrets
 from singerlake.transactions.snapshot import Snapshot
-from singerlake.version import __version__
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
-    from openlineage.client.event_v2 import Dataset, RunEvent
+    from openlineage.client.event_v2 import RunEvent
 
 logger = logging.getLogger(__name__)
 
 SECONDS = 10.0
 """How long the end of a run waits for its events to be taken."""
 PREFIX = "OPENLINEAGE_"
-NAMESPACE = "OPENLINEAGE_NAMESPACE"
-PARENT = "OPENLINEAGE_PARENT_ID"
-_PARENT_PARTS = 3
-
-Columns = Mapping[str, Sequence[tuple[TableName, str]]]
-"""For columns of a table, the columns of tables that they come from. Columns that a table has not
-are no harm."""
 
 
 def is_configured() -> bool:
@@ -62,17 +52,6 @@ def _places() -> Iterator[Path]:
     yield Path()
     if home := os.environ.get("HOME"):
         yield Path(home) / ".openlineage"
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """A table that a run read or wrote, as its log has it."""
-
-    snapshot: Snapshot
-    rows: int | None = None
-    size: int | None = None
-    version: FrozenVersion | None = None
-    columns: Columns = field(default_factory=dict)
 
 
 class Told:
@@ -93,8 +72,8 @@ class Told:
         self._job = job
         self._kind = kind
         self._id = str(uuid.uuid4())
-        self._read: list[_Seen] = []
-        self._wrote: list[_Seen] = []
+        self._read: list[Seen] = []
+        self._wrote: list[Seen | Place] = []
         self._ended = False
         if self.active:
             remember_secrets([os.environ.get(f"{PREFIX}API_KEY")])
@@ -104,7 +83,7 @@ class Told:
     def read(self, snapshot: Snapshot, *, rows: int | None = None) -> None:
         """Take up a state that the run has read."""
         if self.active:
-            self._read.append(_Seen(snapshot, rows))
+            self._read.append(Seen(snapshot, rows))
 
     def wrote(
         self,
@@ -131,7 +110,18 @@ class Told:
         except SingerlakeError as error:  # what was written is written
             logger.warning("cannot tell OpenLineage what was written: %s", error)
             return
-        self._wrote.append(_Seen(after, rows, size, version, _found(columns)))
+        self._wrote.append(Seen(after, rows, size, version, _found(columns)))
+
+    def published(
+        self,
+        uri: str,
+        columns: Sequence[tuple[str, str]],
+        rows: int,
+        origins: Callable[[], Columns],
+    ) -> None:
+        """Take up a place that the run has published to; see :class:`Place`."""
+        if self.active:
+            self._wrote.append(Place(uri, columns, rows, _found(origins)))
 
     def end(self, error: BaseException | None = None) -> None:
         """Tell how the run ended, once. Never raises."""
@@ -148,15 +138,14 @@ class Told:
         now, read, wrote = times.iso(times.now()), [*self._read], [*self._wrote]
 
         def event() -> RunEvent:
-            return _Words(self._uri, self._job, self._kind, self._id).event(
+            return Events(self._uri, self._job, self._kind, self._id).event(
                 state, now, read, wrote, _message(error)
             )
 
         self._sender.send(event)
 
 
-@contextmanager
-def told(table: Table, kind: str, *, active: bool = True) -> Iterator[Told]:
+def told(table: Table, kind: str, *, active: bool = True) -> AbstractContextManager[Told]:
     """Tell of a job on one table, from its begin to its end.
 
     Args:
@@ -164,7 +153,20 @@ def told(table: Table, kind: str, *, active: bool = True) -> Iterator[Told]:
         kind: The job, for example ``freeze``.
         active: Whether it is to be told at all.
     """
-    run = Told(table.store.uri, f"{kind}.{table.name}", kind.upper(), active=active)
+    return told_job(table.store.uri, str(table.name), kind, active=active)
+
+
+@contextmanager
+def told_job(uri: str, name: str, kind: str, *, active: bool = True) -> Iterator[Told]:
+    """Tell of a job on something else in a lake.
+
+    Args:
+        uri: Where the lake is.
+        name: What the job is on.
+        kind: The job, for example ``publish``.
+        active: Whether it is to be told at all.
+    """
+    run = Told(uri, f"{kind}.{name}", kind.upper(), active=active)
     try:
         yield run
     except BaseException as error:
@@ -176,16 +178,6 @@ def told(table: Table, kind: str, *, active: bool = True) -> Iterator[Told]:
 def same_columns(before: Snapshot) -> Columns:
     """Say that columns have the values of those of the same name in another state."""
     return {name: [(before.table, name)] for name, _ in before.columns}
-
-
-def dataset_name(uri: str, table: TableName) -> tuple[str, str]:
-    """Name a table as OpenLineage names what lies there: namespace and name."""
-    folder = table.folder.rstrip("/")
-    if "://" not in uri:
-        return "file", str(Path(uri).resolve() / folder)
-    scheme, _, rest = uri.partition("://")
-    bucket, _, prefix = rest.partition("/")
-    return f"{scheme}://{bucket}", "/".join(filter(None, (prefix.strip("/"), folder)))
 
 
 def _is_installed() -> bool:
@@ -246,117 +238,3 @@ class _Sender:
                 logger.warning("OpenLineage was not told: %s", type(error).__name__)
         if client is not None:
             client.close(SECONDS)
-
-
-class _Words:
-    """A run in the words of OpenLineage. Used on the sender's thread alone, which imports them."""
-
-    def __init__(self, uri: str, job: str, kind: str, run: str) -> None:
-        from openlineage.client import event_v2, facet_v2
-
-        self._events: Any = event_v2
-        self._facets: Any = facet_v2
-        self._uri = uri
-        self._job = job
-        self._kind = kind
-        self._run = run
-
-    def event(
-        self, state: str, time: str, read: list[_Seen], wrote: list[_Seen], message: str | None
-    ) -> RunEvent:
-        """Build one event."""
-        namespace = os.environ.get(NAMESPACE) or "singerlake"
-        kind = self._facets.job_type_job.JobTypeJobFacet("BATCH", "SINGERLAKE", self._kind)
-        event: RunEvent = self._events.RunEvent(
-            eventTime=time,
-            producer=f"urn:singerlake:{__version__}",
-            eventType=self._events.RunState[state],
-            run=self._events.Run(self._run, dict(self._run_facets(message))),
-            job=self._events.Job(namespace, self._job, {"jobType": kind}),
-            inputs=[self._input(seen) for seen in read],
-            outputs=[self._output(seen) for seen in wrote],
-        )
-        return event
-
-    def _run_facets(self, message: str | None) -> Iterator[tuple[str, Any]]:
-        facets = self._facets
-        engine = facets.processing_engine_run.ProcessingEngineRunFacet(__version__, "singerlake")
-        yield "processing_engine", engine
-        if message is not None:
-            yield "errorMessage", facets.error_message_run.ErrorMessageRunFacet(message, "PYTHON")
-        parent = os.environ.get(PARENT, "").split("/")
-        if len(parent) == _PARENT_PARTS:
-            namespace, job, run = parent
-            facet = facets.parent_run
-            yield "parent", facet.ParentRunFacet(facet.Run(run), facet.Job(namespace, job))
-
-    def _input(self, seen: _Seen) -> Dataset:
-        facets = {}
-        if seen.rows is not None:
-            statistics = self._facets.input_statistics_input_dataset
-            facets["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(seen.rows)
-        dataset: Dataset = self._events.InputDataset(
-            *self._name(seen.snapshot.table), facets, facets=dict(self._table_facets(seen))
-        )
-        return dataset
-
-    def _output(self, seen: _Seen) -> Dataset:
-        facets = {}
-        if seen.rows is not None:
-            statistics = self._facets.output_statistics_output_dataset
-            facet = statistics.OutputStatisticsOutputDatasetFacet(seen.rows, seen.size)
-            facets["outputStatistics"] = facet
-        dataset: Dataset = self._events.OutputDataset(
-            *self._name(seen.snapshot.table), facets, facets=dict(self._table_facets(seen))
-        )
-        return dataset
-
-    def _name(self, table: TableName) -> tuple[str, str]:
-        return dataset_name(self._uri, table)
-
-    def _table_facets(self, seen: _Seen) -> Iterator[tuple[str, Any]]:
-        snapshot, facets = seen.snapshot, self._facets
-        described = descriptions_of(snapshot.schema)
-        schema = facets.schema_dataset
-        yield (
-            "schema",
-            schema.SchemaDatasetFacet(
-                [
-                    schema.SchemaDatasetFacetFields(name, str(type_), described.get(name))
-                    for name, type_ in snapshot.columns
-                ]
-            ),
-        )
-        version = facets.dataset_version_dataset
-        yield "version", version.DatasetVersionDatasetFacet(str(snapshot.number))
-        links = facets.symlinks_dataset
-        identifier = links.Identifier("singerlake", str(snapshot.table), "TABLE")
-        yield "symlinks", links.SymlinksDatasetFacet([identifier])
-        if seen.version is not None:
-            yield "tags", self._tags(seen.version)
-        if seen.columns:
-            there = {name for name, _ in snapshot.columns}
-            known = {name: seen.columns[name] for name in seen.columns if name in there}
-            yield "columnLineage", self._column_lineage(known)
-
-    def _tags(self, version: FrozenVersion) -> Any:
-        tags = self._facets.tags_dataset
-        said = {
-            "version": str(version.number),
-            "label": version.label,
-            "fingerprint": version.fingerprint,
-        }
-        return tags.TagsDatasetFacet(
-            [tags.TagsDatasetFacetFields(k, v, "singerlake") for k, v in said.items() if v]
-        )
-
-    def _column_lineage(self, columns: Columns) -> Any:
-        lineage = self._facets.column_lineage_dataset
-        return lineage.ColumnLineageDatasetFacet(
-            {
-                column: lineage.Fields(
-                    [lineage.InputField(*self._name(table), name, []) for table, name in origins]
-                )
-                for column, origins in columns.items()
-            }
-        )

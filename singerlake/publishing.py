@@ -43,7 +43,7 @@ class Table(lake.Table):
         What is published so is declared nowhere, and goes by its place: say the same again.
 
         Args:
-            to: A folder, or ``s3://bucket/prefix``.
+            to: A folder, or ``s3://bucket/prefix``, ``gs://…`` or ``az://…``.
             format: ``parquet``, ``csv``, ``tsv``, ``jsonl``, ``avro``, ``iceberg`` or ``delta``.
             order_by: ``ordered_at desc, id``.
             key: The columns by which a row is known again; the table's key by default.
@@ -134,7 +134,7 @@ def _publish(
     outcomes = without_work(within, projections, options)
     if outcomes is None:
         spark = session_for(spark, "publishing")
-        from singerlake.spark.jobs.publish import publish
+        from singerlake.spark.jobs.publishing.publish import publish
 
         outcomes = list(publish(spark, within, projections, options))
     for outcome in outcomes:

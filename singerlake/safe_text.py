@@ -21,7 +21,29 @@ from typing import Any, TextIO
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
-SECRET_SETTINGS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+SECRET_SETTINGS = (
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "aws_session_token",
+    "gcs_service_account_key",
+    "gcs_token",
+    "azure_storage_account_key",
+    "azure_storage_sas_token",
+    "azure_storage_connection_string",
+    "azure_client_secret",
+)
+_SECRET_VARIABLES = (
+    *SECRET_SETTINGS[1:],
+    "aws_security_token",
+    "google_service_account_key",
+    "google_bearer_token",
+    "azure_storage_access_key",
+    "azure_storage_key",
+    "azure_storage_sas_key",
+    "azure_storage_client_secret",
+    "azure_storage_token",
+)
+"""How variables end that hold a secret."""
 _SHORTEST = 4
 """Anything shorter that is given as a secret is found in every other word."""
 _LONG = 12
@@ -38,10 +60,12 @@ _USERINFO = re.compile(
 _NAMED = re.compile(
     r"""(?P<name>
         (?: aws_ (?:access_key_id | secret_access_key | session_token | security_token)
-          | access_?key_?id | secret_?access_?key | session_?token
+          | access_?key_?id | secret_?access_?key | session_?token | private_?key
+          | account_?key | shared_?access_?signature | sas_?(?:token|key) | client_?secret
+          | gcs_token | (?<![\w-]) sig
           | x-amz-security-token | x-amz-credential | x-amz-signature
           | (?<![\w-]) (?:credential | signature | password) )
-        (?: \\?["'] )? (?: \s* [:=] \s* b? | > )
+        (?: \\?["'] )? (?: \s* [:=] \s* (?: b (?=["']) )? | > )
     )
     (?: (?P<open> ["']) (?: \\. | (?!(?P=open)) [^\\] ){1,4096} (?P<close> (?P=open))
       | (?P<opens> \\["']) .{1,4096}? (?P<closes> \\["'])
@@ -91,12 +115,12 @@ def remember_key_id(value: object) -> None:
 
 def remember_environment() -> None:
     """Hide the secrets that the environment holds, under whatever prefix a plugin reads them."""
-    ends = tuple(name.upper() for name in (*SECRET_SETTINGS[1:], "aws_security_token"))
+    ends = tuple(name.upper() for name in _SECRET_VARIABLES)
     remember_secrets(value for name, value in os.environ.items() if name.upper().endswith(ends))
     for name, value in os.environ.items():
         if name.upper().endswith(SECRET_SETTINGS[0].upper()):
             remember_key_id(value)
-        if name.upper().startswith("AWS_ENDPOINT_URL"):
+        if name.upper().startswith(("AWS_ENDPOINT_URL", "GOOGLE_BASE_URL", "AZURE_ENDPOINT")):
             remember_password(value)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from singerlake import extras
 from singerlake.errors import StoreError, UsageError
+from singerlake.format import content
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.transactions.snapshot import Snapshot
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
+    from singerlake.files.stored import StoredFile
     from singerlake.reading.index import Index
     from singerlake.reading.selection import Read
 
@@ -84,7 +86,7 @@ class State:
             DamagedError: The log lacks the schema.
         """
         from singerlake.reading.selection import arrow_schema
-        from singerlake.records.shape import shape_of
+        from singerlake.records.state.shape import shape_of
 
         return arrow_schema(shape_of(self._snapshot))
 
@@ -122,7 +124,7 @@ class State:
         import pyarrow as pa
 
         from singerlake.reading.selection import selection
-        from singerlake.records.shape import shape_of
+        from singerlake.records.state.shape import shape_of
 
         lease = self.table.lease().acquire()
         try:
@@ -149,6 +151,36 @@ class State:
         batches = rows()
         weakref.finalize(batches, lease.release)  # it may never be begun
         return pa.RecordBatchReader.from_batches(selected.schema, batches)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether rows may name files beside them: whether a column is of format `singer.file`."""
+        return content.place_in(self._snapshot.schema.schema) is not None
+
+    def files(self) -> list[StoredFile]:
+        """List the files that the rows name, in the order of the rows.
+
+        A column whose schema lists the members of a file shows just these. Where the path is not
+        among them, the file is found by its checksum; where that is not either, it is not listed.
+
+        Raises:
+            SingerlakeError: As :meth:`to_arrow`.
+        """
+        place = content.place_in(self._snapshot.schema.schema)
+        if place is None:
+            return []
+        from singerlake.files import stored
+        from singerlake.files.known import finding
+
+        names = [name for name in self.schema.names if name in place.members]
+        with finding(self.table.store, self._snapshot) as find:
+            return [
+                file
+                for batch in self.scanner(names)
+                for name in names
+                for value in batch.column(name).to_pylist()
+                for file in stored.in_value(value, place.members[name], find)
+            ]
 
     def to_arrow(
         self,
@@ -233,7 +265,7 @@ class State:
             RuntimeMissingError: Spark or Java is not installed.
         """
         extras.require("pyspark", "to_spark()")
-        from singerlake.spark.jobs.reading import read_state
+        from singerlake.spark.jobs.queries.reading import read_state
 
         wanted = f"@{self.transaction}" if self._snapshot.from_log else None
         return read_state(self.table, wanted, spark=spark, misfits=self._misfits)
@@ -263,7 +295,7 @@ class State:
             "; or, of a small state, say engine='arrow'",
         )
         from singerlake.reading.index import Index
-        from singerlake.spark.jobs.reading import arrow_rows
+        from singerlake.spark.jobs.queries.reading import arrow_rows
 
         found = arrow_rows(self.table, snapshot, misfits=self._misfits)
         return found if isinstance(found, Index) else (found, set())

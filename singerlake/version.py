@@ -1,5 +1,5 @@
 """The release, and the on-disk format that it writes."""
 
 __version__ = "0.1.0"
-FORMAT = 3
+FORMAT = 4
 """The newest on-disk format that this release reads and writes."""

@@ -9,6 +9,8 @@ from singerlake.errors import DamagedError
 from singerlake.format import json_schema
 from singerlake.format.annotations import ColumnEntry
 from singerlake.format.log import SchemaEntry
+from singerlake.format.overlay_words import constraint_words
+from singerlake.transactions.snapshot import Snapshot
 
 Path = tuple[str, ...]
 MAX_DEPTH = 8
@@ -41,6 +43,15 @@ def resolved(spec: Any, root: dict[str, Any]) -> dict[str, Any]:
                 rest = {key: value for key, value in schema.items() if key != word}
                 return {**real[0], **rest}
     return schema
+
+
+def asked_of_rows(snapshot: Snapshot) -> dict[str, list[tuple[str, str]]]:
+    """What people ask of rows that no schema says: names and words, by column."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, one in snapshot.overlay.constraints.items():
+        for column in one.columns if one.kind in ("unique", "check") else ():
+            found.setdefault(column, []).append((name, constraint_words(one)))
+    return found
 
 
 def resolve(schema: SchemaEntry, text: str) -> Path | None:

@@ -9,7 +9,10 @@ from singerlake.annotations import columns
 from singerlake.format import times
 from singerlake.format.annotations import ColumnEntry, TableEntry, TapEntry
 from singerlake.format.metadata import LakeFile
+from singerlake.format.overlay import Constraint
+from singerlake.format.overlay_words import constraint_words
 from singerlake.format.types import Kind, Type
+from singerlake.storage.opening import is_remote
 from singerlake.transactions.snapshot import Snapshot
 
 API_VERSION = "v3.1.0"
@@ -32,6 +35,8 @@ _OPTIONS = {
     "array": ("minItems", "maxItems", "uniqueItems"),
 }
 _HOUR = 3600
+_SERVERS = {"s3": "s3", "az": "azure", "gs": "custom"}
+"""The contract's words for stores; it has none for Google Cloud Storage."""
 
 
 def contract(uri: str, file: LakeFile, tap: str, snapshots: Sequence[Snapshot]) -> dict[str, Any]:
@@ -79,8 +84,9 @@ def contract(uri: str, file: LakeFile, tap: str, snapshots: Sequence[Snapshot]) 
 
 
 def _server(uri: str) -> dict[str, Any]:
-    if uri.startswith("s3://"):
-        return {"server": "lake", "type": "s3", "location": f"{uri}/raw/", "format": "json"}
+    if is_remote(uri):
+        kind = _SERVERS[uri.partition(":")[0]]
+        return {"server": "lake", "type": kind, "location": f"{uri}/raw/", "format": "json"}
     return {"server": "lake", "type": "local", "path": f"{uri}/raw", "format": "json"}
 
 
@@ -115,6 +121,8 @@ def _table(snapshot: Snapshot, entry: TableEntry) -> dict[str, Any]:
     specs = columns.properties(schema.schema, schema.schema)
     required = schema.schema.get("required")
     keys = schema.key_properties
+    asked = snapshot.overlay.constraints
+    unique = {o.columns[0] for o in asked.values() if o.kind == "unique" and len(o.columns) == 1}
     described = []
     for name, kind in snapshot.columns:
         one = _property(name, kind, specs.get(name), schema.schema, entry.columns.get(name))
@@ -122,9 +130,27 @@ def _table(snapshot: Snapshot, entry: TableEntry) -> dict[str, Any]:
             one |= {"primaryKey": True, "primaryKeyPosition": keys.index(name) + 1}
         if name in keys or (isinstance(required, list) and name in required):
             one["required"] = name in keys or not _nullable(specs.get(name), schema.schema)
+        if name in unique:
+            one["unique"] = True
         described.append(one)
     table["properties"] = described
+    if quality := [rule for n, c in asked.items() if (rule := _rule(n, c))]:
+        table["quality"] = quality
     return table
+
+
+def _rule(name: str, one: Constraint) -> dict[str, Any] | None:
+    """What people ask of rows that neither schema nor property can say."""
+    rule: dict[str, Any] = {"name": name, "description": constraint_words(one)}
+    if one.kind == "check":
+        # A null keeps a condition, as it keeps one in SQL.
+        query = f"SELECT COUNT(*) FROM {{object}} WHERE NOT ({one.sql})"  # noqa: S608  # not run
+        return {**rule, "type": "sql", "query": query, "mustBe": 0}
+    if one.kind == "unique" and len(one.columns) > 1:
+        arguments = {"properties": list(one.columns)}
+        metric = {"metric": "duplicateValues", "arguments": arguments}
+        return {**rule, "type": "library", **metric, "mustBe": 0}
+    return None
 
 
 def _nullable(spec: Any, root: dict[str, Any]) -> bool:

@@ -45,12 +45,20 @@ class Excerpt:
         state = replace(
             at,
             frozen=[version for version in at.frozen if version.number not in frozen_later],
+            deleted_versions=[v for v in at.deleted_versions if v.number not in frozen_later],
             dropped={},
             pending_deletes={},
+            pending_lists=[],
         )
         wanted = {version.number for version in versions}
         freezes = [entry for entry in later if entry.version and entry.version.number in wanted]
-        drafts = [*_made(state, originals), *_freezes(state, freezes)]
+        gone = {one.number for one in state.deleted_versions}
+        deletions = [
+            _given_up(entry, there)
+            for entry in originals[last:]
+            if entry.deletion is not None and entry.deletion.version in gone
+        ]
+        drafts = [*_made(state, originals), *_behind(state, [*freezes, *deletions])]
         self._data: list[bytes] = []
         self.head = fold(Snapshot(there.table), self._sealed(drafts))
         there_are = {version.number for version in self.head.frozen}
@@ -100,9 +108,19 @@ def _made(state: Snapshot, originals: Sequence[Entry]) -> Iterator[Entry]:
         yield msgspec.structs.replace(made, **said)
 
 
-def _freezes(state: Snapshot, freezes: Sequence[Entry]) -> Iterator[Entry]:
-    """The freezes that came later, right behind the state."""
-    for number, entry in enumerate(freezes, start=state.number + 1):
+def _given_up(deletion: Entry, there: Snapshot) -> Entry:
+    """The deletion of a version, after which its state cannot be read where it cannot there."""
+    swept = deletion.number <= there.floor
+    return msgspec.structs.replace(deletion, floor=deletion.number if swept else 0)
+
+
+def _behind(state: Snapshot, later: Sequence[Entry]) -> Iterator[Entry]:
+    """The freezes, and deletions of versions, that came later, right behind the state."""
+    for number, entry in enumerate(later, start=state.number + 1):
         yield msgspec.structs.replace(
-            entry, number=number, schema_hash=state.schema_hash, schemas={}
+            entry,
+            number=number,
+            schema_hash=state.schema_hash,
+            schemas={},
+            floor=number if entry.floor else 0,
         )

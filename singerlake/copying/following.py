@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from singerlake.copying import stored
 from singerlake.copying.outcome import needed_files
 from singerlake.copying.transfers import Meter
 from singerlake.errors import SingerlakeError
-from singerlake.format import names
-from singerlake.maintenance.garbage import Garbage, Item
+from singerlake.format import file_paths, names
+from singerlake.maintenance.garbage import Garbage
+from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import VacuumOptions, delete_garbage
 from singerlake.storage.base import Store
 from singerlake.transactions import log
@@ -35,10 +37,14 @@ def delete_gone(
         StoreError: A store refused.
     """
     options = VacuumOptions(lease_wait_seconds=wait_seconds)
+    gone = find_gone(source, destination, head)
+    start = len(head.table.folder)
+    content = [item for item in gone if file_paths.is_content(item.key[start:])]
+    others = [item for item in gone if not file_paths.is_content(item.key[start:])]
     deleted, needed = delete_garbage(
         destination,
         head,
-        Garbage(files=find_gone(source, destination, head)),
+        Garbage(files=others, content=content),
         options,
         check=meter.check,
         tick=meter.check,
@@ -59,10 +65,10 @@ def find_gone(source: Store, destination: Store, head: Snapshot) -> list[Item]:
     """
     table = head.table
     start = len(table.folder)
-    kept = needed_files(head).keys() | head.dropped.keys()
+    kept = needed_files(head).keys() | head.dropped.keys() | stored.lists_of(head).keys()
     listed = {item.key[start:]: item.size for item in destination.list(table.folder)}
     left = {path: size for path, size in listed.items() if path not in kept}
-    if not any(names.is_data_path(path) for path in left):
+    if not any(names.is_data_path(path) or file_paths.is_list(path) for path in left):
         return []
     items: dict[str, Item] = {}
     for number, entry in log.read_entries(source, table, range(1, head.number + 1)):
@@ -70,6 +76,10 @@ def find_gone(source: Store, destination: Store, head: Snapshot) -> list[Item]:
             continue  # what an entry that cannot be read would have named stays
         for path in {*entry.deleted, *entry.deletes} & left.keys():
             items[path] = Item(
-                table.data(path), left[path], f"deleted by transaction {number}", number
+                table.key(path), left[path], f"deleted by transaction {number}", number
             )
+    gone = stored.gone_with(destination, head, filter(file_paths.is_list, [*items]))
+    for path in gone.keys() & left.keys():
+        by = items[gone[path]]
+        items[path] = Item(table.key(path), left[path], by.reason, by.dropped)
     return list(items.values())

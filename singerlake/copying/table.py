@@ -24,9 +24,10 @@ from singerlake.copying.excerpt import Excerpt
 from singerlake.copying.following import delete_gone, find_gone
 from singerlake.copying.logs import CopiedLog, WholeLog
 from singerlake.copying.outcome import Copied, CopyOptions, end, needed_files
+from singerlake.copying.stored import StoredFiles
 from singerlake.copying.transfers import Meter
 from singerlake.errors import ConflictError, DamagedError
-from singerlake.format.log import Block, FrozenVersion
+from singerlake.format.log import Block, FileList, FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
@@ -79,6 +80,7 @@ class TableCopy:
         self._writing = replace(options.writing, while_waiting=meter.check)
         self._meter = meter
         self._movers = movers
+        self._stored = StoredFiles(source, destination, table, meter, self._in_threads)
 
     def run(self) -> Copied:
         """Copy it.
@@ -205,7 +207,8 @@ class TableCopy:
         options, number = self._options, head.number - present.head.number
         looks = log_ is not None or options.sync or options.verify
         missing = self._missing(head, present) if looks else {}
-        size = sum(end(blocks) for blocks in missing.values())
+        lists = self._stored.due(head, present.head, every=False)
+        size = sum(end(blocks) for blocks in missing.values()) + sum(one.bytes for one in lists)
         gone = options.sync and not self._versions
         deleted = len(find_gone(self._source, self._destination, head)) if gone else 0
         return Copied(self._table, head, number, len(missing), size, deleted)
@@ -254,6 +257,8 @@ class TableCopy:
                 self._check_new(there, head)
             with self._folders_locked(head, present, missing) as locks:
                 copied = sum(self._in_threads(self._mover(missing), missing))
+                every = options.sync or options.verify
+                copied += self._copy_stored(self._stored.due(head, present.head, every=every))
                 lock.check()
                 locks.check()
                 if log_ is not None:
@@ -268,6 +273,12 @@ class TableCopy:
         verified = self._verify(there, head) if options.verify else 0
         number = head.number - present.head.number
         return Copied(self._table, head, number, len(missing), copied, deleted, kept, verified)
+
+    def _copy_stored(self, lists: list[FileList]) -> int:
+        try:
+            return self._stored.copy(lists)
+        except KeyMissingError as error:
+            raise MovedError(f"files of {self._table} went while they were copied") from error
 
     def _check_new(self, there: Snapshot, head: Snapshot) -> None:
         """Make sure that a table which is new at the destination hides no other's rows.
@@ -386,4 +397,4 @@ class TableCopy:
             transfers.check_file(self._destination, key, needed[path], self._meter)
 
         self._in_threads(check, needed)
-        return len(needed)
+        return len(needed) + self._stored.verify(here)

@@ -73,11 +73,11 @@ def copy_file(
     staged = destination.stage()
     try:
         check = MemberCheck(f"{source.uri}/{key}", blocks)
-        for data in _pieces(source, key, meter):
+        for data in pieces(source, key, meter):
             check.feed(data)
             staged.write(data)
         check.end()
-        _publish(destination, staged, key)
+        publish(destination, staged, key)
         return staged.size
     finally:
         staged.discard()
@@ -92,14 +92,19 @@ def check_file(store: Store, key: str, blocks: Iterable[Block], meter: Meter) ->
     """
     check = MemberCheck(f"{store.uri}/{key}", blocks)
     try:
-        for data in _pieces(store, key, meter):
+        for data in pieces(store, key, meter):
             check.feed(data)
     except KeyMissingError as error:
         raise DamagedError(f"{store.uri}/{key} is gone") from error
     check.end()
 
 
-def _pieces(store: Store, key: str, meter: Meter) -> Iterable[bytes]:
+def pieces(store: Store, key: str, meter: Meter) -> Iterable[bytes]:
+    """Read an object, piece by piece; one that is empty gives an empty piece.
+
+    Raises:
+        KeyMissingError: There is none.
+    """
     at, data = 0, b""
     while at == 0 or len(data) == PIECE:
         meter.check()
@@ -111,8 +116,13 @@ def _pieces(store: Store, key: str, meter: Meter) -> Iterable[bytes]:
             return
 
 
-def _publish(destination: Store, staged: Staged, key: str) -> None:
-    """Give a file its name, which nobody else has: it may only be there from a copy before."""
+def publish(destination: Store, staged: Staged, key: str) -> None:
+    """Give a file its name, which nobody else has: it may only be there from a copy before.
+
+    Raises:
+        DamagedError: Another file has its name.
+        StoreError: The store refused.
+    """
     try:
         staged.publish(key)
     except NotDurableError:

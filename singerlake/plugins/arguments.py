@@ -18,6 +18,7 @@ from singerlake.safe_text import (
     remember_password,
     remember_secrets,
 )
+from singerlake.storage.options import SECRETS
 
 _ALMOST = 0.8
 """How alike a name must be to one of a setting, of 1, to be taken for a slip of the pen."""
@@ -98,7 +99,11 @@ def check_secrets(config: Mapping[str, Any]) -> None:
     given = {name: config.get(name) for name in SECRET_SETTINGS}
     remember_key_id(given[SECRET_SETTINGS[0]])
     remember_secrets(given[name] for name in SECRET_SETTINGS[1:])
-    remember_password(str(config.get("aws_endpoint_url")))
+    for name in ("aws_endpoint_url", "gcs_endpoint_url", "azure_endpoint_url"):
+        remember_password(str(config.get(name)))
+    if isinstance(own := config.get("batch_s3"), dict):
+        remember_key_id(own.get(SECRET_SETTINGS[0]))
+        remember_secrets(own.get(name) for name in SECRETS - {SECRET_SETTINGS[0]})
     for name, value in given.items():
         if value is not None and not isinstance(value, str):
             raise UsageError(f"{name} is not text: set it again, in quotes")

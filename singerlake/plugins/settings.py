@@ -7,14 +7,18 @@ from typing import Any
 
 from singer_sdk import typing as th
 
+from singerlake.errors import UsageError
+from singerlake.nearest import offer
 from singerlake.storage.opening import default_uri, in_project
+from singerlake.storage.options import SECRETS, SETTINGS, StoreOptions, from_settings
 
 LAKE = th.Property(
     "lake",
     th.StringType,
     title="Lake",
     description=(
-        "Where the lake is: a folder, or s3://bucket/prefix. Default: SINGERLAKE_LAKE, else ./lake."
+        "Where the lake is: a folder, s3://bucket/prefix, gs://bucket/prefix or "
+        "az://container/prefix. Default: SINGERLAKE_LAKE, else ./lake."
     ),
     examples=["./lake", "s3://bucket/prefix"],
 )
@@ -136,6 +140,140 @@ AWS = (
         description="How often a request is made that fails, the first time counted. Default: 5.",
     ),
 )
+GOOGLE = (
+    th.Property(
+        "gcs_service_account_path",
+        th.StringType,
+        title="Service account's file",
+        description=(
+            "For Google Cloud Storage: the file with a service account's key. Default: Google's "
+            "own (GOOGLE_APPLICATION_CREDENTIALS, gcloud's login, the machine's service account)."
+        ),
+    ),
+    th.Property(
+        "gcs_service_account_key",
+        th.StringType,
+        secret=True,
+        title="Service account's key",
+        description="What such a file holds, as JSON, in place of its path.",
+    ),
+    th.Property(
+        "gcs_token",
+        th.StringType,
+        secret=True,
+        title="Google access token",
+        description="An access token, which nobody renews, in place of a key.",
+    ),
+    th.Property(
+        "gcs_endpoint_url",
+        th.StringType,
+        title="Google endpoint URL",
+        description="Another address of Google Cloud Storage, or an emulator's.",
+    ),
+    th.Property(
+        "gcs_anonymous",
+        th.BooleanType,
+        title="Google without credentials",
+        description="Send no credentials, to read a public bucket. Default: false.",
+    ),
+)
+AZURE = (
+    th.Property(
+        "azure_storage_account_name",
+        th.StringType,
+        title="Azure storage account",
+        description=(
+            "For Azure Blob Storage: the account whose container it is. Default: "
+            "AZURE_STORAGE_ACCOUNT_NAME."
+        ),
+    ),
+    th.Property(
+        "azure_storage_account_key",
+        th.StringType,
+        secret=True,
+        title="Azure account key",
+        description=(
+            "The account's key. Default: Azure's own variables (AZURE_STORAGE_ACCOUNT_KEY, "
+            "AZURE_CLIENT_SECRET, a workload's identity), else the machine's identity."
+        ),
+    ),
+    th.Property(
+        "azure_storage_sas_token",
+        th.StringType,
+        secret=True,
+        title="Azure shared access signature",
+        description="A shared access signature, in place of the key.",
+    ),
+    th.Property(
+        "azure_storage_connection_string",
+        th.StringType,
+        secret=True,
+        title="Azure connection string",
+        description="Account, key and address in one, as the portal gives them.",
+    ),
+    th.Property(
+        "azure_tenant_id",
+        th.StringType,
+        title="Azure tenant",
+        description="The tenant of a service principal.",
+    ),
+    th.Property(
+        "azure_client_id",
+        th.StringType,
+        title="Azure client ID",
+        description="The service principal's ID; with azure_tenant_id and azure_client_secret.",
+    ),
+    th.Property(
+        "azure_client_secret",
+        th.StringType,
+        secret=True,
+        title="Azure client secret",
+        description="The service principal's secret.",
+    ),
+    th.Property(
+        "azure_endpoint_url",
+        th.StringType,
+        title="Azure endpoint URL",
+        description="Another address of the account, such as an emulator's.",
+    ),
+    th.Property(
+        "azure_anonymous",
+        th.BooleanType,
+        title="Azure without credentials",
+        description="Send no credentials, to read a public container. Default: false.",
+    ),
+)
+STORES = (*AWS, *GOOGLE, *AZURE)
+"""How lakes are reached that lie in no folder."""
+
+
+BATCH_S3 = th.Property(
+    "batch_s3",
+    th.ObjectType(additional_properties=True),
+    title="S3 of batches",
+    secret=True,
+    description=(
+        "How the buckets of batch files are reached, by the names of the lake's own settings: "
+        "aws_access_key_id, aws_endpoint_url and so on. Default: as the lake's."
+    ),
+)
+
+
+def batch_options(config: Mapping[str, Any]) -> StoreOptions:
+    """Collect how buckets of batch files are reached: as the lake is, unless told else.
+
+    Raises:
+        UsageError: There is no such setting, or it cannot be used.
+    """
+    own = config.get("batch_s3")
+    if not own:
+        return from_settings(config)
+    for name in sorted(own):
+        if name not in SETTINGS:
+            raise UsageError(f"batch_s3 has no setting {name!r}: {offer(name, SETTINGS)}")
+        if name in SECRETS and own[name] is not None and not isinstance(own[name], str):
+            raise UsageError(f"{name} in batch_s3 is not text: set it again, in quotes")
+    return from_settings(own)
 
 
 def lake_uri(config: Mapping[str, Any]) -> str:

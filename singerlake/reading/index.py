@@ -23,9 +23,9 @@ from singerlake.format import metadata, names
 from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
 from singerlake.lake import Table
 from singerlake.reading.file_checks import is_sound
-from singerlake.records.parquet_parts import Part, PartReader
-from singerlake.records.row_columns import DELETED, DIGEST, PROVENANCE
-from singerlake.records.shape import Shape, shape_of
+from singerlake.records.rows.row_columns import DELETED, DIGEST, PROVENANCE
+from singerlake.records.state.parquet_parts import Part, PartReader
+from singerlake.records.state.shape import Shape, shape_of
 from singerlake.storage.base import KeyExistsError, KeyMissingError
 from singerlake.transactions.snapshot import Snapshot
 

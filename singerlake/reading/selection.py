@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from singerlake.errors import InvalidQueryError
 from singerlake.format.names import TableName
 from singerlake.nearest import offer
-from singerlake.records.arrow_types import arrow_type
-from singerlake.records.block_reader import combined
-from singerlake.records.misfit_steps import MisfitCheck
-from singerlake.records.row_columns import BLOCK, MISFITS, alias
-from singerlake.records.shape import Shape
-from singerlake.records.steps import Batches
+from singerlake.records.blocks.block_reader import combined
+from singerlake.records.columns.arrow_types import arrow_type
+from singerlake.records.rows.row_columns import BLOCK, MISFITS, alias
+from singerlake.records.rows.steps import Batches
+from singerlake.records.state.misfit_steps import MisfitCheck
+from singerlake.records.state.shape import Shape
 
 Read = Callable[[Sequence[str]], Batches]
 """Reads columns of a state, by what they are called inside."""

@@ -14,13 +14,14 @@ from singerlake.lake import Table
 from singerlake.quantities import size
 from singerlake.reading import index
 from singerlake.reading.index import Index
-from singerlake.records import activations, block_tasks
-from singerlake.records.block_reader import BlockReader, combined
-from singerlake.records.newest_rows import RowStep, SingleTaskStep
-from singerlake.records.parquet_parts import PartWriter
-from singerlake.records.row_columns import file_schema
-from singerlake.records.shape import Shape, shape_of
-from singerlake.records.steps import Batches, Step
+from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.block_reader import BlockReader, combined
+from singerlake.records.rows.row_columns import file_schema
+from singerlake.records.rows.steps import Batches, Step
+from singerlake.records.state import activations
+from singerlake.records.state.newest_rows import RowStep, SingleTaskStep
+from singerlake.records.state.parquet_parts import PartWriter
+from singerlake.records.state.shape import Shape, shape_of
 from singerlake.transactions.snapshot import Snapshot
 
 LIMIT_BYTES = block_tasks.TASK_BYTES

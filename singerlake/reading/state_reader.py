@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.reading.index import Index
-from singerlake.records import layer_keys
-from singerlake.records.parquet_parts import Part, PartReader
-from singerlake.records.row_columns import DELETED
-from singerlake.records.shape import Shape
-from singerlake.records.steps import Batches
+from singerlake.records.rows.row_columns import DELETED
+from singerlake.records.rows.steps import Batches
+from singerlake.records.state import layer_keys
+from singerlake.records.state.parquet_parts import Part, PartReader
+from singerlake.records.state.shape import Shape
 
 
 @dataclass

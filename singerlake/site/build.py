@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import heapq
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -31,11 +30,10 @@ from singerlake.site.pages import (
 )
 from singerlake.site.render import Rendered, Renderer, assets, templates_digest
 from singerlake.site.search import Index
+from singerlake.storage.opening import is_remote
+from singerlake.storage.side_by_side import in_order
 from singerlake.version import __version__
 
-T = TypeVar("T")
-READERS = 8
-"""Tables of a bucket that are read side by side; on a disk it would not be faster."""
 RECENT = 20
 ATTENTION = 40
 STATE_FORMAT = 1
@@ -173,8 +171,7 @@ class _Build:
                 self._built.failed.append((name, error))
                 return gatherer.broken(name, error)
 
-        remote = self._lake.store.uri.startswith("s3://")
-        for page in _mapped(one, known, READERS if remote else 1):
+        for page in in_order(self._lake.store, one, known):
             if page is None:
                 continue
             for edge in page.sources:
@@ -288,7 +285,7 @@ class _Build:
         uri = self._lake.store.uri
         home = HomePage(
             title=self._title,
-            uri=uri if uri.startswith("s3://") else None,
+            uri=uri if is_remote(uri) else None,
             said=columns.said_of(gatherer.file),
             taps=pages,
             recent=recent,
@@ -384,11 +381,3 @@ class _Build:
     def _state(self, pages: dict[str, str]) -> bytes:
         state = State(software=__version__, form=self._options.form, pages=pages)
         return msgspec.json.format(msgspec.json.encode(state), indent=1) + b"\n"
-
-
-def _mapped(one: Callable[[TableName], T], names: Iterable[TableName], width: int) -> Iterator[T]:
-    if width == 1:
-        yield from map(one, names)
-        return
-    with ThreadPoolExecutor(width, "tables") as pool:
-        yield from pool.map(one, names)

@@ -45,10 +45,16 @@ _BOUNDS = {
 def columns_for(snapshot: Snapshot, entries: Mapping[str, ColumnEntry]) -> list[Column]:
     """The columns in effect, each followed by the properties inside it."""
     schema = schema_columns.schema_of(snapshot)
+    asked = schema_columns.asked_of_rows(snapshot)
     listed: list[Column] = []
     for column in _listed(schema, snapshot.columns, snapshot.retyped, entries):
         if len(listed) == MAX_COLUMNS:
             break
+        words = [] if column.depth else [f"{n}: {w}" for n, w in asked.get(column.name, ())]
+        if words:
+            column = msgspec.structs.replace(  # noqa: PLW2901
+                column, constraints=[*column.constraints, *words]
+            )
         listed.append(column)
     return listed
 

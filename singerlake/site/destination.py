@@ -17,7 +17,7 @@ from singerlake.errors import StoreError, UsageError
 from singerlake.site import paths
 from singerlake.site.render import Rendered
 from singerlake.storage.base import KeyMissingError
-from singerlake.storage.opening import folder, open_store
+from singerlake.storage.opening import folder, is_remote, open_store
 from singerlake.storage.options import StoreOptions
 
 MEDIA_TYPES = {
@@ -107,7 +107,7 @@ def open_destination(to: str, options: StoreOptions | None = None) -> Destinatio
     Raises:
         UsageError: It cannot be one.
     """
-    if to.startswith("s3://"):
+    if is_remote(to):
         return _Bucket(to, options)
     return _Folder(folder(to, "a site"))
 

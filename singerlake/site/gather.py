@@ -258,10 +258,9 @@ def _version(version: Any) -> Version:
     )
 
 
-def sql_name(name: TableName, version: int | None = None) -> str:
+def sql_name(name: TableName) -> str:
     """A table as a query writes it."""
-    parts = [_sql_part(name.tap), _sql_part(name.stream)]
-    return ".".join(parts if version is None else [*parts, str(version)])
+    return f"{_sql_part(name.tap)}.{_sql_part(name.stream)}"
 
 
 def _sql_part(part: str) -> str:

@@ -19,6 +19,7 @@ from singerlake.site.pages import (
     TapPage,
     Version,
 )
+from singerlake.storage.opening import remote_place
 
 T = TypeVar("T")
 PAGE_BYTES = 70_000
@@ -34,7 +35,7 @@ ROW_BYTES = 400
 
 def lake_title(uri: str) -> str:
     """A lake's name: the last part of where it lies."""
-    parts = [part for part in uri.removeprefix("s3://").split("/") if part]
+    parts = [part for part in remote_place(uri).split("/") if part]
     return parts[-1] if parts else "lake"
 
 

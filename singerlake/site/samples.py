@@ -9,12 +9,15 @@ from typing import Any
 import msgspec
 
 from singerlake.errors import DamagedError
+from singerlake.files import stored
 from singerlake.format.annotations import ColumnEntry
 from singerlake.lake import Table
 from singerlake.site.pages import Column
 from singerlake.transactions.snapshot import Snapshot
 
 MAX_LETTERS = 60
+MAX_OF_FILES = 200
+"""Of what is said of a file: its name, size and type, and by which digits to take it out."""
 PUBLIC = "public"
 """Tables and columns of any other classification show no values."""
 
@@ -84,5 +87,10 @@ def _newest(table: Table, snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MAX_LETTERS else f"{text[: MAX_LETTERS - 1]}…"
+    file = stored.of_value(value) if isinstance(value, dict) else None
+    if file is not None:
+        text, most = file.glance, MAX_OF_FILES
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        most = MAX_LETTERS
+    return text if len(text) <= most else f"{text[: most - 1]}…"

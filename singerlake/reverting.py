@@ -1,0 +1,181 @@
+"""The tables of a lake, as far as programs take back what was done to them.
+
+Spark is imported when a job is begun, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Literal
+
+from singerlake import publishing
+from singerlake.errors import UsageError
+from singerlake.format import times
+from singerlake.format.log import FrozenVersion
+from singerlake.publishing import session_for
+from singerlake.transactions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from singerlake.maintenance.delete_version import DeletedVersion
+    from singerlake.spark.jobs.reverting.revert import Reverted
+    from singerlake.spark.jobs.reverting.undo import Undone
+
+
+class Table(publishing.Table):
+    """One stream of one tap, whose past can come back."""
+
+    def delete_version(self, version: int | str, *, reason: str) -> DeletedVersion:
+        """Delete a frozen version: its number is never used again, its label may be.
+
+        Args:
+            version: Its number or label.
+            reason: Why; whoever asks for it is told.
+
+        Raises:
+            NotFoundError: There is no such version, or it was deleted before.
+            UsageError: The reason is empty or too long.
+            ConflictError: Somebody deleted it meanwhile.
+        """
+        from singerlake.maintenance.delete_version import delete_version
+
+        return delete_version(self.store, self.snapshot(), str(version), reason)
+
+    def revert(
+        self,
+        version: int | str | None = None,
+        *,
+        transaction: int | None = None,
+        time: datetime | str | None = None,
+        comment: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        etag: int | None = None,
+        dry_run: bool = False,
+        allow_violations: bool = False,
+        allow_misfits: bool = False,
+        spark: SparkSession | None = None,
+    ) -> Reverted:
+        """Turn the table back to an earlier state, by one new transaction, on Spark.
+
+        Args:
+            version: A frozen version's number or label.
+            transaction: A transaction's number.
+            time: As for :meth:`at`.
+            comment: Why; kept with the transaction.
+            metadata: What else to keep with it.
+            etag: Change nothing unless the table is still at this transaction.
+            dry_run: Only work out what would be done.
+            allow_violations: Even if the old rows break a constraint of today; the transaction
+                says so.
+            allow_misfits: Even if old values do not fit the type that their column has now; the
+                transaction says so.
+            spark: The session; the running one by default, or a new one.
+
+        Raises:
+            NotFoundError: There is no such state.
+            UsageError: No state is named, or several are; or it lacks a column of the key.
+            ViolationsError: The old rows are not what rows have to be by now.
+            ConflictError: Somebody changed the table meanwhile; nothing was changed.
+            DamagedError: The old state cannot be read any more.
+            RuntimeMissingError: Spark or Java is not installed.
+        """
+        if version is None and transaction is None and time is None:
+            raise UsageError("name the state to go back to: a version, transaction= or time=")
+        _, snapshot = named_state(self.snapshot(), version, transaction, time)
+        spark = session_for(spark, "reverting a table")
+        from singerlake.maintenance.revert import kept
+        from singerlake.spark.jobs.reverting.revert import revert
+        from singerlake.transactions.writer import WriteOptions
+
+        return revert(
+            spark,
+            self,
+            snapshot.number,
+            dry_run=dry_run,
+            options=WriteOptions(metadata=kept(metadata or {}, comment)),
+            etag=etag,
+            allow_violations=allow_violations,
+            allow_misfits=allow_misfits,
+        )
+
+    def undo(
+        self,
+        *transactions: int,
+        on_conflict: Literal["fail", "ours", "theirs"] = "fail",
+        comment: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        etag: int | None = None,
+        dry_run: bool = False,
+        allow_violations: bool = False,
+        allow_misfits: bool = False,
+        spark: SparkSession | None = None,
+    ) -> Undone:
+        """Take back what single transactions did, and leave what came after; on Spark.
+
+        Args:
+            transactions: Their numbers.
+            on_conflict: What becomes of rows that were touched again since: ``fail`` undoes
+                nothing, ``ours`` leaves them as they are, ``theirs`` takes them back, too.
+            comment: As for :meth:`revert`, and so are all that follow.
+            metadata: What else to keep with the transaction.
+            etag: Change nothing unless the table is still at this transaction.
+            dry_run: Only work out what would be done; conflicts are no error then.
+            allow_violations: Even if rows that come back break a constraint of today.
+            allow_misfits: Even if values that come back do not fit the type of their column now.
+            spark: The session; the running one by default, or a new one.
+
+        Raises:
+            NotFoundError: There is no such transaction, or a state that is needed is gone.
+            UsageError: One of them cannot be undone, or none is named.
+            ViolationsError: Rows that come back are not what rows have to be by now.
+            ConflictError: Rows were touched again, or somebody changed the table meanwhile;
+                nothing was changed.
+            RuntimeMissingError: Spark or Java is not installed.
+        """
+        from singerlake.maintenance.undo import OnConflict, kept, plan
+        from singerlake.transactions.writer import WriteOptions
+
+        said = kept(metadata or {}, comment)
+        plan(self.store, self.snapshot(), transactions, etag)  # before Java starts
+        spark = session_for(spark, "undoing transactions")
+        from singerlake.spark.jobs.reverting.undo import undo
+
+        return undo(
+            spark,
+            self,
+            transactions,
+            on_conflict=OnConflict(on_conflict),
+            dry_run=dry_run,
+            options=WriteOptions(metadata=said),
+            etag=etag,
+            allow_violations=allow_violations,
+            allow_misfits=allow_misfits,
+        )
+
+
+def named_state(
+    head: Snapshot,
+    version: int | str | None,
+    transaction: int | None,
+    time: datetime | str | None,
+) -> tuple[FrozenVersion | None, Snapshot]:
+    """Return the version, if one is named, and the table at what is named.
+
+    Raises:
+        NotFoundError: There is no such version or transaction, or its state was given up.
+        UsageError: Several states are named, or a time is none.
+    """
+    if [version, transaction, time].count(None) < 2:  # noqa: PLR2004
+        raise UsageError("name one state: a version, transaction= or time=")
+    if version is not None:
+        return head.named(str(version))
+    if transaction is not None:
+        return None, head.at(head.summary(transaction).number)
+    if time is None:
+        return None, head
+    if isinstance(time, datetime):
+        zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
+        time = times.iso(zoned.astimezone(timezone.utc))
+    return None, head.at_time(time)
