@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from singer_sdk.helpers._catalog import get_selected_schema, pop_deselected_record_properties
 from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, StreamMap
@@ -13,11 +13,17 @@ from singer_sdk.singerlib.json import serialize_json
 
 from singerlake.format.log import SchemaEntry
 from singerlake.format.messages import schema_line
-from tap_singerlake.output import Output
 from tap_singerlake.schemas import plain, read_line, read_schema_line
 
 CHUNK_CHARACTERS = 1 << 20
 """Text gathered before it is written."""
+
+
+class Lines(Protocol):
+    """What takes lines."""
+
+    def write(self, data: bytes, start: int = 0) -> None:
+        """Take whole lines, but for the bytes before ``start``."""
 
 
 class Emitter(ABC):
@@ -28,7 +34,7 @@ class Emitter(ABC):
         output: Where to.
     """
 
-    def __init__(self, stream: str, output: Output) -> None:
+    def __init__(self, stream: str, output: Lines) -> None:
         self.stream = stream
         self.output = output
         self._last = b""
@@ -94,7 +100,7 @@ class MappedEmitter(Emitter):
     def __init__(
         self,
         stream: str,
-        output: Output,
+        output: Lines,
         mapper: PluginMapper,
         mask: SelectionMask,
         check_limit: Callable[[int], None],

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from singerlake.format.log import Block
 from singerlake.lake import Table
+from singerlake.storage.opening import is_remote
 from singerlake.transactions.blocks import fetch, inflate, member, runs
 
 AHEAD_BYTES = 64 * 1024 * 1024
@@ -38,7 +39,7 @@ def inflate_ahead(table: Table, blocks: Sequence[Block]) -> Generator[bytes, Non
     Raises:
         DamagedError: A block is missing, cut or altered.
     """
-    remote = table.store.uri.startswith("s3://")
+    remote = is_remote(table.store.uri)
     most = AHEAD_BLOCKS_REMOTE if remote else AHEAD_BLOCKS
     waiting: deque[tuple[int, Future[bytes]]] = deque()
     ahead = 0

@@ -7,6 +7,7 @@ import logging
 from singerlake.errors import DamagedError
 from singerlake.format.names import TableName
 from singerlake.lineage import Told
+from tap_singerlake.batches import BatchOptions
 from tap_singerlake.output import BorderStateWriter, LineWriter, Output
 
 
@@ -21,6 +22,7 @@ class Run:
         streams: Streams read whole.
         damaged: Tables that could not be read, and why.
         lineage: What the run is told of by.
+        batches: How records are put into files; None where they go out as lines.
         all_streams: Whether all selected streams were asked for, so that a damaged one stops no
             other.
     """
@@ -34,6 +36,7 @@ class Run:
         self.damaged: dict[TableName, DamagedError] = {}
         self.all_streams = False
         self.lineage: Told | None = None
+        self.batches: BatchOptions | None = None
 
     def give_up(self, table: TableName, error: DamagedError, logger: logging.Logger) -> None:
         """Leave a table at what is out of it; the others go on where all were asked for.

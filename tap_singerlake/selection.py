@@ -8,9 +8,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from singerlake.errors import NotFoundError, UsageError
+from singerlake.format.lake_log import LakeVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.nearest import offer, underscored
+from singerlake.transactions import lake_log
 from tap_singerlake import settings
 
 
@@ -32,8 +34,8 @@ def choose(lake: Lake, config: Mapping[str, Any]) -> list[Choice]:
 
     Raises:
         NotFoundError: The lake, the tap or a named stream is not there.
-        UsageError: Two taps have a stream of one name, one stream is asked for at two versions,
-            or at none in mode ``rows``.
+        UsageError: Two settings say the versions, two taps have a stream of one name, one stream
+            is asked for at two versions, or at none in mode ``rows``.
     """
     tap_id = config.get("tap_id") or None
     tables = lake.tables(tap_id)
@@ -57,9 +59,54 @@ def choose(lake: Lake, config: Mapping[str, Any]) -> list[Choice]:
             pinned[table] = version or before
     _check_names(list(pinned))
     choices = [Choice(table, version or everything) for table, version in sorted(pinned.items())]
+    if (name := settings.lake_version(config)) is not None:
+        if everything is not None:
+            raise UsageError("table_version and lake_version are two ways to ask: set one")
+        cut = lake.lake_version(name)
+        if not entries:
+            _check_complete(cut, tables, tap_id)
+        choices = _at_lake_version(cut, choices, entries)
     if config.get("mode") == settings.ROWS:
         _check_versions(choices)
     return choices
+
+
+def _check_complete(version: LakeVersion, tables: Sequence[TableName], tap_id: str | None) -> None:
+    """Make sure that the lake still has the tables of a lake version, of all taps or of one.
+
+    Raises:
+        NotFoundError: One is gone, with all that was known of it.
+    """
+    taps = {table.tap for table in tables}
+    said = [one.name for one in version.tables if tap_id is None or one.tap in taps]
+    if gone := [table for table in said if table not in tables]:
+        raise NotFoundError(
+            f"{version} has {gone[0]}, which is gone from the lake; to read the lake version "
+            "without it, name others in streams"
+        )
+
+
+def _at_lake_version(
+    version: LakeVersion, choices: Sequence[Choice], entries: Sequence[str]
+) -> list[Choice]:
+    """Read tables at their versions in a lake version.
+
+    Those that it does not have are left out, unless somebody names them.
+
+    Raises:
+        NotFoundError: It does not have a table that is named, or none of those selected.
+    """
+    found = []
+    for choice in choices:
+        named = choice.table.stream in entries
+        if choice.version is None and (named or version.table(choice.table) is not None):
+            number = lake_log.version_of(version, choice.table)
+            found.append(Choice(choice.table, number))
+        elif choice.version is not None:
+            found.append(choice)
+    if not found:
+        raise NotFoundError(f"{version} has none of the streams that are selected")
+    return found
 
 
 def _matches(entry: str, tables: Sequence[TableName]) -> dict[TableName, str | None]:
@@ -107,8 +154,8 @@ def _check_versions(choices: Sequence[Choice]) -> None:
     if without:
         raise UsageError(
             f"mode rows needs a version, and none is given of {', '.join(map(str, without[:10]))}: "
-            "set table_version, or name it in streams (orders.2); one is made with: "
-            f"singerlake freeze {without[0]}"
+            "set table_version or lake_version, or name it in streams (orders.2); one is made "
+            f"with: singerlake freeze {without[0]}"
         )
 
 

@@ -21,9 +21,10 @@ from singerlake.format.log import Block, FrozenVersion
 from singerlake.lake import Table
 from singerlake.reading import index
 from singerlake.reading.index import Index
-from singerlake.records import layer_keys, positions
-from singerlake.records.decoding import record_lines
-from singerlake.records.row_columns import BLOCK, DELETED, ORDINAL
+from singerlake.records.blocks import positions
+from singerlake.records.blocks.decoding import record_lines
+from singerlake.records.rows.row_columns import BLOCK, DELETED, ORDINAL
+from singerlake.records.state import layer_keys
 from singerlake.storage.base import KeyMissingError
 from singerlake.transactions.snapshot import Snapshot
 

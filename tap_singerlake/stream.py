@@ -10,6 +10,7 @@ from singer_sdk.mapper import SameRecordTransform
 from singer_sdk.singerlib.catalog import REPLICATION_FULL_TABLE, REPLICATION_LOG_BASED
 
 from singerlake.errors import DamagedError, DroppedError
+from singerlake.format import content
 from singerlake.format.annotations import TableEntry, TapEntry
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.metadata import LakeFile, TransactionSummary
@@ -17,12 +18,14 @@ from singerlake.lake import Table
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.log import refresh
 from singerlake.transactions.snapshot import Snapshot
-from tap_singerlake.emitters import Emitter, MappedEmitter, RawEmitter
+from tap_singerlake.batches import BatchOutput
+from tap_singerlake.emitters import Emitter, Lines, MappedEmitter, RawEmitter
 from tap_singerlake.output import EarlyEndError
 from tap_singerlake.plan import Plan, make_plan
 from tap_singerlake.prefetch import inflate_ahead
 from tap_singerlake.run import Run
 from tap_singerlake.schemas import plain
+from tap_singerlake.settings import inline_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from singer_sdk.helpers.types import Context, Record
     from singer_sdk.metrics import Counter
 
-    from singerlake.records.laid_lines import LaidLines
+    from singerlake.records.lines.laid_lines import LaidLines
 
 
 class LakeStream(Stream):
@@ -72,6 +75,7 @@ class LakeStream(Stream):
         self._snapshot = snapshot
         self._rows = rows
         self._laid: LaidLines | None = None
+        self._batches: BatchOutput | None = None
 
     def annotations(self) -> tuple[TapEntry, TableEntry]:
         """What people say of the tap whose table it is, and of the table."""
@@ -169,7 +173,7 @@ class LakeStream(Stream):
             for transaction, blocks in plan.steps():
                 for block in blocks:
                     text, rows = plan.new_in(block, next(texts))
-                    emitter.block(self._shown(block, text), self._name(block))
+                    self._emit(emitter, block, text)
                     schema_hash = block.schema_hash
                     counter.increment(rows)
                     self._run.records += rows
@@ -179,7 +183,9 @@ class LakeStream(Stream):
                     schema_hash = transaction.schema_hash
                     name = f"the schema of {self._table.name}"
                     emitter.schema(self._schema_at(plan.snapshot, transaction), name)
-                if blocks or transaction.number == plan.snapshot.number:
+                last = transaction.number == plan.snapshot.number
+                waiting = self._batches is not None and self._batches.waiting
+                if last or (blocks and not waiting):
                     self._move_bookmark(plan.bookmark(transaction))
 
     def _put_out_rows(self, plan: Plan, emitter: Emitter, counter: Counter) -> None:
@@ -194,13 +200,26 @@ class LakeStream(Stream):
             for block, text in zip(blocks, texts, strict=True):
                 lines, rows = state.lines(block, text, plan.seen)
                 if rows:
-                    emitter.block(self._shown(block, lines), self._name(block))
+                    self._emit(emitter, block, lines)
                     schema_hash = block.schema_hash
                     counter.increment(rows)
                     self._run.records += rows
         if schema_hash != snapshot.schema_hash:
             emitter.schema(snapshot.schema, f"the schema of {self._table.name}")
         self._move_bookmark(plan.bookmark(snapshot.summary(snapshot.number)))
+
+    def _emit(self, emitter: Emitter, block: Block, text: bytes) -> None:
+        """Put a block out as people see the table, its files by URIs that others can read."""
+        name, text = self._name(block), self._shown(block, text)
+        place = content.place_in_line(text[: text.find(b"\n") + 1])
+        if place is None:
+            emitter.block(text, name)
+            return
+        from singerlake.files.handed_on import HandedOn  # late: few tables have files
+
+        handed_on = HandedOn(self._table.store, self._table.name, inline_bytes(self.config))
+        for part in handed_on.parts(text, place):
+            emitter.block(part, name)
 
     def _shown(self, block: Block, text: bytes) -> bytes:
         """Return a block's lines as people see the table."""
@@ -217,17 +236,24 @@ class LakeStream(Stream):
 
     def _move_bookmark(self, bookmark: dict[str, Any]) -> None:
         """Only called once all that the bookmark stands for is out."""
+        if self._batches is not None:
+            self._batches.flush()
         state = self.stream_state
         state.clear()
         state.update(bookmark)
         self._run.state_writer.write_state(self.tap_state)
 
     def _emitter(self) -> Emitter:
+        output: Lines = self._run.output
+        self._batches = None
+        if self._run.batches is not None:
+            name = str(self._table.name.tap)
+            output = self._batches = BatchOutput(name, self._run.batches, self._run.output)
         if self.passes_bytes():
-            return RawEmitter(self.name, self._run.output)
+            return RawEmitter(self.name, output)
         return MappedEmitter(
             self.name,
-            self._run.output,
+            output,
             self._tap.mapper,
             self.mask,
             self._check_max_record_limit,
@@ -267,6 +293,6 @@ def _laid_lines(snapshot: Snapshot) -> LaidLines | None:
     """Make what lays over the lines what people said of the table; None where that is nothing."""
     if snapshot.overlay.only_texts:
         return None
-    from singerlake.records.laid_lines import LaidLines  # late: few tables need it, or Arrow
+    from singerlake.records.lines.laid_lines import LaidLines  # late: few tables need it, or Arrow
 
     return LaidLines(snapshot)

@@ -33,6 +33,7 @@ from singerlake.safe_text import guard_stderr
 from singerlake.storage.options import from_settings
 from tap_singerlake import settings
 from tap_singerlake.annotated import add_annotations
+from tap_singerlake.batches import options_of
 from tap_singerlake.given import catalog_of, state_of
 from tap_singerlake.output import BorderStateWriter, EarlyEndError, LineWriter
 from tap_singerlake.run import Run
@@ -48,12 +49,12 @@ class TapSingerlake(LakePlugin, Tap):
     dynamic_catalog = True
     config_jsonschema: ClassVar[dict[str, Any]] = settings.SETTINGS
     message_writer_class = LineWriter
-    # All that the SDK offers but BATCH: files of its own would be slower than the lake's.
     capabilities: ClassVar[list[CapabilitiesEnum]] = [
         TapCapabilities.CATALOG,
         TapCapabilities.STATE,
         TapCapabilities.DISCOVER,
         TapCapabilities.ACTIVATE_VERSION,
+        PluginCapabilities.BATCH,
         PluginCapabilities.ABOUT,
         PluginCapabilities.STREAM_MAPS,
         PluginCapabilities.FLATTENING,
@@ -127,6 +128,8 @@ class TapSingerlake(LakePlugin, Tap):
         try:
             head = table.snapshot()
         except DroppedError as error:
+            if settings.lake_version(self.config) is not None:
+                raise self._without(error) from error  # else it would pass for one without it
             asked = bool(self.config.get("streams"))
             level = logging.WARNING if asked else logging.INFO
             self.logger.log(level, "left out %s: %s", choice.table, error)
@@ -142,10 +145,19 @@ class TapSingerlake(LakePlugin, Tap):
                 self.logger.warning("%s; the catalog does not select it", error)
             return None
         version = choice.version
-        at = head if version is None else head.at(head.version(version).transaction)
+        try:
+            at = head if version is None else head.at(head.version(version).transaction)
+        except NotFoundError as error:
+            raise self._without(error) from error
         return LakeStream(
             self, self.run, table, version, at.schema, head, rows=rows, lake_file=lake_file
         )
+
+    def _without(self, error: NotFoundError) -> NotFoundError:
+        """Say how a lake version is read without a table that is gone."""
+        if settings.lake_version(self.config) is None:
+            return error
+        return type(error)(f"{error}; to read the lake version without it, name others in streams")
 
     def _is_selected(self, stream: str) -> bool:
         """Whether the user wants a stream, by the SDK's rule; without a catalog all."""
@@ -187,6 +199,7 @@ class TapSingerlake(LakePlugin, Tap):
                 what is out whole.
         """
         started = time.monotonic()
+        self.run.batches = options_of(self.config)
         self._doubt_state()
         self.run.all_streams = True
         self.run.lineage = Told(lake_uri(self.config), self._job_name(), "READ")

@@ -99,12 +99,11 @@ def _stamp(line: bytes, written: int) -> str:
 class Compressor:
     """Compresses blocks on worker threads; isal lets go of Python's lock while it works.
 
-    Args:
-        threads: How many; None for as many as there are processors, at most four.
+    There are as many threads as processors, at most four.
     """
 
-    def __init__(self, threads: int | None = None) -> None:
-        self._pool = ThreadPoolExecutor(threads or min(4, os.cpu_count() or 1), "compress")
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(min(4, os.cpu_count() or 1), "compress")
         self._pending: deque[
             tuple[int, Future[tuple[bytes, Block]], Callable[[bytes, Block], None]]
         ] = deque()

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import functools
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Raw
 
-from singerlake.errors import InputError, InvalidNameError
-from singerlake.format import json_schema
-from singerlake.format.log import SchemaEntry
+from singerlake.errors import InputError
 from target_singerlake import messages, non_finite
+from target_singerlake.batches.intake import BatchIntake
 from target_singerlake.chunk import Chunk
-from target_singerlake.errors import InvalidLineError, InvalidSchemaError, RecordBeforeSchemaError
+from target_singerlake.errors import InvalidLineError
 from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.messages import ActivateVersion, Batch, Message, Record, Schema, State
+from target_singerlake.places import Line
 from target_singerlake.progress import Progress
-from target_singerlake.prover import Prover
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.run import Run
+from target_singerlake.streams import Streams
 from target_singerlake.times_given import timed_chunk, timed_lines
-from target_singerlake.validation import Validator
 
 _STREAM = attrgetter("stream")
 _RECORD = attrgetter("record")
@@ -40,43 +37,43 @@ class Intake:
 
     Args:
         run: Where it goes.
-        mapped_streams: Takes the streams with a map, flattening or added metadata.
+        streams: Takes the messages that say what records mean.
+        mapped_streams: Takes the records of the streams with a map, flattening or added metadata.
+        batches: Takes the messages that name files of records.
         progress: Counts.
-        validate: Makes a stream's validator from name, schema and keys.
         how: What becomes of a record that holds what JSON has not: see :mod:`non_finite`.
         quarantine: Takes lines that are refused; None where the first of them ends the run.
 
     Attributes:
         counts: Messages by type.
-        mended: Records that held what JSON has not.
-        incremental: Streams that go by a replication key, as their SCHEMA says.
     """
 
     def __init__(
         self,
         run: Run,
+        streams: Streams,
         mapped_streams: MappedStreams,
+        batches: BatchIntake,
         progress: Progress,
-        validate: Callable[[str, dict[str, Any], list[str]], Validator],
         how: str = non_finite.FAIL,
         quarantine: Quarantine | None = None,
     ) -> None:
         self._run = run
+        self._streams = streams
         self._mapped_streams = mapped_streams
+        self._batches = batches
         self._progress = progress
-        self._validate = validate
         self._how = how
         self._quarantine = quarantine
         self._as_sent: dict[int, bytes] = {}
-        self.mended = 0
-        self.incremental: set[str] = set()
-        self._validators: dict[str, Validator] = {}
-        self._prover = Prover()
-        self._schema_lines: dict[str, bytes] = {}
-        self._mapped: set[str] = set()
         self._several = False
         self._line = 0
         self.counts: Counter[str] = Counter()
+
+    @property
+    def incremental(self) -> set[str]:
+        """Streams that go by a replication key, as their SCHEMA says."""
+        return self._streams.incremental
 
     def feed(self, data: bytes) -> None:
         """Take whole lines.
@@ -130,17 +127,17 @@ class Intake:
         # Of messages that are no RECORDs nothing is changed: one by one they are refused.
         if not changed or not set(wrong).isdisjoint(changed):
             return None
-        self.mended += len(changed)
+        self._progress.mended += len(changed)
         for n in changed:
             self._as_sent.setdefault(self._line + 1 + n, chunk.lines[n])
         return Chunk.of(lines)
 
     def _proven(self, chunk: Chunk) -> bool:
         """Take lines if one decoding proves that all are valid RECORDs, as nearly always."""
-        decoders = self._prover.decoders()
+        decoders = self._streams.prover.decoders()
         if not decoders:
             return False
-        if self._prover.may_leave_the_calendar(chunk.data):
+        if self._streams.prover.may_leave_the_calendar(chunk.data):
             return False
         timed, any_time = decoders
         records = chunk.decode(timed)
@@ -151,7 +148,7 @@ class Intake:
             chunk = timed_chunk(chunk, records)
         kinds = set(map(type, records))
         self._several = len(kinds) > 1
-        streams = self._prover.streams
+        streams = self._streams.prover.streams
         if self._several:
             names = map(streams.__getitem__, map(type, records))
             self._run.add_mixed(names, chunk.lines, len(chunk.data))
@@ -194,7 +191,7 @@ class Intake:
                     f"{error}; set non_finite to null or string to accept NaN, infinities and lone "
                     "surrogates in records"
                 ) from error
-        self.mended += 1
+        self._progress.mended += 1
         self._as_sent.setdefault(number, line)
         return whole, message
 
@@ -217,7 +214,7 @@ class Intake:
         total = len(lines)
         streams = list(map(_STREAM, records))
         refused = self._check(_grouped(streams, records), records)
-        if not self._mapped.isdisjoint(streams):
+        if not self._streams.mapped.isdisjoint(streams):
             self._mapped_records(lines, records, refused)
         else:
             if refused:
@@ -247,7 +244,7 @@ class Intake:
             try:
                 if number in refused:
                     raise refused[number]
-                if record.stream in self._mapped:
+                if record.stream in self._streams.mapped:
                     self._mapped_streams.record(line, number)
                     continue
             except InputError as error:
@@ -267,8 +264,8 @@ class Intake:
         if self._quarantine is None:
             raise error
         sent = self._as_sent.get(number)
-        if record is None or record.stream not in self._schema_lines:
-            self._quarantine.line(sent or line, number, error, self._schema_lines)
+        if record is None or record.stream not in self._streams.lines:
+            self._quarantine.line(sent or line, number, error, self._streams.lines)
         else:
             raw = sent or bytes(record.record)
             self._quarantine.record(record.stream, sent or line, number, raw, error)
@@ -290,9 +287,9 @@ class Intake:
         Returns:
             Why lines are refused, by their numbers, where that does not end the run.
         """
-        tries: dict[str, Callable[[Raw, int], None]] = {}
-        for stream in groups.keys() - self._mapped:
-            if attempt := self._doubt(stream, list(map(_RECORD, groups[stream]))):
+        tries: dict[str, Callable[[Raw, Line], None]] = {}
+        for stream in groups.keys() - self._streams.mapped:
+            if attempt := self._streams.doubt(stream, list(map(_RECORD, groups[stream]))):
                 tries[stream] = attempt
         refused: dict[int, InputError] = {}
         if not tries:
@@ -307,89 +304,20 @@ class Intake:
                     refused[number] = error
         return refused
 
-    def _doubt(self, stream: str, raws: list[Raw]) -> Callable[[Raw, int], None] | None:
-        """Find what each record of a stream must go through; None where all are certain to be good.
-
-        Args:
-            stream: The stream.
-            raws: All its records of some lines.
-        """
-        validator = self._validators.get(stream)
-        if validator is None:
-            return functools.partial(_before_schema, stream)
-        if not validator.accept(raws):
-            return validator.check
-        columns = validator.values.doubtful(raws)
-        return functools.partial(validator.values.look, columns=columns) if columns else None
-
     def _other(self, line: bytes, message: Message) -> None:
         match message:
             case Schema():
                 self.counts["SCHEMA"] += 1
-                self._schema(line, message)
+                self._streams.schema(line, message, self._line)
             case State():
                 self.counts["STATE"] += 1
                 self._run.state(bytes(message.value))
             case ActivateVersion():
                 self.counts["ACTIVATE_VERSION"] += 1
-                self._activate(line, message)
+                self._streams.activate(line, message, self._line)
             case Batch():
                 self.counts["BATCH"] += 1
-                raise InvalidLineError(
-                    f"line {self._line} is a BATCH message, and this target takes records "
-                    "line by line: remove batch_config from the tap's settings"
-                )
-
-    def _schema(self, line: bytes, message: Schema) -> None:
-        if self._schema_lines.get(message.stream) == line:
-            return
-        if message.incremental:
-            self.incremental.add(message.stream)
-        where = f"line {self._line}: the SCHEMA of stream {message.stream!r}"
-        try:
-            schema = json.loads(bytes(message.schema))
-        except (ValueError, RecursionError) as error:  # beyond what Python reads
-            raise InvalidLineError(f"{where} cannot be read: {error}") from error
-        whole = json_schema.resolved(schema, schema)
-        if not isinstance(whole.get("properties"), dict):
-            raise InvalidLineError(f"{where} has no properties")
-        keys = message.key_properties or []
-        if missing := [key for key in keys if key not in whole["properties"]]:
-            raise InvalidSchemaError(
-                f"{where} names the key {', '.join(missing)}, and has no such property: correct "
-                "key_properties in the tap"
-            )
-        try:
-            if self._mapped_streams.takes(message.stream, whole, keys):
-                self._mapped.add(message.stream)
-                self._prover.learn(message.stream, None, None)
-                self._mapped_streams.schema(message.stream)
-            else:
-                self._mapped.discard(message.stream)
-                validator = self._validate(message.stream, schema, keys)
-                self._validators[message.stream] = validator
-                self._run.set_schema(message.stream, line, SchemaEntry(schema, keys))
-                self._prover.learn(message.stream, validator.proof, validator.values)
-        except (InvalidSchemaError, InvalidNameError, RecursionError) as error:
-            raise InvalidSchemaError(f"{where} cannot be used: {error}") from error
-        self._schema_lines[message.stream] = line
-
-    def _activate(self, line: bytes, message: ActivateVersion) -> None:
-        if message.stream not in self._schema_lines:
-            raise RecordBeforeSchemaError(
-                f"line {self._line}: ACTIVATE_VERSION of stream {message.stream!r} comes before "
-                "its SCHEMA"
-            )
-        if message.stream in self._mapped:
-            self._mapped_streams.activate_version(message.stream, message.version)
-        else:
-            self._run.activate_version(message.stream, line, message.version)
-
-
-def _before_schema(stream: str, _raw: Raw, line: int) -> None:
-    raise RecordBeforeSchemaError(
-        f"line {line}: a RECORD of stream {stream!r} comes before its SCHEMA"
-    )
+                self._batches.take(message, self._line)
 
 
 def _grouped(keys: Iterable[G], values: list[V]) -> dict[G, list[V]]:

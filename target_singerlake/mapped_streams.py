@@ -21,8 +21,10 @@ from singer_sdk.sinks import RecordSink
 
 from singerlake.errors import InputError, SingerlakeError
 from singerlake.format import messages, times
+from singerlake.format.content import place_in
 from singerlake.format.log import SchemaEntry
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError
+from target_singerlake.places import Line
 from target_singerlake.run import Run
 from target_singerlake.validation import Validator
 
@@ -96,6 +98,7 @@ class MappedStreams:
         Raises:
             InvalidSchemaError: The map makes no schema of it.
         """
+        self._refuse_flat_files(stream)
         for stream_map in self._target.mapper.stream_maps[stream]:
             if isinstance(stream_map, RemoveRecordTransform):
                 continue
@@ -114,12 +117,32 @@ class MappedStreams:
             self._validators[alias] = self._validate(alias, schema, keys)
             self._run.set_schema(alias, messages.schema_line(alias, entry), entry)
 
-    def record(self, line: bytes, number: int) -> None:
+    def _refuse_flat_files(self, stream: str) -> None:
+        """Refuse to flatten objects that name files, which then would not be stored.
+
+        Raises:
+            InvalidSchemaError: A map leaves some in, and the settings flatten them.
+        """
+        mapper = self._target.mapper
+        maps = mapper.stream_maps[stream]
+        if mapper.flattening_options is None or place_in(maps[0].raw_schema) is None:
+            return
+        plain: Any = copy.copy(mapper)
+        plain.flattening_options, plain.stream_maps = None, {}
+        with _map_expression_errors("the stream map", InvalidSchemaError):
+            plain.register_raw_stream_schema(stream, maps[0].raw_schema, maps[0].raw_key_properties)
+        if any(place_in(one.transformed_schema) for one in plain.stream_maps[stream]):
+            raise InvalidSchemaError(
+                "flattening_enabled would take the objects apart that name files, and the files "
+                "would not be stored: switch it off, or leave them out with a stream map"
+            )
+
+    def record(self, line: bytes, number: Line) -> None:
         """Map one RECORD line.
 
         Args:
             line: As it arrived.
-            number: Its line number, for errors.
+            number: Where it stands, for errors.
 
         Raises:
             InputError: What the map makes of it is not valid.

@@ -54,6 +54,8 @@ class Batch(msgspec.Struct, tag="BATCH", tag_field="type"):
     stream: str
     encoding: Raw
     manifest: list[str]
+    version: Int64 | None = None
+    time_extracted: str | None = None
 
 
 Message = Record | Schema | State | ActivateVersion | Batch

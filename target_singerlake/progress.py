@@ -16,6 +16,9 @@ class Progress:
 
     Args:
         logger: The plugin's logger; the SDK's settings for level and structure apply.
+
+    Attributes:
+        mended: Records that held what JSON has not.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
@@ -24,6 +27,7 @@ class Progress:
         self._started = self._logged = time.monotonic()
         self.lines = 0
         self.records = 0
+        self.mended = 0
         self.bytes = 0
         self.stored_rows = 0
         self.stored_bytes = 0

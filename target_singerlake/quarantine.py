@@ -16,6 +16,7 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.names import REJECTED, TableName
 from singerlake.quantities import count
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError
+from target_singerlake.places import Line, input_line
 from target_singerlake.run import Run
 
 FAIL, QUARANTINE = "fail", "quarantine"
@@ -33,7 +34,11 @@ SCHEMA = SchemaEntry(
                 "type": "string",
                 "description": "SHA-256 of the record; of the whole line, where it has none.",
             },
-            "line": {"type": "integer", "description": "Its number in the input of the run."},
+            "line": {
+                "type": "integer",
+                "description": "Its number in the input of the run, or in the file of a BATCH.",
+            },
+            "file": {"type": _MAYBE, "description": "The file of a BATCH that it stands in."},
             "stream": {"type": _MAYBE, "description": "The stream that it names."},
             "reason": {"type": "string", "description": "Why it was refused."},
             "message": {"type": _MAYBE, "description": "The line, where it is text."},
@@ -43,6 +48,18 @@ SCHEMA = SchemaEntry(
     ["digest"],
 )
 """By the digest a line that comes again, as after a run that failed, is the same row."""
+
+_EARLIER = SchemaEntry(
+    {
+        **SCHEMA.schema,
+        "properties": {
+            **{name: spec for name, spec in SCHEMA.schema["properties"].items() if name != "file"},
+            "line": {"type": "integer", "description": "Its number in the input of the run."},
+        },
+    },
+    ["digest"],
+)
+"""As releases had it that took no BATCH: so it comes out of their lakes."""
 
 _TYPE = re.compile(rb'"type"\s*:\s*"([^"\\]*)"')
 _STREAM = re.compile(rb'"stream"\s*:\s*"([^"\\]*)"')
@@ -76,13 +93,13 @@ class Quarantine:
         self._total = 0
         self.first: dict[TableName, int] = {}
 
-    def record(self, stream: str, line: bytes, number: int, raw: bytes, error: InputError) -> None:
-        """Take a RECORD line of a stream whose SCHEMA came before.
+    def record(self, stream: str, line: bytes, number: Line, raw: bytes, error: InputError) -> None:
+        """Take a RECORD line, or a file's, of a stream whose SCHEMA came before.
 
         Args:
             stream: The stream.
             line: The line with its newline, byte for byte.
-            number: Its number in the input.
+            number: Where it stands.
             raw: What tells it from others.
             error: Why it was refused.
 
@@ -124,7 +141,7 @@ class Quarantine:
         return envelope.stream if isinstance(envelope.stream, str) else None
 
     def _take(
-        self, of: str, stream: str | None, line: bytes, number: int, raw: bytes, error: InputError
+        self, of: str, stream: str | None, line: bytes, number: Line, raw: bytes, error: InputError
     ) -> None:
         self._total += 1
         if self._total > self._most:
@@ -133,7 +150,7 @@ class Quarantine:
                 f"and max_invalid allows {self._most:,}: correct the tap, or raise max_invalid"
             ) from error
         name = self._announced(of)
-        self.first.setdefault(TableName(self._tap, name), number)
+        self.first.setdefault(TableName(self._tap, name), input_line(number))
         row = _row(stream, line.removesuffix(b"\n"), number, raw, error)
         self._run.add_text(name, messages.record_line(name, row, times.iso(times.now())), rows=1)
 
@@ -154,14 +171,14 @@ def check_name(stream: str, schema: SchemaEntry) -> None:
     Raises:
         InvalidSchemaError: It is, and is something else.
     """
-    if stream.endswith(REJECTED) and schema != SCHEMA:
+    if stream.endswith(REJECTED) and schema not in (SCHEMA, _EARLIER):
         raise InvalidSchemaError(
             f"names that end in {REJECTED} are for refused lines while invalid_records is "
             f"{QUARANTINE}: rename it with a stream map"
         )
 
 
-def _row(stream: str | None, line: bytes, number: int, raw: bytes, error: InputError) -> bytes:
+def _row(stream: str | None, line: bytes, number: Line, raw: bytes, error: InputError) -> bytes:
     try:
         text: str | None = line.decode("utf-8") if len(line) <= _TEXT_BYTES else None
     except UnicodeDecodeError:
@@ -170,7 +187,8 @@ def _row(stream: str | None, line: bytes, number: int, raw: bytes, error: InputE
     return msgspec.json.encode(
         {
             "digest": hashlib.sha256(raw).hexdigest(),
-            "line": number,
+            "line": number if isinstance(number, int) else number.number,
+            "file": None if isinstance(number, int) else _plain(number.file),
             "stream": _plain(stream),
             "reason": _plain(reason),
             "message": text,

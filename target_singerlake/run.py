@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from io import BytesIO
 
 from singerlake.errors import ConflictError, NotFoundError
-from singerlake.format import times
+from singerlake.format import tap_state, times
 from singerlake.format.block import BLOCK_BYTES
+from singerlake.format.content import Place, place_in
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
@@ -22,6 +23,7 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
 from singerlake.transactions.writer import TableWriter, WriteOptions, update_lake
 from target_singerlake.buffer import Compressor, StreamBuffer
+from target_singerlake.files import FileOptions, StreamFiles, refuse_files
 from target_singerlake.overlays import Overlays
 from target_singerlake.progress import Progress
 
@@ -48,6 +50,7 @@ class RunOptions:
         commit_bytes: Input gathered before a STATE commits.
         commit_seconds: Time passed before a STATE commits.
         atomic: Commit only at the end of the run.
+        files: From where files that records name are taken.
         write: How tables are written.
     """
 
@@ -57,6 +60,7 @@ class RunOptions:
     commit_bytes: int = 1024**3
     commit_seconds: float = 300.0
     atomic: bool = False
+    files: FileOptions = field(default_factory=FileOptions)
     write: WriteOptions = field(default_factory=WriteOptions)
 
 
@@ -87,6 +91,7 @@ class _Stream:
         self.buffer = StreamBuffer(b"")
         self.staged: StagedTable | None = None
         self.bytes = 0
+        self.place: Place | None = None
 
 
 class Run:
@@ -120,6 +125,7 @@ class Run:
         self._done = done
         self._writer_id = new_writer_id()
         self._streams: dict[str, _Stream] = {}
+        self.files = StreamFiles(lake.store, options.files, check)
         self._compressor = Compressor()
         self._pool = ThreadPoolExecutor(COMMITTING, "commit")  # starts no thread before it must
         self._mixed: defaultdict[str, list[bytes]] = defaultdict(list)
@@ -128,6 +134,7 @@ class Run:
         self._gathered = 0
         self._committed_at = time.monotonic()
         self._state: bytes | None = None
+        self._afterwards: list[Callable[[], None]] = []
         self._written = 0
         self.committed: defaultdict[TableName, Committed] = defaultdict(Committed)
         self.put_aside: Counter[TableName] = Counter()
@@ -147,8 +154,10 @@ class Run:
 
         Raises:
             InvalidNameError: The stream's name or the schema cannot be stored in a lake.
+            InvalidSchemaError: It has files where none can be stored.
         """
         self._sort()
+        place = place_in(schema.schema, refuse_files)
         stream = self._streams.get(name)
         if stream is None:
             table = TableName(self._options.tap_id, name)
@@ -162,6 +171,7 @@ class Run:
         stream.buffer.schema_line = line
         stream.schema_hash = schema_hash(schema.schema, schema.key_properties)
         stream.schema = schema
+        stream.place = place
         self._staged(stream)
 
     def retyped(self, name: str) -> frozenset[str]:
@@ -212,6 +222,8 @@ class Run:
             self._add_text(self._streams[name], b"".join(lines), len(lines))
 
     def _add_text(self, stream: _Stream, text: bytes, rows: int) -> None:
+        if stream.place is not None:
+            text = self.files.take(stream.table, stream.writer, stream.place, text, stream.schema)
         buffer = stream.buffer
         room = self._options.block_rows - buffer.rows
         if rows < room:
@@ -271,9 +283,16 @@ class Run:
         if self._state is not None:
             self._emit(self._state)
             self._state = None
+        for work in self._afterwards:
+            work()
+
+    def after_commits(self, work: Callable[[], None]) -> None:
+        """Have something done each time when all is committed and the STATE is out."""
+        self._afterwards.append(work)
 
     def close(self) -> None:
         """Drop what was not committed. May be called after :meth:`commit` as well."""
+        self.files.close()
         self._compressor.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
         for stream in self._streams.values():
@@ -316,7 +335,12 @@ class Run:
         overlay = None if stream.ahead else self.overlays.of(stream.table.stream)
         try:
             snapshot = stream.writer.commit(
-                staged, metrics=metrics, catalogue=False, overlay=overlay
+                staged,
+                metrics=metrics,
+                catalogue=False,
+                overlay=overlay,
+                # The one that goes out once all tables of this commit are in the log.
+                acknowledges=tap_state.noted(self._state),
             )
         except ConflictError:
             self.overlays.mend(stream.table)

@@ -9,11 +9,13 @@ from typing import Any
 from singer_sdk import typing as th
 
 from singerlake.errors import UsageError
-from singerlake.format import block, names
-from singerlake.plugins.settings import AWS, LAKE
+from singerlake.format import block, names, tap_state
+from singerlake.plugins.settings import BATCH_S3, LAKE, STORES
+from singerlake.storage.options import from_settings
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import WriteOptions
-from target_singerlake import contract, non_finite, quarantine
+from target_singerlake import contract, files, non_finite, quarantine
+from target_singerlake.batches import intake as batches
 from target_singerlake.run import RunOptions
 
 MAX_BLOCK_ROWS = 1_000_000
@@ -103,6 +105,35 @@ _TARGET = [
         ),
     ),
     th.Property(
+        "batch_roots",
+        th.ArrayType(th.StringType),
+        title="Batch roots",
+        description=(
+            "Where the files of BATCH messages may lie: folders, and s3://bucket/prefix. Default: "
+            "the folder that the run is started in, the system's temporary folder, the lake's "
+            "bucket."
+        ),
+        examples=[["/data/batches", "s3://bucket/batches"]],
+    ),
+    th.Property(
+        "batch_clean_up",
+        th.BooleanType,
+        default=False,
+        title="Clean up batches",
+        description=(
+            "Whether the files of BATCH messages are deleted once what they hold is committed and "
+            "the STATE is out."
+        ),
+    ),
+    th.Property(
+        "batch_file_bytes",
+        th.IntegerType(minimum=1),
+        default=batches.BYTES,
+        title="Bytes of a batch file",
+        description="What a file of a BATCH message may have, once it is inflated.",
+    ),
+    BATCH_S3,
+    th.Property(
         "block_rows",
         th.IntegerType(minimum=1, maximum=MAX_BLOCK_ROWS),
         default=block.MAX_ROWS,
@@ -145,6 +176,52 @@ _TARGET = [
         description=(
             "After a run that succeeded, freeze a new version of every table that it changed "
             "(a Spark job; needs Java 17 or later)."
+        ),
+    ),
+    th.Property(
+        "new_lake_version",
+        th.BooleanType,
+        default=False,
+        title="New lake version",
+        description=(
+            "After a run that succeeded, freeze the tables that it changed as one lake version, "
+            "with a new version of each (a Spark job; needs Java 17 or later)."
+        ),
+    ),
+    th.Property(
+        "file_roots",
+        th.ArrayType(th.StringType),
+        title="File roots",
+        description=(
+            "Folders and s3://bucket/prefix below which the files lie that records name "
+            "(`format: singer.file`). Default: the folder that the run starts in; `[]` is none."
+        ),
+    ),
+    th.Property(
+        "file_http",
+        th.BooleanType,
+        default=False,
+        title="Files from the web",
+        description=(
+            "Whether files that records name are also taken from http:// and https://, of public "
+            "addresses only."
+        ),
+    ),
+    th.Property(
+        "file_http_max_bytes",
+        th.IntegerType(minimum=1),
+        default=files.HTTP_BYTES,
+        title="Most bytes from the web",
+        description="The most that a file taken from the web may have.",
+    ),
+    th.Property(
+        "missing_files",
+        th.StringType(allowed_values=list(files.MISSING)),
+        default=files.FAIL,
+        title="Missing files",
+        description=(
+            "What becomes of a record whose file is not there: `fail` ends the run, `null` puts "
+            "null in the file's place, and `keep` stores the record as it came, without the file."
         ),
     ),
     th.Property(
@@ -210,7 +287,7 @@ _TARGET = [
         ),
     ),
 ]
-SETTINGS = th.PropertiesList(LAKE, *_TARGET, *AWS)
+SETTINGS = th.PropertiesList(LAKE, *_TARGET, *STORES)
 
 
 def tap_id(config: Mapping[str, Any]) -> str:
@@ -235,8 +312,16 @@ def metadata(config: Mapping[str, Any]) -> dict[str, Any]:
     """Collect what each transaction keeps: the setting, and the id of the orchestrator's run.
 
     A ``run_id`` in the setting wins.
+
+    Raises:
+        UsageError: The setting has a name that the target writes itself.
     """
     given = dict(config.get("metadata") or {})
+    for name in tap_state.NAMES:
+        if name in given:
+            raise UsageError(
+                f"the setting metadata has {name!r}, which the target writes itself: rename it"
+            )
     for name in RUN_ID_VARIABLES:
         if run := os.environ.get(name):
             return {"run_id": run, **given}
@@ -252,6 +337,14 @@ def run_options(config: Mapping[str, Any], check: Callable[[], None]) -> RunOpti
         commit_bytes=config["commit_bytes"],
         commit_seconds=60.0 * config["commit_minutes"],
         atomic=config["atomic"],
+        files=files.FileOptions(
+            roots=files.HERE if config.get("file_roots") is None else tuple(config["file_roots"]),
+            http=config["file_http"],
+            http_max_bytes=config["file_http_max_bytes"],
+            missing=config["missing_files"],
+            validate=config["validate_records"],
+            store=from_settings(config),
+        ),
         write=WriteOptions(
             lock_wait_seconds=config["lock_wait_seconds"],
             lock_stale_seconds=config["lock_stale_seconds"],

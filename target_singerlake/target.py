@@ -28,6 +28,9 @@ from singerlake.quantities import count
 from singerlake.safe_text import guard_stderr
 from singerlake.storage.options import from_settings
 from target_singerlake import freezing, job, quarantine, settings
+from target_singerlake.batches.clean_up import CleanUp
+from target_singerlake.batches.intake import BatchIntake
+from target_singerlake.batches.roots import Roots
 from target_singerlake.contract import Contract
 from target_singerlake.intake import Intake
 from target_singerlake.interrupts import Interrupts
@@ -36,6 +39,7 @@ from target_singerlake.progress import Progress
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.reader import ChunkReader
 from target_singerlake.run import Run
+from target_singerlake.streams import Streams
 from target_singerlake.summary import Summary, make_way
 from target_singerlake.validation import Validator
 from target_singerlake.values import Warnings
@@ -56,6 +60,7 @@ class TargetSingerlake(LakePlugin, Target):
         PluginCapabilities.FLATTENING,
         PluginCapabilities.STRUCTURED_LOGGING,
         PluginCapabilities.ACTIVATE_VERSION,
+        PluginCapabilities.BATCH,
         TargetCapabilities.VALIDATE_RECORDS,
     ]
 
@@ -114,7 +119,7 @@ class TargetSingerlake(LakePlugin, Target):
             self._progress.summary(len(run.committed) - len(run.put_aside))
             self._measure(run)
             self._say_repeats(run)
-            self._say_values()
+            self._say_values(run)
             self._freeze(run)
             self._say_refused(run)
         except BaseException as error:
@@ -128,9 +133,11 @@ class TargetSingerlake(LakePlugin, Target):
     def _freeze(self, run: Run) -> None:
         """Freeze versions of what was committed, if asked to."""
         assert self._summary is not None, "process_lines comes first"  # noqa: S101
-        if self.config["new_version"] and run.committed:
+        as_one = self.config["new_lake_version"]
+        if (as_one or self.config["new_version"]) and run.committed:
+            freeze = freezing.freeze_as_one if as_one else freezing.freeze_tables
             with self._interrupts.unlimited():
-                freezing.freeze_tables(
+                freeze(
                     run.lake, run.committed, logger, self._interrupts.check, self._summary.frozen
                 )
 
@@ -168,10 +175,18 @@ class TargetSingerlake(LakePlugin, Target):
                     repeated,
                 )
 
-    def _say_values(self) -> None:
+    def _say_values(self, run: Run) -> None:
         """Say which values were taken as something else, and which no query can read."""
-        mended = self._intake.mended if self._intake is not None else 0
-        if mended:
+        if run.files.missed:
+            logger.warning(
+                "%s that records name %s not there; as the setting missing_files says, %s",
+                count(run.files.missed, "file"),
+                "was" if run.files.missed == 1 else "were",
+                {"null": "the rows have null in their place", "keep": "the rows are as they came"}[
+                    self.config["missing_files"]
+                ],
+            )
+        if mended := self._progress.mended:
             logger.warning(
                 "NaN, infinities and lone surrogates, which are not JSON, were in %s %s; as the "
                 "setting non_finite says, each is kept as %s",
@@ -210,8 +225,9 @@ class TargetSingerlake(LakePlugin, Target):
         configured = job.changes_in_settings(self.config.get("annotations"), options.tap_id)
         this_job = job.find(self.config.get("job_url"), os.environ)
         self._report = job.Report(options.tap_id, this_job, configured, logger)
-        if self.config["new_version"]:
-            freezing.check_possible()
+        for setting in ("new_version", "new_lake_version"):
+            if self.config[setting]:
+                freezing.check_possible(setting)
         lake = Lake.open(lake_uri(self.config), from_settings(self.config), create=True)
         run = Run(
             lake,
@@ -227,13 +243,29 @@ class TargetSingerlake(LakePlugin, Target):
         if self.config["invalid_records"] == quarantine.QUARANTINE:
             summary.quarantine = Quarantine(run, options.tap_id, self.config["max_invalid"])
         summary.mapped = MappedStreams(self, run, self._validator)
+        streams = Streams(run, summary.mapped, self._validator)
+        batches = self._batches(run, streams, summary)
+        how = self.config["non_finite"]
         return Intake(
+            run, streams, summary.mapped, batches, self._progress, how, summary.quarantine
+        )
+
+    def _batches(self, run: Run, streams: Streams, summary: Summary) -> BatchIntake:
+        assert summary.mapped is not None, "made just before"  # noqa: S101
+        roots = Roots.of(self.config, lake_uri(self.config))
+        clean_up = CleanUp(self.config["batch_clean_up"], logger)
+        run.after_commits(clean_up.committed)
+        return BatchIntake(
             run,
+            streams,
             summary.mapped,
+            roots,
+            clean_up,
             self._progress,
-            self._validator,
+            self._interrupts.check,
             self.config["non_finite"],
             summary.quarantine,
+            self.config["batch_file_bytes"],
         )
 
     def _end_early(self, error: BaseException) -> None:
@@ -243,7 +275,7 @@ class TargetSingerlake(LakePlugin, Target):
             if run is not None:
                 run.close()
                 if run.committed:
-                    self._say_values()
+                    self._say_values(run)
                     self._say_refused(run)
                 self._note(run, error)
         finally:

@@ -12,8 +12,8 @@ from msgspec import Raw
 
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
-from singerlake.records import drafts, typed
-from singerlake.records.full_validation import (
+from singerlake.records.validation import drafts, typed
+from singerlake.records.validation.full_validation import (
     FullValidator,
     NotASchemaError,
     Refusal,
@@ -22,7 +22,8 @@ from singerlake.records.full_validation import (
     validator_of,
 )
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
-from target_singerlake.values import Noted, ValueCheck, proof_type
+from target_singerlake.places import Line
+from target_singerlake.values import Noted, ValueCheck, fitting_decoder
 
 _SETTINGS = {
     False: "the setting validate_records: false takes records unchecked",
@@ -44,13 +45,13 @@ class Validator:
     """Checks the records of one stream under one schema.
 
     Attributes:
-        proof: The type that only records decode to which are valid and whose values fit, but
-            for times at either end of the calendar; None where there is no such type.
+        decoder: Decodes only records that are valid and whose values fit, but for times at either
+            end of the calendar; None where no type says as much.
         values: Knows what the columns can hold.
 
     Args:
         stream: The stream's name, for errors.
-        schema: Its JSON Schema, in any draft since 4: see :mod:`singerlake.records.drafts`.
+        schema: Its JSON Schema, in any draft since 4 (:mod:`singerlake.records.validation.drafts`).
         keys: Its key properties; a record must have them whatever the schema says.
         records: Whether records are validated at all; the keys always are.
         formats: Whether ``format`` must hold.
@@ -97,10 +98,14 @@ class Validator:
         noted = {} if noted is None else noted
         self.values = ValueCheck(stream, entry, noted, refuses=check_values, retyped=retyped)
         if records:
-            fitting = _shared_decoder(*words, self.values.columns)
-            self.proof = None if fitting is None else fitting.type
+            self.decoder = _shared_decoder(*words, self.values.columns)
         else:
-            self.proof = proof_type(self.values, keys)
+            self.decoder = fitting_decoder(self.values, keys)
+
+    @property
+    def proof(self) -> Any:
+        """The type that :attr:`decoder` decodes to; None where there is none."""
+        return None if self.decoder is None else self.decoder.type
 
     def accept(self, records: Sequence[Raw]) -> bool:
         """Tell whether all of these are valid; for the reason, ask :meth:`check` one by one."""
@@ -115,12 +120,12 @@ class Validator:
         except UnreadableError:
             return False
 
-    def check(self, raw: Raw, line: int) -> None:
+    def check(self, raw: Raw, line: Line) -> None:
         """Check one record.
 
         Args:
             raw: Its bytes.
-            line: Its line number, for the error.
+            line: Where it stands, for the error.
 
         Raises:
             MissingKeyError: A key property is not there.
@@ -159,7 +164,7 @@ class Validator:
             )
         )
 
-    def _where(self, line: int) -> str:
+    def _where(self, line: Line) -> str:
         return f"line {line}: the record of stream {self._stream!r}"
 
 

@@ -22,6 +22,7 @@ from singerlake.format import values
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import DIGITS, Kind, Type, columns_of
 from target_singerlake.errors import InvalidRecordError
+from target_singerlake.places import Line
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _RECORD = msgspec.json.Decoder(dict[str, Raw])
@@ -210,12 +211,12 @@ class ValueCheck:
         escaped = self.strict and any(data.rfind(escape) >= 0 for escape in _ESCAPES)
         return escaped and _ESCAPED.search(data) is not None
 
-    def look(self, raw: Raw, line: int, columns: Container[str] | None = None) -> None:
+    def look(self, raw: Raw, line: Line, columns: Container[str] | None = None) -> None:
         """Try the values of a valid record.
 
         Args:
             raw: The record's bytes.
-            line: Its line number.
+            line: Where it stands.
             columns: Those to look at, by :meth:`doubtful`; None for all.
 
         Raises:
@@ -283,8 +284,10 @@ class Warnings:
             )
 
 
-def proof_type(check: ValueCheck, keys: Sequence[str]) -> Any:
-    """Build the type that only records decode to whose values fit; None where there is none.
+def fitting_decoder(
+    check: ValueCheck, keys: Sequence[str]
+) -> msgspec.json.Decoder[msgspec.Struct] | None:
+    """Build a decoder that takes only records whose values fit; None where no type says so.
 
     Args:
         check: Knows the columns.
@@ -297,7 +300,8 @@ def proof_type(check: ValueCheck, keys: Sequence[str]) -> Any:
         neutral = {f"f{number}": name for number, name in enumerate(kinds)}
         must = [(n, kinds[name]) for n, name in neutral.items() if name in keys]
         may: list[Any] = [(n, kinds[name], None) for n, name in neutral.items() if name not in keys]
-        return msgspec.defstruct("Record", [*must, *may], rename=neutral, gc=False)
+        kind = msgspec.defstruct("Record", [*must, *may], rename=neutral, gc=False)
+        return msgspec.json.Decoder(kind)
     except (UnsureError, TypeError, ValueError):
         return None
 

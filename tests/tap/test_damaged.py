@@ -107,7 +107,9 @@ def test_a_damaged_log_that_nobody_asked_for_is_only_warned_of(
     with caplog.at_level(logging.WARNING):
         part = run(lake, catalog=catalog)
     assert {m["stream"] for m in part.of("RECORD")} == {"a"}
-    [said] = [r.getMessage() for r in caplog.records]
+    # Another test of this process may have had the SDK log its counts.
+    warned = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    [said] = [r.getMessage() for r in warned]
     assert "tap_x/c" in said
     assert said.endswith("the catalog does not select it")
     with pytest.raises(DamagedError):

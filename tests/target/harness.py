@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -133,6 +134,23 @@ def command(lake: Path | str, **config: Any) -> tuple[list[str], dict[str, str]]
     settings.write_text(json.dumps({"lake": str(lake), "tap_id": TAP, **config}))
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TARGET_", "MELTANO_"))}
     return [sys.executable, "-m", "target_singerlake.target", "--config", str(settings)], env
+
+
+def peak_of(lake: Path | str, data: bytes | Iterable[bytes], **config: Any) -> int:
+    """Run the target as a real process, which succeeds; the most memory that it had, in bytes."""
+    data = data if isinstance(data, bytes) else text(data)
+    args, env = command(lake, **config)
+    code = (
+        "import sys; from pathlib import Path; from target_singerlake.__main__ import main\n"
+        "try: main()\n"
+        # Not ru_maxrss, which a process inherits from the one that started it.
+        "finally: print(Path('/proc/self/status').read_text(), file=sys.stderr)"
+    )
+    args = [args[0], "-c", code, *args[3:]]
+    done = subprocess.run(args, input=data, capture_output=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    [peak] = re.findall(rb"VmHWM:\s+(\d+) kB", done.stderr)
+    return int(peak) << 10
 
 
 def process(

@@ -25,8 +25,8 @@ from singer_sdk.singerlib.exceptions import InvalidInputLine
 from singerlake.errors import InputError, InvalidNameError, UsageError
 from singerlake.format.types import Columns, columns_of
 from singerlake.lake import Lake, Table
-from singerlake.records import decoding
-from singerlake.records.row_columns import alias
+from singerlake.records.blocks import decoding
+from singerlake.records.rows.row_columns import alias
 from target_singerlake import messages
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError
@@ -105,10 +105,10 @@ CASES: list[tuple[str, bytes, type[Exception], str]] = [
     ("schema no object", b'{"type":"SCHEMA","stream":"c","schema":[]}', InvalidInputLine, "line 5"),
     ("no schema", schema("c", {"x": {"type": "no"}}), InvalidJSONSchema, "line 5.*'c'"),
     (
-        "batch",
-        b'{"type":"BATCH","stream":"a","encoding":{},"manifest":[]}',
+        "batch that cannot be read",
+        b'{"type":"BATCH","stream":"a","encoding":{},"manifest":["../x"]}',
         InvalidInputLine,
-        "line 5 is a BATCH",
+        "line 5: the BATCH of stream 'a': ",
     ),
     (
         "deep schema",
@@ -173,7 +173,7 @@ def test_a_key_that_is_no_property_is_refused(tmp_path: Path) -> None:
     [
         (None, "No such file"),
         ("{", "cannot be read as JSON"),
-        ('{"lak": "x"}', "has no setting 'lak': did you mean lake?"),
+        ('{"lak": "x"}', "has no setting 'lak': did you mean lake or new_lake_version?"),
     ],
 )
 @pytest.mark.parametrize("form", ["--config {}", "--config={}"])

@@ -16,7 +16,9 @@ from singerlake.errors import (
     LockTimeoutError,
     OutcomeUnknownError,
     StoreError,
+    UsageError,
 )
+from singerlake.format import tap_state
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.storage.local.store import LocalStaged, LocalStore
@@ -174,6 +176,25 @@ def test_metadata_and_metrics_are_in_the_log(tmp_path: Path) -> None:
     assert entry.metadata["run"] == {"id": 7}
     assert entry.metrics["input_bytes"] == len(line) + 1
     assert entry.operation == "sync"
+
+
+def test_each_entry_keeps_the_state_that_goes_out_after_it(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    odd = b'{"type": "STATE", "value": {"at": 1.10, "far": 1e999, "at": "\\u00e9"}}'
+    lines = [schema("a"), schema("b")]
+    lines += [record("a", {"id": 1}), record("b", {"id": 1}), odd]
+    lines += [record("a", {"id": 2}), state("x" * tap_state.MAX_BYTES), record("a", {"id": 3})]
+    put_out = run(lake, lines, commit_bytes=1)
+    assert len(put_out) == 2
+    kept = '{"at": 1.10, "far": 1e999, "at": "\\u00e9"}'
+    assert [entry.metadata for entry in entries(lake, "b")] == [{"tap_state": kept}]
+    assert [entry.metadata for entry in entries(lake, "a")] == [
+        {"tap_state": kept},
+        {"tap_state_bytes": tap_state.MAX_BYTES + 2},
+        {},  # no STATE goes out after the last commit
+    ]
+    with pytest.raises(UsageError, match="rename it"):
+        run(lake, lines, metadata={"tap_state": "mine"})
 
 
 # --- what goes wrong on the way -------------------------------------------------------------

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from singerlake.format.types import type_of
-from singerlake.records import drafts, typed
+from singerlake.records.validation import drafts, typed
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError
 from target_singerlake.validation import Validator
 from tests.target import test_validation as general

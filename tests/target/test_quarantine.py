@@ -131,7 +131,8 @@ def test_any_bytes_are_kept_or_end_the_run(tmp_path_factory: Any, line: bytes) -
         record("a", {"id": 2}) + schema("a", {}),
         activate("c", 1),
         b'{"type":"ACTIVATE_VERSION","stream":"a","version":"x"}',
-        b'{"type":"BATCH","stream":"a","encoding":{},"manifest":[]}',
+        b'{"type":"BATCH","stream":"a","encoding":{},"manifest":["no such file"]}',
+        b'{"type":"BATCH","stream":"a","encoding":{},"manifest":5}',
         schema("c", {"x": {"type": "no"}}),
     ],
 )

@@ -160,7 +160,7 @@ def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         done(TableName(TAP, "a"), version)
         raise StoreError("the second one failed")
 
-    monkeypatch.setattr(freezing, "check_possible", lambda: None)
+    monkeypatch.setattr(freezing, "check_possible", lambda _setting: None)
     monkeypatch.setattr(freezing, "freeze_tables", freeze)
     with pytest.raises(StoreError):
         run(tmp_path / "lake", GOOD, new_version=True, on_event=command(tmp_path))

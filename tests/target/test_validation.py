@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from singerlake.records import exact_numbers, typed
+from singerlake.records.validation import exact_numbers, typed
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
 from target_singerlake.prover import Prover
 from target_singerlake.validation import Validator
 
 MODEST = settings(
-    max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False
+    max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False
 )
 NAMES = ["a", "b", "id", 'q"uote', "ä", "$ref", "type", "f0", ""]
 NUMBERS = [0, 1, -1, 2, 3, 5, 10, 1 << 53, (1 << 53) - 1, -(1 << 53)]

@@ -16,16 +16,15 @@ from singerlake.format import values
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake
-from singerlake.maintenance.alter import retype
-from singerlake.records import decoding
-from singerlake.records.row_columns import MISFITS
+from singerlake.records.blocks import decoding
+from singerlake.records.rows.row_columns import MISFITS
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.prover import Prover
 from target_singerlake.run import Run
 from target_singerlake.validation import Validator
 from target_singerlake.values import ValueCheck
-from tests.build import record_line, schema_line
+from tests.build import record_line, retype, schema_line
 from tests.records.test_decoding import ANY, BY_KIND, PROPERTIES
 from tests.target.harness import TAP, records_of, run, schema, state
 
@@ -69,7 +68,7 @@ def readable(name: str, texts: list[str]) -> list[bool]:
     return [misfits is None for misfits in batch[MISFITS].to_pylist()]
 
 
-@settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(), st.booleans())
 @example(("t", [EARLY, LATE]), False)
 @example(("t", [HIDDEN]), True)
