@@ -84,7 +84,7 @@ class Altering:
         if not looks_at_rows(wanted, allow_misfits=allow_misfits):
             return alter(self.table.store, self.head, change, options)
         begin_spark(*self.cluster)
-        from singerlake.spark.jobs import alter as job
+        from singerlake.spark.jobs.changes import alter as job
 
         with working(f"altering {self.table.name}"):
             return job.alter(self.spark(), self.table, change, options, allow_misfits=allow_misfits)
@@ -118,7 +118,7 @@ class Altering:
         if self.options.dry_run and not looks_at_rows(wanted):
             return Altered(wanted.words)
         begin_spark(*self.cluster)
-        from singerlake.spark.jobs.change import change_parts
+        from singerlake.spark.jobs.changes.change import change_parts
 
         with working(f"altering {self.table.name}"):
             options = replace(self.options, said=change)

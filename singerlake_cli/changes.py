@@ -12,7 +12,7 @@ from singerlake_cli import output
 
 if TYPE_CHECKING:
     from singerlake.format.log import FrozenVersion
-    from singerlake.spark.jobs.change import Changed
+    from singerlake.spark.jobs.changes.change import Changed
 
 
 def as_json(table: TableName, done: Changed, *, dry_run: bool) -> dict[str, Any]:

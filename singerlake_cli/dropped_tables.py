@@ -7,7 +7,7 @@ from typing import Any
 
 from singerlake.errors import NotFoundError, SingerlakeError
 from singerlake.format.names import written
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
 from singerlake.maintenance.drop import DroppedTable, Holdings, describe
 from singerlake.storage.base import Store
 from singerlake.transactions.snapshot import Snapshot
@@ -75,15 +75,17 @@ def list_dropped(shared: Shared, lake: Lake, tap: str | None) -> None:
     found: list[DroppedTable] = []
     failed: list[SingerlakeError] = []
     names = lake.tables(tap)
-    for name in names:
-        try:
-            snapshot = lake.table(name).snapshot(dropped=True)
-            if snapshot.dropped_at:
-                found.append(describe(lake.store, snapshot))
-        except NotFoundError:
-            continue  # a folder in which nothing was ever committed, or not yet
-        except SingerlakeError as error:
-            failed.append(error)
+
+    def look(table: Table) -> DroppedTable | None:
+        snapshot = table.snapshot(dropped=True)
+        return describe(lake.store, snapshot) if snapshot.dropped_at else None
+
+    for _, seen in lake.each(names, look):
+        if isinstance(seen, DroppedTable):
+            found.append(seen)
+        # Where nothing is found, nothing was ever committed in the folder, or not yet.
+        elif isinstance(seen, SingerlakeError) and not isinstance(seen, NotFoundError):
+            failed.append(seen)
     known = set(names)
     rows = [
         (

@@ -41,8 +41,8 @@ def run_id(entry: Entry | None) -> str | None:
 
 def made_by(entry: Entry | None) -> str | None:
     """Return who made a transaction, where that was noted."""
-    version = None if entry is None else entry.version
-    return _noted(entry, "by") or (version.by or None if version is not None else None)
+    said = None if entry is None else entry.version or entry.deletion
+    return _noted(entry, "by") or (said.by or None if said is not None else None)
 
 
 def comment(entry: Entry | None) -> str | None:

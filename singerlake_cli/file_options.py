@@ -16,9 +16,9 @@ from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.type_list import parse_names
 from singerlake.lake import Table
 from singerlake.maintenance.change import ChangeOptions
-from singerlake.records.csv_dialect import Dialect
-from singerlake.records.given_files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
-from singerlake.records.problems import FIRST, Problems
+from singerlake.records.given.csv.dialect import Dialect
+from singerlake.records.given.files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
+from singerlake.records.rows.problems import FIRST, Problems
 from singerlake.transactions.commit import check_metadata
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.output import Output
@@ -32,7 +32,7 @@ class FileOptions:
     """How files are read, as the command line says.
 
     Attributes:
-        format: One of ``given_files.FORMATS``; None where names tell.
+        format: One of ``given.files.FORMATS``; None where names tell.
         delimiter: Of CSV.
         encoding: Of CSV.
         null: What stands for null in CSV.
@@ -121,8 +121,8 @@ class FileOptions:
             SingerlakeError: It can take none: a column is unknown, or the key is missing.
         """
         # Arrow, which help can do without.
-        from singerlake.records.given_checks import check_for_table
-        from singerlake.records.shape import shape_of
+        from singerlake.records.given.checks import check_for_table
+        from singerlake.records.state.shape import shape_of
 
         dialect = self.dialect(files[0].format)
         shape = shape_of(table.snapshot())

@@ -31,8 +31,11 @@ class _State:
     Attributes:
         came: Whether the signal came.
         shown: Whether it was said.
-        installed: Whether it is handled here.
+        installed: Whether this process is the command's, so that nobody else handles it.
         writes: Whether the command also changes what is not committed by a log entry.
+        java: Whether the command has asked for Java.
+        in_shell: Whether it is one of many in this process.
+        goes_on: Whether the process goes on to others when it was interrupted.
         hook: What else prints errors of finalizers.
     """
 
@@ -40,6 +43,9 @@ class _State:
     shown = False
     installed = False
     writes = False
+    java = False
+    in_shell = False
+    goes_on = False
     hook: Callable[[sys.UnraisableHookArgs], object] = sys.__unraisablehook__
 
 
@@ -59,6 +65,38 @@ def message() -> str:
 def note_writes() -> None:
     """Note that the command changes more than what it commits."""
     _State.writes = True
+
+
+def note_java() -> None:
+    """Note that the command asks for Java, which an interrupt then ends."""
+    _State.java = True
+
+
+def in_shell() -> bool:
+    """Whether this process runs many commands."""
+    return _State.in_shell
+
+
+@contextmanager
+def in_a_shell(*, goes_on: bool) -> Iterator[None]:
+    """Run many commands.
+
+    Args:
+        goes_on: Whether Ctrl-C ends the one that runs, and not the process.
+    """
+    _State.in_shell, _State.goes_on = True, goes_on
+    try:
+        yield
+    finally:
+        _State.in_shell = _State.goes_on = False
+
+
+def next_command() -> None:
+    """Forget what happened to the command before."""
+    _State.came = _State.shown = _State.writes = _State.java = False
+    if (commits := sys.modules.get("singerlake.transactions.commit")) is not None:
+        commits.Begun.any = False
+    logging.disable(logging.NOTSET)
 
 
 def first_told() -> bool:
@@ -91,14 +129,14 @@ def kept() -> Iterator[None]:
 def install() -> None:
     """Handle Ctrl-C in this process, which is the command's.
 
-    Does nothing where the signal is ignored, as it is for jobs in a script's background.
+    Where the signal is ignored, as it is for jobs in a script's background, it stays so.
     """
     if threading.current_thread() is not threading.main_thread():
         return
+    _State.installed = True
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         return
     signal.signal(signal.SIGINT, _interrupt)
-    _State.installed = True
     if sys.unraisablehook != _not_lost:
         _State.hook = sys.unraisablehook
         sys.unraisablehook = _not_lost
@@ -111,11 +149,16 @@ def end_at_once() -> None:
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; a second Ctrl-C ends the process where cleaning up takes long."""
-    if _State.came:
+    """Raise KeyboardInterrupt; a second Ctrl-C ends the process where cleaning up takes long.
+
+    In a shell it ends the cleaning up; what it leaves, a next command finds as after any crash.
+    """
+    if _State.came and not _State.goes_on:
         _end(signum, frame)
     _State.came = True
     logging.disable()  # py4j logs the interrupt, and then that Java is gone
+    if _State.goes_on and not _State.java:
+        raise KeyboardInterrupt  # nothing was asked of Java: it is kept for the next command
     # Only where a job has imported it; its module imports pyspark.
     if (session := sys.modules.get("singerlake.spark.jvm.session")) is not None:
         session.end_java()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -17,7 +18,7 @@ import click
 from click.core import ParameterSource
 
 from singerlake import __version__, safe_text
-from singerlake.errors import SingerlakeError
+from singerlake.errors import SingerlakeError, StoreError
 from singerlake.nearest import nearest
 from singerlake.storage.opening import in_project
 from singerlake_cli import interrupts
@@ -35,6 +36,7 @@ COMMANDS = {
     "rows": "rows",
     "diff": "diff",
     "files-of": "files_of",
+    "files": "files",
     "create-table": "create_table",
     "upload": "upload",
     "update": "update",
@@ -51,25 +53,28 @@ COMMANDS = {
     "copy": "copy",
     "vacuum": "vacuum",
     "verify": "verify",
+    "erase": "erase",
     "rebuild": "rebuild",
     "locks": "locks",
     "unlock": "unlock",
     "metrics": "metrics",
     "doctor": "doctor",
+    "shell": "shell",
     "completion": "completion",
 }
 """Commands in the order of ``--help``, and the module of ``singerlake_cli.commands`` of each."""
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _OURS = ("singerlake", "singerlake_cli")
 
 EXIT_CODES = """\b
 Exit codes:
   0  done
-  1  something unexpected, or the surroundings (disk, network, Java) failed
+  1  unexpected, or disk, network or Java failed
   2  usage: ask differently
   3  not found: no such lake, table, version
-  4  conflict, or a lock that was not given up in time: run it again
-  5  damaged or unreadable data, or data that cannot be taken as it is: rows with problems
+  4  conflict, or a lock not given up: run it again
+  5  damaged or unreadable data, or rows with problems
   130  interrupted, as by Ctrl-C
 """
 
@@ -187,9 +192,20 @@ class CommandGroup(click.Group):
                 _interrupted(ctx)
             if os.environ.get("SINGERLAKE_DEBUG"):
                 raise
-            _output(ctx).failure("unexpected", _told(error))
-            _output(ctx).note("set SINGERLAKE_DEBUG=1 to see where it happened")
-            ctx.exit(1)
+            _unexpected(ctx, error)
+
+
+def _unexpected(ctx: click.Context, error: Exception) -> NoReturn:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        told = StoreError(
+            f"cannot write: {error.strerror}: make room where the output goes, and where "
+            "temporary files do (TMPDIR), and run it again"
+        )
+        _output(ctx).error(told)
+        ctx.exit(told.exit_code)
+    _output(ctx).failure("unexpected", _told(error))
+    _output(ctx).note("set SINGERLAKE_DEBUG=1 to see where it happened")
+    ctx.exit(1)
 
 
 def _told(error: Exception) -> str:
@@ -230,7 +246,7 @@ def _interrupted(ctx: click.Context) -> NoReturn:
             default="./lake",
             show_default=True,
             show_envvar=True,
-            help="Where the lake is: a folder, or s3://bucket/prefix.",
+            help="Where the lake is: a folder, s3://bucket/prefix, gs://… or az://…",
         ),
         output_option(
             "form",
@@ -257,8 +273,22 @@ def cli(ctx: click.Context, uri: str, form: str) -> None:
     ctx.obj = Shared(uri=uri, output=OUTPUTS[form]())
 
 
+def _check_streams() -> None:
+    """Refuse to begin without a place for results: the next file opened would take that place.
+
+    What Java or a library prints would then end up in a file of the lake.
+    """
+    if sys.stderr is None:  # python's word for one that is closed
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # stays open
+    if sys.stdout is None:
+        sys.stdout = sys.stderr
+        say("error: standard output is closed: send it somewhere, if only to /dev/null", err=True)
+        sys.exit(1)
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line."""
+    _check_streams()
     safe_text.guard_logs()
     interrupts.install()
     try:

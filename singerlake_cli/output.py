@@ -240,9 +240,10 @@ def _say_error(text: str, word: str = "error") -> None:
     say(text, err=True, mark=f"{word}: ", colour="red", hang=2)
 
 
-def say_whole(line: str) -> None:
+def say_whole(line: str, *, err: bool = False) -> None:
     """Print a line that is there to be copied: never wrapped, and in a pipe just as it is."""
-    click.echo(safe_text.visible(line) if sys.stdout.isatty() else line)
+    stream = sys.stderr if err else sys.stdout
+    click.echo(safe_text.visible(line) if stream.isatty() else line, err=err)
 
 
 def say_lines(lines: Iterable[str]) -> None:

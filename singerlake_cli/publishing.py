@@ -40,7 +40,7 @@ def outcomes(
         return
     in_order = graph(lake, projections).projections
     begin_spark(master, conf)
-    from singerlake.spark.jobs.publish import publish
+    from singerlake.spark.jobs.publishing.publish import publish
 
     job = None
     for one in in_order:

@@ -98,7 +98,7 @@ def first_rows(answer: QueryResult) -> tuple[list[str], list[list[str | None]], 
         f"{name}>" if _all_numbers([row[index] for row in rows]) else f"{name}~"
         for index, name in enumerate(answer.columns)
     ]
-    texts = [[shown(value) for value in row] for row in rows[:FIRST_ROWS]]
+    texts = [[glanced_at(value) for value in row] for row in rows[:FIRST_ROWS]]
     return headings, texts, len(rows) > FIRST_ROWS
 
 
@@ -292,6 +292,17 @@ def shown(value: Any) -> str | None:
     if isinstance(value, datetime) and cell is not None:
         return cell.replace(".000000", "", 1)
     return cell
+
+
+def glanced_at(value: Any) -> str | None:
+    """The same, of a file that a row names what people know it by: name, size, type and hash."""
+    cell = shown(value)
+    if cell is None or cell[:1] != "{" or '"files/' not in cell:
+        return cell
+    from singerlake.files import stored  # few rows name files
+
+    file = stored.of_value(cell)
+    return cell if file is None else file.glance
 
 
 def _json(value: Any) -> str:

@@ -153,13 +153,20 @@ def begin_spark(master: str | None, conf: tuple[str, ...]) -> None:
     """Start Java for :func:`start_spark`, so that it starts while a job's module is imported.
 
     Raises:
-        UsageError: A setting is not KEY=VALUE.
+        UsageError: A setting is not KEY=VALUE, or in a shell Spark runs with others.
         RuntimeMissingError: Spark is not installed.
     """
     need_spark()
     from singerlake.spark.jvm import launch
 
-    launch.ahead(master, _settings(conf))
+    settings = _settings(conf)
+    if interrupts.in_shell() and (master or settings) and launch.is_other(master, settings):
+        raise UsageError(
+            "Spark runs in this shell already, as the first command that needed it asked for it: "
+            "take --master and --conf away, or begin a shell in which this command is the first"
+        )
+    interrupts.note_java()
+    launch.ahead(master, settings)
 
 
 def need_spark() -> None:
@@ -184,6 +191,7 @@ def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:
     from singerlake.spark.jvm.progress import progress
     from singerlake.spark.jvm.session import session
 
+    interrupts.note_java()
     with interrupts.kept():
         spark = session(master, settings)
     follow(lambda: progress(spark))

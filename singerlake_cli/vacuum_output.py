@@ -8,7 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from singerlake.format import times
-from singerlake.maintenance.garbage import Item, protected
+from singerlake.maintenance.garbage import protected
+from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import Vacuumed, VacuumPlan
 from singerlake_cli import output
 

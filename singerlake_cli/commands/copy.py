@@ -9,10 +9,13 @@ from typing import Any
 import click
 
 from singerlake.copying.destination import check_place
+from singerlake.copying.lake_versions import copy_lake_versions
 from singerlake.copying.lakes import choose, choose_all, copy_tables, finish
 from singerlake.copying.outcome import Copied, CopyOptions
 from singerlake.copying.transfers import Meter
-from singerlake.errors import NotFoundError, SingerlakeError, UsageError
+from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
+from singerlake.format.lake_log import LakeVersion
+from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.storage.base import Store
 from singerlake.storage.opening import open_store
@@ -116,6 +119,7 @@ class _Run:
         chosen, lost = (choose(lake, tables), []) if tables else choose_all(lake)
         for error in lost:
             self._fail(error, None)
+        versions = self._lake_versions()
         meter, done = Meter(), []
         failed: list[object] = [*lost]
         follow(lambda: (f"{output.size(meter.done)} read", meter.done, meter.total))
@@ -130,15 +134,48 @@ class _Run:
                     # A folder in which nothing was ever committed is no table, as for `ls`.
                     failed.append(table)
                     self._fail(came, table)
-            if not options.dry_run:
-                try:
+            try:
+                if not options.dry_run:
                     finish(lake.store, self._destination, done, whole=self._whole)
-                except SingerlakeError as error:
-                    self._fail(error, None)
+                if self._whole and versions:
+                    self._copy_lake_versions(versions, failed)
+            except SingerlakeError as error:
+                self._fail(error, None)
+        if versions and not self._whole:
+            self._output.note("lake versions are copied with the whole lake, and not with tables")
         if self._whole:
             self._output.summary(_total(done, failed, dry_run=options.dry_run))
         self._output.end()
         click.get_current_context().exit(max(self._codes))
+
+    def _lake_versions(self) -> list[LakeVersion]:
+        """The source's, read before any table is copied: whatever they name is copied then."""
+        try:
+            return self._lake.lake_versions()
+        except DamagedError as error:  # a backup of the tables is a backup all the same
+            self._fail(error, None)
+            return []
+
+    def _copy_lake_versions(
+        self, versions: Sequence[LakeVersion], failed: Sequence[object]
+    ) -> None:
+        left_out = [one for one in failed if isinstance(one, TableName)]
+        for one in copy_lake_versions(
+            self._lake.store,
+            self._destination,
+            versions,
+            left_out,
+            dry_run=self._options.dry_run,
+        ):
+            self._show_lake_version(one)
+
+    def _show_lake_version(self, version: LakeVersion) -> None:
+        dry_run = self._options.dry_run
+        verb = "would be copied" if dry_run else "copied"
+        self._output.item(
+            lambda: {"lake_version": version.number, "label": version.label, "dry_run": dry_run},
+            lambda: output.say(f"{version}: {verb}"),
+        )
 
     def _fail(self, error: SingerlakeError, about: object) -> None:
         self._codes.append(error.exit_code)

@@ -27,7 +27,7 @@ from singerlake_cli.shared import Shared, begin_spark, creation_options, spark_o
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.create_table import Created
+    from singerlake.spark.jobs.loading.create_table import Created
 
 
 @click.command("create-table")
@@ -84,7 +84,7 @@ def command(
     lake = shared.lake()
     note_dropped(shared, _check_new(lake, table))
     begin_spark(master, conf)
-    from singerlake.spark.jobs.create_table import create
+    from singerlake.spark.jobs.loading.create_table import create
 
     with working(f"making {table}"):
         spark = start_spark(master, conf)

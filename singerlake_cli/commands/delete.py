@@ -22,7 +22,7 @@ from singerlake_cli.shared import (
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.change import Changed
+    from singerlake.spark.jobs.changes.change import Changed
 
 
 @click.command("delete")
@@ -119,8 +119,8 @@ def _by_ids_or_sql(
     cluster: tuple[str | None, tuple[str, ...]],
 ) -> Changed:
     begin_spark(*cluster)
-    from singerlake.spark.jobs.change import change as change_rows
-    from singerlake.spark.jobs.selected_rows import Selection, named_rows
+    from singerlake.spark.jobs.changes.change import change as change_rows
+    from singerlake.spark.jobs.row_sets.selected_rows import Selection, named_rows
 
     with working(f"deleting from {table.name}"):
         spark = start_spark(*cluster)
@@ -142,7 +142,7 @@ def _by_file(
     with reading.opened([file], shared.output) as files:
         dialect = reading.dialect_for(files, table)
         begin_spark(*cluster)
-        from singerlake.spark.jobs.upload import UploadOptions, upload
+        from singerlake.spark.jobs.loading.upload import UploadOptions, upload
 
         options = UploadOptions(Mode.DELETE, change=change, dialect=dialect)
         with working(f"deleting from {table.name}"):

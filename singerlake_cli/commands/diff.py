@@ -16,14 +16,20 @@ from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_opt
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.difference import Diff
+    from singerlake.spark.jobs.queries.difference import Diff
     from singerlake.spark.sql.result import QueryResult
 
 
 @click.command("diff")
-@click.argument("table", shell_complete=complete_table)
-@click.argument("before", metavar="FROM")
+@click.argument("table", required=False, shell_complete=complete_table)
+@click.argument("before", metavar="[FROM]", required=False)
 @click.argument("after", metavar="[TO]", required=False)
+@click.option(
+    "--lake-versions",
+    nargs=2,
+    metavar="FROM TO",
+    help="Count what differs between two lake versions, table by table.",
+)
 @click.option("--stat", is_flag=True, help="Only count: rows, and changed cells by column.")
 @results.row_options
 @click.option(
@@ -41,9 +47,10 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     shared: Shared,
-    table: str,
-    before: str,
+    table: str | None,
+    before: str | None,
     after: str | None,
+    lake_versions: tuple[str, str] | None,
     stat: bool,
     form: str | None,
     safe_cells: bool,
@@ -67,11 +74,28 @@ def command(
     csv and tsv have the columns change, key.…, changed, and before.… and after.… of each column;
     jsonl and parquet have key, before and after as objects.
 
+    With --lake-versions, which takes no TABLE, all tables of both lake versions are listed, and
+    rows are only counted; those of equal fingerprints are not read for it.
+
     \b
     singerlake diff tap-shop.orders monday --stat
     singerlake diff tap-shop.orders 1 2 --to changes.csv
     singerlake diff tap-shop.orders @17 @18 --format jsonl | jq 'select(.change == "removed").key'
+    singerlake diff --lake-versions 2026-q2 2026-q3
     """
+    if lake_versions is not None:
+        rows = (form, to, limit) != (None, None, None) or safe_cells or force
+        if table is not None or rows:
+            raise UsageError(
+                "--lake-versions counts rows of all tables: it takes no TABLE, and "
+                "no options about rows"
+            )
+        from singerlake_cli.lake_differences import compare
+
+        compare(shared, *lake_versions, misfits=misfits, master=master, conf=conf)
+        return
+    if table is None or before is None:
+        raise click.UsageError(f"Missing argument '{'TABLE' if table is None else 'FROM'}'.")
     lake_table, ref = shared.lake().find(table)
     if ref.version is not None:
         raise UsageError(
@@ -79,18 +103,13 @@ def command(
         )
     if stat and (form is not None or to is not None or limit is not None):
         raise UsageError("--stat prints no rows: leave out --format, --to and --limit")
-    if force and to is None:
-        raise UsageError("--force replaces the file behind --to: name one")
-    file = None if to is None else NewFile(to, force=force)
-    form = results.form_of(form, to, as_json=shared.json)
-    if safe_cells and form not in ("csv", "tsv"):
-        raise UsageError("--safe-cells is for spreadsheets: add --format csv or tsv")
+    file, form = _file_and_form(shared, form, to, force=force, safe_cells=safe_cells)
     compared = plan(lake_table.snapshot(), before, after)
     if compared.same_state and form == "table" and file is None:
         _print_same(shared, compared)
         return
     begin_spark(master, conf)
-    from singerlake.spark.jobs.difference import diff
+    from singerlake.spark.jobs.queries.difference import diff
 
     with working(f"comparing {ref.table}"):
         spark = start_spark(master, conf)
@@ -103,6 +122,19 @@ def command(
             _print_table(found, limit)
         else:
             _write(shared, found, form, file, limit, safe_cells=safe_cells)
+
+
+def _file_and_form(
+    shared: Shared, form: str | None, to: Path | None, *, force: bool, safe_cells: bool
+) -> tuple[NewFile | None, str]:
+    """Where rows go, if into a file, and as what."""
+    if force and to is None:
+        raise UsageError("--force replaces the file behind --to: name one")
+    file = None if to is None else NewFile(to, force=force)
+    form = results.form_of(form, to, as_json=shared.json)
+    if safe_cells and form not in ("csv", "tsv"):
+        raise UsageError("--safe-cells is for spreadsheets: add --format csv or tsv")
+    return file, form
 
 
 def _comparing(found: Diff) -> AbstractContextManager[None]:

@@ -23,7 +23,7 @@ from singerlake_cli.working import working
     metavar="PLACE",
     default="site",
     show_default=True,
-    help="A folder, or s3://bucket/prefix.",
+    help="A folder, s3://bucket/prefix, gs://… or az://…",
 )
 @click.option(
     "--format",
@@ -70,7 +70,7 @@ def command(
     if opened and (form != "html" or "://" in to):
         raise UsageError("--open shows a site of HTML in a folder on this machine")
     if not to:
-        raise UsageError("--to is empty: name a folder, or s3://bucket/prefix")
+        raise UsageError("--to is empty: name a folder, s3://bucket/prefix, gs://… or az://…")
     lake = shared.lake()
     options = site.Options(now=_now(), form=form, title=title, samples=samples, anew=rebuild)
     with open_destination(to) as destination, working(f"writing {to}"):

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from singerlake import __version__
-from singerlake.errors import SingerlakeError, StoreError
+from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.extras import install_line
 from singerlake.format import names
 from singerlake.format.metadata import LakeFile, decode
@@ -23,6 +23,7 @@ from singerlake.lake import Lake
 from singerlake.safe_text import redacted
 from singerlake.storage.base import KeyMissingError
 from singerlake.storage.local import facts as local_facts
+from singerlake.storage.opening import is_remote
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 
@@ -169,15 +170,17 @@ def _lake(uri: str) -> Iterator[Finding]:
         yield _format(lake)
     except SingerlakeError as error:
         yield Finding("lake", PROBLEM, *_parted(str(error)), error.exit_code)
-    if uri.startswith("s3://"):
-        yield from _bucket(uri)
+        if isinstance(error, UsageError):
+            return  # the address or a setting: there is no place to look at
+    if is_remote(uri):
+        yield from _bucket(uri) if uri.startswith("s3://") else _object_store(uri)
     else:
         yield from _folder(uri if lake is None else lake.store.uri)
     if lake is not None:
         yield _conditions(lake)
         where = "singerlake verify --all reads all of them, singerlake ls only their logs"
         yield Finding("tables", OK, f"not looked at here: {where}")
-    if not uri.startswith("s3://"):
+    if not is_remote(uri):
         now = datetime.now(tz=timezone.utc)
         yield Finding("clock", OK, f"{now:%Y-%m-%d %H:%M:%S} UTC; a folder has none of its own")
 
@@ -243,6 +246,18 @@ def _bucket(uri: str) -> Iterator[Finding]:
     yield clock(facts.clock_ahead)
 
 
+def _object_store(uri: str) -> Iterator[Finding]:
+    from singerlake.storage.object_store import facts
+
+    try:
+        source, endpoint, ahead = facts.look(uri)
+    except SingerlakeError as error:
+        yield Finding("credentials", PROBLEM, *_parted(str(error)), error.exit_code)
+        return
+    yield Finding("credentials", OK, f"from {source}, for {endpoint}")
+    yield clock(ahead)
+
+
 def clock(ahead: float | None) -> Finding:
     """What a difference between this machine's clock and the store's means."""
     if ahead is None:
@@ -250,7 +265,7 @@ def clock(ahead: float | None) -> Finding:
     text = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the store's"
     advice = "set this machine's clock, for example with NTP"
     if abs(ahead) >= SKEW_REFUSED:
-        return Finding("clock", PROBLEM, f"{text}: S3 refuses requests", advice, 1)
+        return Finding("clock", PROBLEM, f"{text}: the store refuses requests", advice, 1)
     if abs(ahead) >= SKEW_NOTE:
         return Finding("clock", NOTE, text, advice)
     return Finding("clock", OK, text)

@@ -11,6 +11,7 @@ from singerlake.errors import UsageError
 from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.drop import Holdings, drop_table
 from singerlake.maintenance.sizes import RETENTION
+from singerlake.transactions import lake_log
 from singerlake_cli import output
 from singerlake_cli.dropped_tables import held_words
 from singerlake_cli.shared import Shared, alter_options, complete_table
@@ -44,6 +45,14 @@ def command(
     if shared.json and not (yes or options.dry_run):
         raise UsageError(f"a script cannot be asked whether to drop {ref.table}: add --yes")
     store, snapshot = lake_table.store, lake_table.snapshot()
+    numbers = {one.number for one in snapshot.frozen} if with_versions else set()
+    losing = [
+        one
+        for one in (lake_log.look(store)[0] if numbers else [])
+        if (said := one.table(ref.table)) is not None and said.version in numbers
+    ]
+    for one in losing:
+        shared.output.note(f"{one} loses {ref.table}, and keeps its other tables")
     if not (yes or options.dry_run):
         going = drop_table(
             store,

@@ -51,7 +51,7 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Print the files that hold a TABLE or VERSION, for other tools.
+    """Print the files that hold a TABLE or one of its VERSIONS.
 
     The tools are zcat, DuckDB and whatever reads gzip or Parquet.
 

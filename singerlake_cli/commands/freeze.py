@@ -1,4 +1,4 @@
-"""singerlake freeze: give a table's state a number for ever."""
+"""singerlake freeze: give the state of a table, or of many at once, a number for ever."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from singerlake.maintenance.freeze import plan
 from singerlake.projections.projection import Projection
 from singerlake.projections.publishing import PublishOptions
 from singerlake_cli import output
+from singerlake_cli.lake_versions import FreezeOptions, choose, freeze_many, frozen_words
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 
 @click.command("freeze")
-@click.argument("table", shell_complete=complete_table)
+@click.argument("tables", nargs=-1, metavar="[TABLE|TAP]...", shell_complete=complete_table)
+@click.option("--all", "every", is_flag=True, help="All tables of the lake, as a lake version.")
 @click.option("--label", metavar="TEXT", help="A name that can be used instead of the number.")
 @click.option("--comment", metavar="TEXT", help="Why; kept with the version.")
 @click.option(
@@ -46,7 +48,8 @@ from singerlake_cli.working import working
 @click.pass_obj
 def command(
     shared: Shared,
-    table: str,
+    tables: tuple[str, ...],
+    every: bool,
     label: str | None,
     comment: str | None,
     at: int | None,
@@ -56,28 +59,48 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Freeze a TABLE's state as a new version (on Spark).
+    """Freeze a TABLE, or many tables as one (on Spark).
 
-    The version is a number that means this state for ever. Its row count and fingerprints of
-    its content are kept with it (--output json shows them in full). Nothing ever renumbers,
-    moves or deletes a version.
+    A version is a number that means a table's state for ever. Its row count and fingerprints of
+    its content are kept with it (--output json shows them in full). No sync renumbers or moves a
+    version.
+
+    Several TABLES, a TAP or --all make a lake version: a number that means one version of each
+    table, of the states that all of them had at one moment. Tables whose state has a version
+    already keep it, the others get a new one; --label and the fingerprint are the lake version's.
+    If a table cannot be frozen there is no lake version, and the next run goes on from there.
 
     \b
     singerlake freeze tap-shop.orders
     singerlake freeze tap-shop.orders --label 2026-q3 --comment "as reported"
     singerlake freeze tap-shop.orders --at 17
     singerlake freeze tap-shop.orders --publish
+    singerlake freeze --all --label 2026-q3
+    singerlake freeze tap-shop tap-crm.people --label 2026-q3
     """
+    if every == bool(tables):
+        raise UsageError("either name the tables or taps to freeze, or say --all")
+    if file is not None and not publish:
+        raise UsageError("--file is for --publish")
     lake = shared.lake()
-    lake_table, ref = lake.find(table)
+    if every or len(tables) > 1 or "." not in tables[0]:
+        if at is not None:
+            raise UsageError("--at is for one table: many are frozen as they are at one moment")
+        if publish:
+            raise UsageError(
+                "--publish is for one table: publish what a lake version names with: singerlake "
+                "publish"
+            )
+        options = FreezeOptions(label, comment, allow_violations, master, conf)
+        freeze_many(shared, lake, choose(lake, tables, every=every), options)
+        return
+    lake_table, ref = lake.find(tables[0])
     if ref.version is not None:
         raise UsageError(f"{ref} is frozen already; to freeze an earlier state use --at")
     plan(lake_table.snapshot(), at=at, label=label)
-    if file is not None and not publish:
-        raise UsageError("--file is for --publish")
     projections = _publishing(lake, lake_table, file) if publish else []
     begin_spark(master, conf)
-    from singerlake.spark.jobs.freeze import freeze
+    from singerlake.spark.jobs.maintenance.freeze import freeze
 
     with working(f"freezing {ref.table}"):
         version = freeze(
@@ -106,13 +129,7 @@ def command(
 
 
 def _print(table: TableName, version: FrozenVersion) -> None:
-    name = f" ({version.label})" if version.label else ""
-    output.say(
-        f"{table} version {version.number}{name}: {output.count(version.rows, 'row')}, "
-        f"transaction {version.transaction}, "
-        f"fingerprint {output.short_proof(version.fingerprint)}"
-        + (f"; it breaks {', '.join(version.violations)}" if version.violations else "")
-    )
+    output.say(frozen_words(table, version))
 
 
 def _publishing(lake: Lake, table: Table, file: Path | None) -> list[Projection]:

@@ -12,6 +12,7 @@ from singerlake.format.log import Entry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.lake import Table
 from singerlake.maintenance.state_files import last_readable
+from singerlake.transactions import versions as all_versions
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.entries import all_entries, comment, made_by, readable_entries, run_id
@@ -20,6 +21,7 @@ from singerlake_cli.shared import Shared, complete_table
 OPERATIONS = (
     "sync",
     "freeze",
+    "delete-version",
     "revert",
     "alter",
     "change",
@@ -95,7 +97,8 @@ def _print(
     notes: Sequence[str],
 ) -> None:
     """Transactions for people; without columns of which nothing is known."""
-    versions = {v.transaction: v for v in (*snapshot.earlier_versions, *snapshot.frozen)}
+    there = (v for v in all_versions.known(snapshot) if v.deleted is None)
+    versions = {v.transaction: v for v in there}
     noted = {
         "run": {t.number: run_id(entries.get(t.number)) for t in newest},
         "by": {t.number: made_by(entries.get(t.number)) for t in newest},
@@ -129,6 +132,10 @@ def _note(snapshot: Snapshot, entry: Entry | None) -> str | None:
     done: list[str] = []
     if to := entry.metadata.get("reverted_to"):
         done.append(f"back to transaction {to}")
+    if isinstance(undone := entry.metadata.get("undone"), list) and undone:
+        done.append(f"without transaction{'s'[: len(undone) > 1]} {', '.join(map(str, undone))}")
+    if (gone := entry.deletion) is not None:
+        done.append(f"deleted version {gone.version}: {gone.reason}")
     done += _refreshed(entry.metadata)
     if entry.overlay is not None:
         from singerlake.format.overlay_words import differences  # late: few transactions alter
@@ -197,6 +204,8 @@ def _in_full(summary: TransactionSummary, entry: Entry | None) -> dict[str, Any]
         known |= {"metadata": entry.metadata, "metrics": entry.metrics}
         if entry.overlay is not None:
             known["overlay"] = to_builtins(entry.overlay)
+        if entry.deletion is not None:
+            known["deletion"] = structs.asdict(entry.deletion)
         if entry.version is not None:
             known["version"] = structs.asdict(entry.version)
     return known

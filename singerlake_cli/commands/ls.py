@@ -10,7 +10,7 @@ import click
 from singerlake.errors import DamagedError, DroppedError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName, written
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
 from singerlake.maintenance import repeats
 from singerlake.maintenance.repeats import Repeats
 from singerlake.nearest import bare, offer
@@ -74,19 +74,21 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     nothing = set()
     gone = 0
     lake_file = lake.annotations()
-    for name in names:
-        try:
-            snapshot = lake.table(name).snapshot()
-            more = _measured(lake, snapshot) if measured else {}
-        except DroppedError:
-            gone += 1
+
+    def look(table: Table) -> tuple[Snapshot, dict[str, Any]]:
+        snapshot = table.snapshot()
+        return snapshot, _measured(lake, snapshot) if measured else {}
+
+    for name, found in lake.each(names, look):
+        if isinstance(found, SingerlakeError):
+            if isinstance(found, DroppedError):
+                gone += 1
+            elif isinstance(found, NotFoundError):
+                nothing.add(name)  # a folder in which nothing was ever committed, or not yet
+            else:
+                failed.append(found)
             continue
-        except NotFoundError:
-            nothing.add(name)
-            continue  # a folder in which nothing was ever committed, or not yet
-        except SingerlakeError as error:
-            failed.append(error)
-            continue
+        snapshot, more = found
         if (repeated := repeats.find(snapshot)) is not None:
             repeating.append(f"{shown[str(name)]}: {repeated}")
         tables.append({**_described(snapshot, repeated), **_annotated(lake_file, name), **more})
@@ -214,7 +216,8 @@ def _print(
         f"{shown[t['table']]}: deprecated: {t['deprecated']}" for t in tables if t["deprecated"]
     ]
     notes += [
-        f"{repetition}; if each brings the whole table, see the README on streams without a key"
+        f"{repetition}; if each brings the whole table, see 'Streams without a key' in "
+        "docs/reference/tables.md"
         for repetition in repeating
     ]
     if also:

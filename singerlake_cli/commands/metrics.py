@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,13 +19,16 @@ from singerlake.errors import (
 from singerlake.format import times
 from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
 from singerlake.transactions.locks.holders import locks
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.prometheus import PREFIX, Metric, text
 from singerlake_cli.shared import Shared, exit_with
+
+if TYPE_CHECKING:
+    from singerlake.maintenance.sizes import Sizes
 
 HELP = {
     "info": "The release that measured.",
@@ -75,7 +78,7 @@ _SIZES = (
 )
 @click.pass_obj
 def command(shared: Shared, path: Path | None, measured: bool) -> None:
-    """Print the lake's measurements in the text form of Prometheus.
+    """Print the lake's measurements, as Prometheus reads them.
 
     Times are points in time, so that the age of what a file says does not matter: the age of a
     table is time() - singerlake_table_last_sync_timestamp_seconds. A table that cannot be read has
@@ -108,20 +111,22 @@ def _tables(lake: Lake, found: dict[str, Metric], *, measured: bool) -> list[Sin
     names = set(lake.tables())
     rows: dict[TableName, int] = {}
     nothing = set()
-    for name in sorted(names):
-        try:
-            snapshot = lake.table(name).snapshot()
-            if measured:
-                _measure(lake, snapshot, found)
-        except DroppedError:
+
+    def look(table: Table) -> tuple[Snapshot, Sizes | None]:
+        snapshot = table.snapshot()
+        return snapshot, _taken(lake, snapshot) if measured else None
+
+    for name, seen in lake.each(sorted(names), look):
+        if isinstance(seen, SingerlakeError):
+            if isinstance(seen, NotFoundError) and not isinstance(seen, DroppedError):
+                nothing.add(name)
+            elif not isinstance(seen, DroppedError):
+                failed.append(seen)
+                found["table_up"].add(0, tap=name.tap, stream=name.stream)
             continue
-        except NotFoundError:
-            nothing.add(name)
-            continue
-        except SingerlakeError as error:
-            failed.append(error)
-            found["table_up"].add(0, tap=name.tap, stream=name.stream)
-            continue
+        snapshot, taken = seen
+        if taken is not None:
+            _measure(name, taken, found)
         rows[name] = _table(snapshot, found)
         _freshness(file, name, found)
     _rejected(rows, found["table_rejected_lines"])
@@ -168,10 +173,13 @@ def _table(snapshot: Snapshot, found: dict[str, Metric]) -> int:
     return rows
 
 
-def _measure(lake: Lake, snapshot: Snapshot, found: dict[str, Metric]) -> None:
+def _taken(lake: Lake, snapshot: Snapshot) -> Sizes:
     from singerlake.maintenance.sizes import sizes  # late: with the plans of a vacuum
 
-    taken, table = sizes(lake.store, snapshot), snapshot.table
+    return sizes(lake.store, snapshot)
+
+
+def _measure(table: TableName, taken: Sizes, found: dict[str, Metric]) -> None:
     for name in _SIZES:
         value = getattr(taken, name)
         found[f"table_{name}"].add(value, tap=table.tap, stream=table.stream)

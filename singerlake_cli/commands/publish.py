@@ -21,7 +21,7 @@ _AD_HOC = {
     "table": ("--from", "TABLE", "Publish this table, or a version of it, declared nowhere."),
     "sql": ("--sql", "SELECT", "Publish what this gives, declared nowhere."),
     "where": ("--where", "CONDITION", "With --from: only these rows."),
-    "to": ("--to", "URI", "Where: a folder, or s3://bucket/prefix."),
+    "to": ("--to", "URI", "Where: a folder, s3://…, gs://… or az://…"),
     "key": ("--key", "COLUMNS", "By which a row is known again.  [default: the table's]"),
     "order_by": ("--order-by", "COLUMNS", "In which order: 'ordered_at desc, id'."),
     "partition_by": ("--partition-by", "KEYS", "Files apart by: 'country, month(ordered_at)'."),
@@ -59,6 +59,11 @@ def _ad_hoc_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--at", metavar="VERSION", help="Publish this frozen version, beside the rows of now."
 )
+@click.option(
+    "--lake-version",
+    metavar="VERSION",
+    help="The same of the versions that this lake version names of their tables.",
+)
 @_ad_hoc_options
 @spark_options
 @click.pass_obj
@@ -70,11 +75,12 @@ def command(
     full_refresh: bool,
     dry_run: bool,
     at: str | None,
+    lake_version: str | None,
     said: dict[str, str],
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Bring staging tables and published rows up to date (on Spark).
+    """Bring staging and published rows up to date (on Spark).
 
     Projections are declared in projections.yml; those that a NAME reads are brought up to date
     before it. What is up to date already is left alone. A rerun after a failure goes on where it
@@ -83,12 +89,16 @@ def command(
     \b
     singerlake publish --all
     singerlake publish orders --dry-run
+    singerlake publish --all --lake-version 2026-q3
     singerlake publish --from tap_shop.orders --to out/orders --order-by ordered_at
     """
     from singerlake_cli.publishing import as_json, chosen, end, outcomes, say
 
     lake = shared.lake()
-    options = PublishOptions(full_refresh=full_refresh, dry_run=dry_run, at=at)
+    if at is not None and lake_version is not None:
+        raise UsageError("--at and --lake-version are two ways to ask: take one")
+    version = None if lake_version is None else lake.lake_version(lake_version)
+    options = PublishOptions(full_refresh, dry_run, at, version)
     projections: Sequence[Projection]
     if said:
         if names or every or file is not None:
@@ -106,7 +116,9 @@ def command(
 
 def _undeclared(lake: Lake, said: dict[str, str]) -> Projection:
     if "to" not in said:
-        raise UsageError("say where to publish it: --to, a folder or s3://bucket/prefix")
+        raise UsageError(
+            "say where to publish it: --to, a folder, s3://bucket/prefix, gs://… or az://…"
+        )
     from singerlake.projections.ad_hoc import AdHoc
 
     return AdHoc(**said).projection(lake)  # type: ignore[arg-type]  # all of them are texts

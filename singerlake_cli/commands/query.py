@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from singerlake.errors import UsageError
+from singerlake.errors import SingerlakeError, StoreError, UsageError
+from singerlake.format import sql_tokens
 from singerlake_cli import output, results
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.shared import Shared, begin_spark, spark_options, start_spark
@@ -18,13 +22,25 @@ if TYPE_CHECKING:
 
 
 @click.command("query")
-@click.argument("sql")
+@click.argument("sql", nargs=-1)
+@click.option(
+    "-f",
+    "--file",
+    "source",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
+    help="A file of statements with a ; between them, in the place of SQL; - is standard input.",
+)
 @results.row_options
 @click.option(
     "--provenance",
     is_flag=True,
     help="Add the columns _row_id, _row_version (the number of the row's block, which is not a "
     "transaction) and _transaction to tables.",
+)
+@click.option(
+    "--lake-version",
+    metavar="VERSION",
+    help="Read tables that are named without a version at that of this lake version.",
 )
 @click.option(
     "--etag",
@@ -45,12 +61,14 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     shared: Shared,
-    sql: str,
+    sql: tuple[str, ...],
+    source: Path | None,
     form: str | None,
     safe_cells: bool,
     to: Path | None,
     force: bool,
     provenance: bool,
+    lake_version: str | None,
     etags: tuple[str, ...],
     misfits: str,
     master: str | None,
@@ -63,37 +81,108 @@ def command(
     The answer names the transaction of each table that it read; pass it as --etag to the next
     query, and both see the same state.
 
+    Several statements, as several arguments, with a ; between them or in a file, are answered one
+    after another, up to the first that fails; Spark starts once for all of them. With --output
+    json their answers are an array, as is the one of a file of one statement.
+
     \b
     singerlake query "select * from tap_shop.orders where total > 100"
     singerlake query "select count(*) from tap_shop.orders.1"
     singerlake query "select * from `tap-shop`.orders version as of 'monday'" --format csv
     singerlake query "select * from tap_shop.orders" --to orders.parquet
+    singerlake query --file report.sql
+    singerlake query --file report.sql --lake-version 2026-q3
     """
     lake = shared.lake()
+    asked = _asked(sql, source)
     file = None if to is None else NewFile(to, force=force)
     if force and file is None:
         raise UsageError("--force replaces the file behind --to: name one")
     form = results.form_of(form, to, as_json=shared.json)
     if safe_cells and form not in ("csv", "tsv"):
         raise UsageError("--safe-cells is for spreadsheets: add --format csv or tsv")
+    if len(asked) > 1 and (file is not None or form not in ("table", "json")):
+        raise UsageError(
+            f"{'--to' if file is not None else f'--format {form}'} takes one statement, and these "
+            f"are {len(asked)}: query each by itself, or all with --output json"
+        )
     wanted = _etags(etags)
+    if wanted and lake_version is not None:
+        raise UsageError("--etag is for tables at their head: leave it out with --lake-version")
+    at = None if lake_version is None else lake.lake_version(lake_version)
     begin_spark(master, conf)
-    from singerlake.spark.jobs.query import query
+    from singerlake.spark.jobs.queries.query import query
 
-    with working("asking"):
-        spark = start_spark(master, conf)
-        answer = query(spark, lake, sql, provenance=provenance, etags=wanted, misfits=misfits)
-        for_people = form == "table" and to is None
-        first = results.first_rows(answer) if for_people else None
-    for warning in _replaced(answer, misfits):
-        shared.output.warning(warning)
-    with answer:
-        if first is not None:
-            _print_table(answer, *first)
-            return
-        _write(shared, answer, form, file, safe_cells=safe_cells)
-    if answer.sources and not shared.json:
-        output.say("; ".join(_read(answer)), err=True)
+    in_array = form == "json" and file is None and (source is not None or len(asked) > 1)
+    for number, (place, statement) in enumerate(asked):
+        with _told_where(place):
+            with working(f"asking {number + 1} of {len(asked)}" if len(asked) > 1 else "asking"):
+                spark = start_spark(master, conf)
+                answer = query(
+                    spark,
+                    lake,
+                    statement,
+                    provenance=provenance,
+                    etags=wanted,
+                    misfits=misfits,
+                    lake_version=at,
+                )
+                for_people = form == "table" and file is None
+                first = results.first_rows(answer) if for_people else None
+            for warning in _replaced(answer, misfits):
+                shared.output.warning(warning)
+            if in_array:
+                output.say("," if number else "[")
+            with answer:
+                if first is not None:
+                    _print_table(answer, *first)
+                else:
+                    _write(shared, answer, form, file, safe_cells=safe_cells)
+    if in_array:
+        output.say("]")
+
+
+def _asked(sql: tuple[str, ...], source: Path | None) -> list[tuple[str, str]]:
+    """What is asked, statement by statement, and before each what it is called for people.
+
+    That is empty where there is but one, as an argument.
+    """
+    if bool(sql) == (source is not None):
+        both = "SQL and --file are two ways to ask: take one"
+        raise click.UsageError(both if sql else "Missing argument 'SQL', or --file.")
+    if source is None:
+        found = [one for text in sql for one in sql_tokens.statements(text)]
+        places = [f"statement {number} of {len(found)}" for number in range(1, len(found) + 1)]
+        if len(found) == 1:
+            places = [""]
+    else:
+        found = sql_tokens.statements(_read_text(source))
+        places = [f"{source}, line {one.line}" for one in found]
+    if not found:
+        raise UsageError("there is no statement to answer, but at most comments")
+    return [(place, one.text) for place, one in zip(places, found, strict=True)]
+
+
+def _read_text(source: Path) -> str:
+    try:
+        content = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+        return content.decode("utf-8-sig")
+    except OSError as error:
+        raise StoreError(f"cannot read {source}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{source} is no text in UTF-8, at byte {error.start}") from error
+
+
+@contextmanager
+def _told_where(place: str) -> Iterator[None]:
+    """Say of an error which statement it is about."""
+    try:
+        yield
+    except SingerlakeError as error:
+        first, *others = error.lines or (str(error),)
+        if place:
+            error.lines = (f"{place}: {first}", *others)
+        raise
 
 
 def _write(
@@ -101,14 +190,16 @@ def _write(
 ) -> None:
     if file is None:
         results.write(answer, form, None, safe_cells=safe_cells)
-        return
-    with file.writing() as path:
-        count = results.write(answer, form, path, safe_cells=safe_cells)
-    text = f"wrote {output.count(count, 'row')} to {file.path}"
-    if shared.json:
-        shared.output.note(text)
     else:
-        output.say(text, err=True)
+        with file.writing() as path:
+            count = results.write(answer, form, path, safe_cells=safe_cells)
+        text = f"wrote {output.count(count, 'row')} to {file.path}"
+        if shared.json:
+            shared.output.note(text)
+        else:
+            output.say(text, err=True)
+    if answer.sources and not shared.json:
+        output.say("; ".join(_read(answer)), err=True)
 
 
 def _print_table(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +14,10 @@ from singerlake.errors import UsageError
 from singerlake.format.log import Operation
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
+from singerlake.lake import Table
+from singerlake.maintenance.acknowledged import is_state_kept
 from singerlake.maintenance.revert import RevertPlan, kept, undone_by
+from singerlake.maintenance.undo import OnConflict
 from singerlake.transactions import conflicts
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
@@ -24,11 +29,13 @@ from singerlake_cli.shared import (
     spark_options,
     start_spark,
 )
+from singerlake_cli.tap_states import bookmark_stays, print_state
+from singerlake_cli.undoing import numbers_of, planned, print_undone, undone_without
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.maintenance.alter import AlterOptions
-    from singerlake.spark.jobs.revert import Reverted
+    from singerlake.spark.jobs.reverting.revert import Reverted
 
 SHOWN = 3
 """So many of the transactions that are undone are listed."""
@@ -36,9 +43,34 @@ SHOWN = 3
 
 @click.command("revert")
 @click.argument("table", shell_complete=complete_table)
+@click.argument("more", nargs=-1, metavar="")
 @click.option("--to", "version", metavar="VERSION", help="A frozen version, by number or label.")
 @click.option("--to-transaction", type=click.IntRange(min=1), metavar="NUMBER")
 @click.option("--to-time", metavar="TIME", help="The state at a time, such as 2026-11-20T12:00Z.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NUMBER…",
+    help="Undo only these transactions, and leave what came after.",
+)
+@click.option(
+    "--ours",
+    "on_conflict",
+    flag_value="ours",
+    help="With --only: rows that were touched again stay as they are now.",
+)
+@click.option(
+    "--theirs",
+    "on_conflict",
+    flag_value="theirs",
+    help="With --only: they go back, too; what was made of them since is lost.",
+)
+@click.option(
+    "--fail",
+    "on_conflict",
+    flag_value="fail",
+    help="With --only: if there are such rows, nothing is undone (the default).",
+)
 @click.option(
     "--allow-violations",
     is_flag=True,
@@ -47,31 +79,46 @@ SHOWN = 3
 @click.option(
     "--allow-misfits", is_flag=True, help="Even if values do not fit the type of their column now."
 )
+@click.option(
+    "--print-state",
+    "only_state",
+    is_flag=True,
+    help="Only print the STATE that was acknowledged with that transaction, and change nothing.",
+)
 @alter_options
 @spark_options
 @click.pass_obj
 def command(
     shared: Shared,
     table: str,
+    more: tuple[str, ...],
     version: str | None,
     to_transaction: int | None,
     to_time: str | None,
+    only: tuple[str, ...],
+    on_conflict: str | None,
     allow_violations: bool,
     allow_misfits: bool,
+    only_state: bool,
     options: AlterOptions,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Revert a TABLE to an earlier state (on Spark).
+    """Revert a TABLE, or undo single transactions (on Spark).
 
-    Writes the difference as one new transaction, under the schema of that time. History stays,
-    so a revert can be reverted, and a target that reads on from a bookmark gets just the
-    difference. A row is put back if its record differs in any byte.
+    Writes the difference to an earlier state as one new transaction, under the schema of that
+    time. History stays, so a revert can be reverted, and a target that reads on from a bookmark
+    gets just the difference. A row is put back if its record differs in any byte.
 
     The syncs that it undoes are named before it begins. The tap's own bookmark stays where it
-    is, so the tap sends what they brought again only where the source changes it. What `singerlake
-    alter` said of columns stays in effect, and so do constraints: old rows that break them, or do
-    not fit the types of now, do not come back.
+    is, so the tap sends what they brought again only where the source changes it. --print-state
+    prints the STATE that was acknowledged with the transaction gone back to: given to the tap, it
+    sends again what came since. What `singerlake alter` said of columns stays in effect, and so do
+    constraints: old rows that break them, or do not fit the types of now, do not come back.
+
+    --only undoes just what the named transactions did. A row that nobody touched since is again
+    what it was before them. One that was touched again is a conflict: by default nothing is undone
+    then, and such rows are listed, as --dry-run does. An undo can itself be undone.
 
     If the table has no key, all its rows are written again, after ACTIVATE_VERSION. A target that
     ignores this message, such as pipelinewise-target-postgres, then holds them twice.
@@ -80,52 +127,109 @@ def command(
     singerlake revert tap-shop.orders --to 1 --dry-run
     singerlake revert tap-shop.orders --to 2026-q3
     singerlake revert tap-shop.orders --to-time 2026-11-20T12:00Z
+    singerlake revert tap-shop.orders --to 2026-q3 --print-state > state.json
+    singerlake revert tap-shop.orders --only 17 --dry-run
+    singerlake revert tap-shop.orders --only 17 19 --ours
     """
     lake_table, ref = shared.lake().find(table)
     if ref.version is not None:
         raise UsageError(f"name the table alone, and where to go with --to {ref.version}")
+    allowed = {"allow_violations": allow_violations, "allow_misfits": allow_misfits}
+    states = [version, to_transaction, to_time, only_state or None]
+    if numbers := _only(only, more, on_conflict, states):
+        wanted = planned(shared, lake_table, numbers, options)
+        begin_spark(master, conf)
+        mode = OnConflict(on_conflict or OnConflict.FAIL)
+        session = partial(start_spark, master, conf)
+        with working(f"undoing transactions of {ref.table}"):
+            done = undone_without(lake_table, wanted, mode, options, session, **allowed)
+        print_undone(shared, wanted, done, mode, dry_run=options.dry_run)
+        return
+    if only_state and (options.dry_run or options.comment or options.metadata):
+        raise UsageError("--print-state changes nothing: say no --dry-run, --comment or --metadata")
     head = lake_table.snapshot()
-    said = kept(options.metadata, options.comment)
+    kept(options.metadata, options.comment)
     conflicts.check_etag(head, options.etag)
     to = _target(head, version, to_transaction, to_time)
-    if not head.at(to).schema.key_properties:
-        shared.output.note(_keyless(ref.table))
-    undone = undone_by(head, to)
-    if undone and not shared.json:  # the document has them
-        for line in _undoes(undone, dry_run=options.dry_run):
-            shared.output.note(line)
+    spelled = _spelled(version, to)
+    if only_state:
+        print_state(shared, lake_table, head, to, spelled)
+        return
+    undone = _announced(shared, lake_table, head, to, spelled, dry_run=options.dry_run)
     if RevertPlan(head, head.at(to)).same_state and not shared.json:
         _print_same(ref.table, to)  # the document counts the rows, which Spark has to
         return
     begin_spark(master, conf)
-    from singerlake.spark.jobs.revert import revert
+    session = partial(start_spark, master, conf)
+    _revert(shared, lake_table, head, to, undone, options, session, allowed)
 
-    with working(f"reverting {ref.table}"):
+
+def _announced(
+    shared: Shared, table: Table, head: Snapshot, to: int, spelled: str, *, dry_run: bool
+) -> list[TransactionSummary]:
+    """Say what is undone, before anything is; gives the transactions."""
+    if not head.at(to).schema.key_properties:
+        shared.output.note(_keyless(table.name))
+    undone = undone_by(head, to)
+    if undone and not shared.json:  # the document has them
+        shared.output.note(_undoes(undone, dry_run=dry_run))
+        if any(one.operation == Operation.SYNC for one in undone):
+            kept_then = is_state_kept(table.store, head, to)
+            shared.output.note(bookmark_stays(table.name, spelled, known=kept_then))
+    return undone
+
+
+def _revert(
+    shared: Shared,
+    table: Table,
+    head: Snapshot,
+    to: int,
+    undone: list[TransactionSummary],
+    options: AlterOptions,
+    start: Callable[[], Any],
+    allowed: Mapping[str, bool],
+) -> None:
+    from singerlake.spark.jobs.reverting.revert import revert
+
+    with working(f"reverting {table.name}"):
         done = revert(
-            start_spark(master, conf),
-            lake_table,
+            start(),
+            table,
             to,
             dry_run=options.dry_run,
-            options=replace(options.writing, metadata=said),
+            options=replace(options.writing, metadata=kept(options.metadata, options.comment)),
             etag=options.etag,
-            allow_violations=allow_violations,
-            allow_misfits=allow_misfits,
+            **allowed,
         )
     if done.transaction is not None and done.transaction > head.number + 1:
         known = {one.number for one in undone}
-        undone = [u for u in undone_by(lake_table.snapshot(), to) if u.number < done.transaction]
-        more = [one for one in undone if one.number not in known]
-        if more and not shared.json:
+        undone = [u for u in undone_by(table.snapshot(), to) if u.number < done.transaction]
+        others = [one for one in undone if one.number not in known]
+        if others and not shared.json:
             shared.output.note("somebody wrote to the table meanwhile:")
-            for line in _undoes(more, dry_run=False):
-                shared.output.note(line)
+            shared.output.note(_undoes(others, dry_run=False))
     shared.output.result(
         lambda: {**asdict(done), "undoes": [_as_json(one) for one in undone]},
-        lambda: _print(ref.table, to, done, options.dry_run),
+        lambda: _print(table.name, to, done, options.dry_run),
     )
 
 
-def _undoes(undone: Sequence[TransactionSummary], *, dry_run: bool) -> Iterator[str]:
+def _only(
+    only: Sequence[str], more: Sequence[str], on_conflict: str | None, others: Sequence[object]
+) -> list[int]:
+    """The transactions that alone are to be undone; none where a state is to be gone back to."""
+    if not only:
+        if more:
+            raise UsageError(f"{more[0]!r} is too much: name one table, and transactions by --only")
+        if on_conflict is not None:
+            raise UsageError(f"--{on_conflict} goes with --only")
+        return []
+    if any(other is not None for other in others):
+        raise UsageError("--only undoes single transactions: say no --to and no --print-state")
+    return numbers_of(only, more)
+
+
+def _undoes(undone: Sequence[TransactionSummary], *, dry_run: bool) -> str:
     """What to say of the transactions that a revert undoes."""
     shown = [
         f"{one.operation} {one.number} ({output.clock(one.time)}, "
@@ -135,13 +239,12 @@ def _undoes(undone: Sequence[TransactionSummary], *, dry_run: bool) -> Iterator[
     more = len(undone) - len(shown)
     verb = "would undo" if dry_run else "undoes"
     count = output.count(len(undone), "later transaction")
-    yield f"this {verb} {count}: {', '.join(shown)}" + (f" and {more:,} more" if more else "")
-    if any(one.operation == Operation.SYNC for one in undone):
-        yield (
-            "the bookmark of the tap that brought them does not go back with them: what they "
-            "brought comes again only where the source changes it, or once the tap's state is "
-            "reset"
-        )
+    return f"this {verb} {count}: {', '.join(shown)}" + (f" and {more:,} more" if more else "")
+
+
+def _spelled(version: str | None, to: int) -> str:
+    """The option that names the state, as it can be typed again."""
+    return f"--to-transaction {to}" if version is None else f"--to {shlex.quote(version)}"
 
 
 def _as_json(one: TransactionSummary) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from singerlake.errors import NotFoundError, UsageError
-from singerlake.records.row_key import check_key
+from singerlake.records.state.row_key import check_key
 from singerlake_cli import output, results
 from singerlake_cli.entries import readable_entries, run_id
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.row_history import RowVersion
+    from singerlake.spark.jobs.queries.row_history import RowVersion
 
 
 @click.command("rows")
@@ -68,7 +68,7 @@ def command(
         check_key(snapshot, key)
         begin_spark(master, conf)
         with working("looking through the blocks"):
-            from singerlake.spark.jobs.row_history import row_history
+            from singerlake.spark.jobs.queries.row_history import row_history
 
             versions = row_history(start_spark(master, conf), lake_table, snapshot, key)
     if not history:
@@ -98,7 +98,7 @@ def print_versions(versions: Sequence[RowVersion], runs: Mapping[int, str | None
     rows = [
         [v.row_version, v.transaction, output.clock(v.time), v.operation]
         + ([runs.get(v.transaction)] if any_run else [])
-        + [results.shown(v.values.get(name)) for name in values]
+        + [results.glanced_at(v.values.get(name)) for name in values]
         for v in versions
     ]
     note = "row version: the number of the row's block, for --row-version; not a transaction's"

@@ -18,7 +18,7 @@ from singerlake_cli.shared import Shared, alter_options, complete_table
 @alter_options
 @click.pass_obj
 def command(shared: Shared, table: str, options: AlterOptions) -> None:
-    """Bring a dropped TABLE back, with its history and its versions.
+    """Bring a dropped TABLE back, with history and versions.
 
     Possible until a vacuum has begun to delete its data, or another table of that name was begun.
 

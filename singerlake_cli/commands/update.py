@@ -58,8 +58,8 @@ def command(
         raise UsageError(f"{ref} is frozen and never changes: name the table alone")
     plan(lake_table.snapshot(), change)
     begin_spark(master, conf)
-    from singerlake.spark.jobs.change import change as change_rows
-    from singerlake.spark.jobs.selected_rows import Selection, assignments
+    from singerlake.spark.jobs.changes.change import change as change_rows
+    from singerlake.spark.jobs.row_sets.selected_rows import Selection, assignments
 
     values = assignments(sets)
     with working(f"updating {ref.table}"):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from singerlake.errors import InvalidNameError, NotFoundError, UsageError
+from singerlake.format.names import TableName
 from singerlake.format.type_list import declared_type, parse_names, parse_types
 from singerlake.format.types import type_of
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import create as plans
 from singerlake.maintenance.change import ChangeOptions, Mode, check_words, plan
 from singerlake.transactions.snapshot import Snapshot
-from singerlake_cli import changes, output
+from singerlake_cli import changes, folder_upload, output
 from singerlake_cli.file_options import FileOptions, file_options
 from singerlake_cli.new_table_notes import note_dropped, note_new_lake
 from singerlake_cli.shared import (
@@ -28,19 +30,17 @@ from singerlake_cli.shared import (
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.upload import Uploaded
-    from singerlake.spark.jobs.upload_new import NewTable
+    from singerlake.spark.jobs.loading.upload import Uploaded
+    from singerlake.spark.jobs.loading.upload_new import NewTable
 
 
 @click.command("upload")
 @click.argument("table", shell_complete=complete_table)
-@click.argument("files", nargs=-1, required=True, metavar="FILE…|-")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…|-|FOLDER")
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in Mode]),
-    default=Mode.UPSERT.value,
-    show_default=True,
-    help="What is asked of the rows.",
+    help="What is asked of the rows.  [default: upsert; of a folder, replace]",
 )
 @click.option("--key", "keys", metavar="A,B,…", help="A new table's key.  [default: no key]")
 @click.option(
@@ -57,7 +57,7 @@ def command(
     shared: Shared,
     table: str,
     files: tuple[str, ...],
-    mode: str,
+    mode: str | None,
     keys: str | None,
     types: str | None,
     reading: FileOptions,
@@ -65,7 +65,7 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Upload the rows of FILES into a TABLE (on Spark).
+    """Upload FILES of rows, or a FOLDER, into a TABLE (on Spark).
 
     Reads CSV, TSV, JSON lines and Parquet, also compressed as .gz or .zst, and standard input (-).
     It is one transaction, or nothing: if anything is wrong with a row, the line is named and
@@ -81,6 +81,10 @@ def command(
     file that somebody edited, make sure that nobody else changed the same rows meanwhile:
     otherwise nothing is changed (exit code 4); --overwrite changes them all the same.
 
+    A FOLDER, or a pattern in quotes that names files below one, becomes a table of documents:
+    a row for each file, keyed by its path, with the file itself in the lake. Another upload
+    writes what was added, changed and removed; see docs/how-to/photos-and-documents.md.
+
     A TABLE that is not there is made, and so is the lake. The types of its columns are found
     in all rows of the files, and shown before it is made: see them with --dry-run, correct them
     with --types.
@@ -89,10 +93,18 @@ def command(
     singerlake upload tap-shop.orders corrections.csv --comment "as the shop called"
     singerlake upload views.prices prices.csv.gz --key sku --types "price:decimal(12,2)"
     zcat events.jsonl.gz | singerlake upload views.events - --format jsonl
+    singerlake upload archive.photos photos/
     """
     change = reading.of(change)
     lake = Lake.open(shared.uri, create=True)
-    target = _target(lake, table, Mode(mode))
+    folder = folder_upload.folder_of(lake, files)
+    if folder is not None:
+        target = _target(lake, table, Mode.UPSERT)
+        folder_upload.check(target, mode, {"key": keys, "types": types}, reading)
+        into, show = _ready(shared, lake, target, change), partial(_show, shared)
+        folder_upload.upload(shared, lake, into, folder, mode, change, (master, conf), show)
+        return
+    target = _target(lake, table, Mode(mode or Mode.UPSERT))
     key_names = parse_names(keys) if keys is not None else []
     said = parse_types(types) if types is not None else {}
     with reading.opened(files, shared.output) as opened:
@@ -100,18 +112,15 @@ def command(
             _check_there(target, key_names, types, change)
             dialect = reading.dialect_for(opened, target)
         else:
-            from singerlake.records.given_checks import check_files
+            from singerlake.records.given.checks import check_files
 
             dialect = reading.dialect(opened[0].format)
-            _check_new(change)
-            note_dropped(shared, target)
-            if not change.dry_run:
-                note_new_lake(shared, lake)
+            _ready(shared, lake, target, change)
             check_files(opened, dialect)
         begin_spark(master, conf)
-        from singerlake.spark.jobs.upload import UploadOptions, upload
+        from singerlake.spark.jobs.loading.upload import UploadOptions, upload
 
-        options = UploadOptions(Mode(mode), key_names, said, change, dialect)
+        options = UploadOptions(Mode(mode or Mode.UPSERT), key_names, said, change, dialect)
         name = target.name if isinstance(target, Table) else target.table
         with working(f"uploading into {name}"):
             spark = start_spark(master, conf)
@@ -161,6 +170,20 @@ def _check_there(
             "columns hold"
         )
     plan(head, change)
+
+
+def _ready(
+    shared: Shared, lake: Lake, target: Table | Snapshot, change: ChangeOptions
+) -> Table | TableName:
+    """Check what is asked of a table, and say what there is to say before one is made."""
+    if isinstance(target, Table):
+        plan(target.snapshot(), change)
+        return target
+    _check_new(change)
+    note_dropped(shared, target)
+    if not change.dry_run:
+        note_new_lake(shared, lake)
+    return target.table
 
 
 def _check_new(change: ChangeOptions) -> None:

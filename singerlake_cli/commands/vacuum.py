@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
+from singerlake.format.names import TableName
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import (
     COMBINE,
@@ -17,6 +18,7 @@ from singerlake.maintenance.vacuum import (
     PARTS,
     Vacuumed,
     VacuumOptions,
+    VacuumPlan,
     plan_vacuum,
 )
 from singerlake_cli import output, vacuum_output
@@ -154,21 +156,20 @@ def command(
     )
     options.check()
     lake = shared.lake()
-    chosen = [lake.table(name) for name in lake.tables()] if every else _named(lake, tables)
+    chosen = lake.tables() if every else _named(lake, tables)
     run = _Run(shared, lake, options, dry_run, master, conf, every=every)
-    for table in chosen:
-        run.table(table)
+    run.tables(chosen)
     run.leftovers()
     run.end()
 
 
-def _named(lake: Lake, texts: tuple[str, ...]) -> list[Table]:
+def _named(lake: Lake, texts: tuple[str, ...]) -> list[TableName]:
     named = []
     for text in texts:
-        table, ref = lake.find(text)
+        _, ref = lake.find(text)
         if ref.version is not None:
             raise UsageError(f"a vacuum is of a whole table: say {ref.table}")
-        named.append(table)
+        named.append(ref.table)
     return named
 
 
@@ -195,35 +196,40 @@ class _Run:
         self._failed: dict[str, SingerlakeError] = {}
         self._done: list[Vacuumed] = []
 
-    def table(self, table: Table) -> None:
-        """Vacuum one table, or show its plan."""
-        try:
-            if self._dry_run:
-                self._plan(table)
-            else:
-                self._vacuum(table)
-        except NotFoundError:
-            if not self._every:
-                raise
-            # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
-        except SingerlakeError as error:
-            self._failed[str(table.name)] = error
-            self._output.error(error, table.name)
+    def tables(self, chosen: list[TableName]) -> None:
+        """Vacuum tables, or show their plans, which are made side by side."""
 
-    def _plan(self, table: Table) -> None:
-        plan = plan_vacuum(table.store, table.snapshot(dropped=True), self._options)
+        def look(table: Table) -> VacuumPlan:
+            return plan_vacuum(table.store, table.snapshot(dropped=True), self._options)
+
+        for name, plan in self._lake.each(chosen, look):
+            try:
+                if isinstance(plan, SingerlakeError):
+                    raise plan
+                if self._dry_run:
+                    self._show(plan)
+                else:
+                    self._vacuum(self._lake.table(name), plan)
+            except NotFoundError:
+                if not self._every:
+                    raise
+                # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
+            except SingerlakeError as error:
+                self._failed[str(name)] = error
+                self._output.error(error, name)
+
+    def _show(self, plan: VacuumPlan) -> None:
         self._output.item(
             lambda: vacuum_output.plan_as_json(plan), lambda: vacuum_output.print_plan(plan)
         )
 
-    def _vacuum(self, table: Table) -> None:
+    def _vacuum(self, table: Table, plan: VacuumPlan) -> None:
         # Most nights most tables have nothing to do: then not even Spark's code is loaded.
-        plan = plan_vacuum(table.store, table.snapshot(dropped=True), self._options)
         if plan.empty:
             done = Vacuumed(table.name, kept=plan.garbage.kept)
         else:
             need_spark()
-            from singerlake.spark.jobs.vacuum import vacuum_table
+            from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 
             with working(f"vacuuming {table.name}"):
                 done = vacuum_table(self._start, table, self._options, plan=plan)

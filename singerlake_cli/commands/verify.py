@@ -11,10 +11,12 @@ from typing import Any
 import click
 
 from singerlake.errors import DamagedError, SingerlakeError, UsageError
-from singerlake.lake import Table
+from singerlake.format.lake_log import LakeVersion
+from singerlake.lake import Lake, Table
 from singerlake.maintenance.inventory import Inventory
 from singerlake.maintenance.verify import Problem, Report, damaged_lake_file, gone
-from singerlake_cli import output
+from singerlake.maintenance.verify_lake import LakeReport, check_lake_log
+from singerlake_cli import lake_versions, output
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
@@ -23,6 +25,9 @@ from singerlake_cli.working import working
 @click.argument("tables", nargs=-1, metavar="[TABLE]...", shell_complete=complete_table)
 @click.option("--all", "every", is_flag=True, help="All tables of the lake.")
 @click.option("--version", metavar="VERSION", help="Check only this version (number or label).")
+@click.option(
+    "--lake-version", metavar="VERSION", help="Check this lake version, with all its tables."
+)
 @spark_options
 @click.pass_obj
 def command(
@@ -30,6 +35,7 @@ def command(
     tables: tuple[str, ...],
     every: bool,
     version: str | None,
+    lake_version: str | None,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
@@ -38,18 +44,24 @@ def command(
     Reads the log, the manifest, every block with its checksums, and computes each frozen
     version's rows and fingerprint again from the blocks alone. Nothing is changed. If
     anything differs, it is listed and the exit code is 5. With --all, the lake's own lists of taps
-    and tables are compared with what is there, too.
+    and tables are compared with what is there, too, and all lake versions with their tables'
+    logs. With --lake-version, its fingerprint and the versions of all its tables are checked. A
+    table that was dropped since, or whose version was deleted, is told of and is no damage.
 
     \b
     singerlake verify tap-shop.orders
     singerlake verify tap-shop.orders --version 2026-q3
+    singerlake verify --lake-version 2026-q3
     singerlake --output json verify --all
     """
-    if every == bool(tables):
-        raise UsageError("name the tables to verify, or say --all")
+    if [every, bool(tables), lake_version is not None].count(True) != 1:
+        raise UsageError("either name the tables to verify, or give a --lake-version, or say --all")
     if version is not None and len(tables) != 1:
         raise UsageError("--version needs exactly one table")
     lake = shared.lake()
+    if lake_version is not None:
+        _verify_lake_version(shared, lake, lake.lake_version(lake_version), master, conf)
+        return
     named = [lake.find(text) for text in tables]
     if version is not None and any(ref.version is not None for _, ref in named):
         raise UsageError(f"{tables[0]} names a version already: leave --version out")
@@ -62,7 +74,10 @@ def command(
     reports, codes = _verified(shared, chosen, master, conf, every=every) if chosen else ([], [])
     if every:
         notes = [*inventory.unlisted, *_unlisted(inventory, reports)]
+        found = check_lake_log(lake.store)
+        notes += found.notes
         lost_taps = [gone(lost) for lost in inventory.lost if lost.table is None]
+        lost_taps += found.problems
         lost_taps += [damaged_lake_file(text) for text in inventory.problems]
         codes += [DamagedError.exit_code for _ in lost_taps]
         _add_lake(shared, lost_taps, notes)
@@ -70,6 +85,43 @@ def command(
     if not chosen and not codes and not shared.json:
         output.say(f"the lake at {lake.store.uri} has no tables: there is nothing to verify")
     click.get_current_context().exit(max(codes, default=0))
+
+
+def _verify_lake_version(
+    shared: Shared, lake: Lake, version: LakeVersion, master: str | None, conf: tuple[str, ...]
+) -> None:
+    """Verify a lake version: its own log, and each table's version that can still be read."""
+    found = check_lake_log(lake.store, version.number)
+    shared.output.item(
+        lambda: {
+            "lake_version": lake_versions.as_json(version),
+            "problems": [asdict(problem) for problem in found.problems],
+            "notes": found.notes,
+        },
+        lambda: _print_lake_version(version, found),
+    )
+    chosen = [(lake.table(one.name), str(one.version)) for one in version.tables]
+    readable: list[tuple[Table, str | None]] = [
+        (table, name) for table, name in chosen if table.name not in found.unreadable
+    ]
+    codes = _verified(shared, readable, master, conf, every=True)[1] if readable else []
+    shared.output.end()
+    codes += [DamagedError.exit_code] if found.problems else []
+    click.get_current_context().exit(max(codes, default=0))
+
+
+def _print_lake_version(version: LakeVersion, found: LakeReport) -> None:
+    number, gone = len(found.problems), len(found.unreadable)
+    verdict = "as the tables' logs say" if not number else output.count(number, "problem")
+    tables = output.count(len(version.tables), "table")
+    if gone:
+        tables = f"{len(version.tables) - gone} of {tables}"
+        verdict += f"; {gone} cannot be read"
+    output.say(f"{version}: {tables}: {verdict}")
+    for problem in found.problems:
+        output.say(f"  {problem}")
+    for note in found.notes:
+        output.say(f"  note: {note}")
 
 
 def _verified(
@@ -87,7 +139,7 @@ def _verified(
     for table, version in chosen:
         _check_version(table, version)
     begin_spark(master, conf)
-    from singerlake.spark.jobs.verify import verify
+    from singerlake.spark.jobs.maintenance.verify import verify
 
     spark = start_spark(master, conf)
     reports = []
@@ -128,7 +180,9 @@ def _add_lake(shared: Shared, lost_taps: list[Problem], notes: list[str]) -> Non
 
     def text() -> None:
         if lost_taps:
-            output.say(f"the lake's own lists: {output.count(len(lost_taps), 'problem')}")
+            output.say(
+                f"the lake's own lists and versions: {output.count(len(lost_taps), 'problem')}"
+            )
         for problem in lost_taps:
             output.say(f"  {problem}")
         for note in notes:
@@ -145,6 +199,7 @@ def _print(report: Report) -> None:
         for count, word in (
             (report.transactions, "transaction"),
             (report.blocks, "block"),
+            *([(report.stored, "stored file")] if report.stored else []),
             (report.versions, "version"),
         )
     )
@@ -165,6 +220,7 @@ def _as_json(report: Report) -> dict[str, Any]:
         "transactions": report.transactions,
         "blocks": report.blocks,
         "files": report.files,
+        "stored": report.stored,
         "bytes": report.bytes,
         "versions": report.versions,
         "problems": [asdict(problem) for problem in report.problems],

@@ -1,37 +1,152 @@
-"""singerlake versions: the frozen versions of a table."""
+"""singerlake versions: the frozen versions of the lake, or of a table, and the end of one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import structs
 
+from singerlake.errors import UsageError
+from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.transactions import lake_log
+from singerlake.transactions import versions as all_versions
+from singerlake.transactions.versions import deletion_words
 from singerlake_cli import output
+from singerlake_cli.lake_versions import show_all, show_one
 from singerlake_cli.shared import Shared, complete_table
+
+if TYPE_CHECKING:
+    from singerlake.maintenance.delete_version import DeletedVersion
 
 DROPPED_FIRST = ("schema", "by", "proof", "frozen (UTC)", "rows")
 """Columns that a narrow terminal leaves out, those that matter least first."""
 
 
 @click.command("versions")
-@click.argument("table", shell_complete=complete_table)
+@click.argument("table", required=False, shell_complete=complete_table)
+@click.option("--lake-version", metavar="VERSION", help="The tables of this lake version.")
+@click.option("--delete", metavar="VERSION", help="Delete this version, by number or label.")
+@click.option("--reason", metavar="TEXT", help="Why it is deleted: who asks for it is told.")
+@click.option("--dry-run", is_flag=True, help="Only say what deleting it would do.")
 @click.pass_obj
-def command(shared: Shared, table: str) -> None:
-    """List a TABLE's frozen versions.
+def command(
+    shared: Shared,
+    table: str | None,
+    lake_version: str | None,
+    delete: str | None,
+    reason: str | None,
+    dry_run: bool,
+) -> None:
+    """List the lake's or a TABLE's frozen versions, or delete one.
+
+    Without a TABLE, the lake versions are listed, each of which means one version of each table.
+
+    A deleted version cannot be read, compared, copied or published any more, and its number is
+    never used again: whoever asks for it is told when, by whom and why it went. Its label may be
+    given to another version. Rows that it alone kept are history: `singerlake vacuum
+    --drop-history` drops them once the deletion is older than its retention. Until then the state
+    can be frozen again, as a new version: `singerlake freeze TABLE --at TRANSACTION`. What was
+    published or copied of it stays where it is. A lake version that names it keeps its other
+    tables, and says of this one what became of it.
 
     \b
+    singerlake versions
+    singerlake versions --lake-version 2026-q3
     singerlake versions tap-shop.orders
+    singerlake versions tap-shop.orders --delete 3 --reason "rows of a customer who left"
     """
-    lake_table, ref = shared.lake().find(table)
+    lake = shared.lake()
+    if table is None or lake_version is not None:
+        if table is not None:
+            raise UsageError("--lake-version lists a lake version's tables: leave the TABLE out")
+        _show_lake(shared, lake, lake_version, deleting=bool(delete or reason or dry_run))
+        return
+    lake_table, ref = lake.find(table)
+    if delete is not None:
+        if ref.version is not None:
+            raise UsageError(f"name the table alone: {ref.table} --delete {delete}")
+        if not delete.strip():
+            raise UsageError("name the version with --delete, by number or label")
+        if reason is None:
+            raise UsageError(
+                "say why the version goes, with --reason TEXT: who asks for it is told"
+            )
+        _delete(shared, lake, lake_table, delete, reason, dry_run=dry_run)
+        return
+    if reason is not None or dry_run:
+        raise UsageError("--reason and --dry-run go with --delete VERSION")
     snapshot = lake_table.snapshot()
-    versions = snapshot.frozen if ref.version is None else [snapshot.version(ref.version)]
+    if ref.version is None:
+        versions = all_versions.by_number(snapshot.frozen, snapshot.deleted_versions)
+    else:
+        versions = [snapshot.version(ref.version)]
     shared.output.result(
         lambda: [structs.asdict(version) for version in versions],
         lambda: _print(ref.table, versions),
     )
+
+
+def _show_lake(shared: Shared, lake: Lake, lake_version: str | None, *, deleting: bool) -> None:
+    if deleting:
+        raise UsageError(
+            "lake versions cannot be deleted: to delete the version of a table, name the TABLE"
+        )
+    if lake_version is None:
+        show_all(shared, lake)
+    else:
+        show_one(shared, lake, lake_version)
+
+
+def _delete(
+    shared: Shared, lake: Lake, table: Table, name: str, reason: str, *, dry_run: bool
+) -> None:
+    from singerlake.maintenance.delete_version import delete_version  # late: a list needs no writer
+
+    done = delete_version(table.store, table.snapshot(), name, reason, dry_run=dry_run)
+    # Nobody but who published it can take that back.
+    if published := lake.annotations().published_from(table.name):
+        where = ", ".join(
+            one.to if name == one.to else f"{name} ({one.to})" for name, one in published.items()
+        )
+        shared.output.note(f"what was published of {table.name} stays as it is: {where}")
+    naming = _naming(lake, table, done)
+    for one in naming:
+        shared.output.note(f"{one} names it, keeps its other tables, and tells that this one went")
+    shared.output.result(
+        lambda: {
+            **asdict(done),
+            "version": structs.asdict(done.version),
+            "lake_versions": [one.number for one in naming],
+        },
+        lambda: _print_deleted(table.name, done),
+    )
+
+
+def _naming(lake: Lake, table: Table, done: DeletedVersion) -> list[LakeVersion]:
+    """The lake versions that name a version, as far as the lake's log can be read."""
+    versions, _ = lake_log.look(lake.store)  # verify tells of others; a version can go all the same
+    return lake_log.naming(versions, table.name, done.version.number)
+
+
+def _print_deleted(table: TableName, done: DeletedVersion) -> None:
+    version = done.version
+    name = f"version {version.number}" + (f" ({version.label})" if version.label else "")
+    if done.transaction is None:
+        output.say(f"{name} of {table} would be deleted: {output.count(version.rows, 'row')}")
+    else:
+        output.say(f"{name} of {table} is deleted (transaction {done.transaction})")
+    if done.becomes_history:
+        becomes = "is history now" if done.transaction is not None else "would be history"
+        output.say(
+            f"what it alone kept of transaction {version.transaction} {becomes}: singerlake vacuum "
+            "--drop-history drops it when the deletion is older than its retention"
+        )
 
 
 def _print(table: TableName, versions: Sequence[FrozenVersion]) -> None:
@@ -45,7 +160,7 @@ def _print(table: TableName, versions: Sequence[FrozenVersion]) -> None:
             output.short_proof(v.fingerprint),
             output.clock(v.time),
             v.by,
-            v.comment,
+            v.comment if v.deleted is None else f"deleted: {v.deleted.reason}",
         )
         for v in versions
     ]
@@ -68,4 +183,5 @@ def _print(table: TableName, versions: Sequence[FrozenVersion]) -> None:
         note += f" · {'; '.join(broken)}"
     if not rows:
         note = f"none yet: freeze one with: singerlake freeze {table}"
-    output.print_table(str(table), columns, rows, note, drop=DROPPED_FIRST)
+    deleted = [deletion_words(table, v) for v in versions if v.deleted is not None]
+    output.print_table(str(table), columns, rows, note, *deleted, drop=DROPPED_FIRST)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from click.testing import Result
 
 from singerlake.errors import UsageError
+from singerlake.format.log import Operation
 from singerlake.lake import Lake
 from singerlake.maintenance.freeze import commit_version, plan
 from singerlake.maintenance.revert import undone_by
-from singerlake.records.row_key import check_key
+from singerlake.records.state.row_key import check_key
+from singerlake.transactions import commit as commits
 from singerlake_cli.main import cli
 from singerlake_cli.new_file import NewFile
 from tests.build import commit_rows
@@ -68,6 +72,13 @@ def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
         (["query", "select 1", "--force"], 2, "name one"),
         (["query", "select 1", "--format", "parquet"], 2, "name a file with --to"),
         (["query", "select 1", "--safe-cells", "--to", "x.jsonl"], 2, "for spreadsheets"),
+        (["query"], 2, "Missing argument 'SQL', or --file"),
+        (["query", "select 1", "--file", __file__], 2, "two ways to ask: take one"),
+        (["query", "--file", "gone.sql"], 2, "'gone.sql' does not exist"),
+        (["query", "--file", sys.executable], 2, "is no text in UTF-8"),
+        (["query", " ; -- select 1"], 2, "there is no statement to answer"),
+        (["query", "select 1; select 2", "--format", "csv"], 2, "--format csv takes one statement"),
+        (["query", "select 1", "select 2", "--to", "x.csv"], 2, "--to takes one statement"),
     ],
 )
 def test_what_is_wrong_is_said_at_once(
@@ -192,6 +203,39 @@ def test_what_a_revert_undoes(shop: Lake) -> None:
     assert [one.number for one in undone_by(head, 1)] == [4, 3]  # 2 is the freeze
     assert [one.number for one in undone_by(head, 3)] == [4]
     assert undone_by(head, 4) == []
+
+
+def test_the_state_that_a_transaction_acknowledged(shop: Lake) -> None:
+    """It is that of the state which the table had then, whatever was turned back in between."""
+    table = shop.find("tap-shop.orders")[0]
+    for n in (3, 4):
+        said = {"tap_state": f'{{"bookmark": {n}.10}}'}
+        commit_rows(shop, "tap-shop.orders", PROPERTIES, ["id"], [{"id": n}], metadata=said)
+    for said in ({"reverted_to": 3}, {"undone": [4, 5]}):
+        draft = commits.draft_entry(table.name, Operation.REVERT, writer="w", metadata=said)
+        commits.commit(shop.store, table.snapshot(), lambda _, draft=draft: draft)
+    commit_rows(shop, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 7}])  # put none out
+    long = {"tap_state_bytes": 9}
+    commit_rows(shop, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 8}], metadata=long)
+
+    def printed(to: int, *more: str) -> Result:
+        wanted = ["--to-transaction", str(to), "--print-state"]
+        return run(shop, *more, "revert", "tap-shop.orders", *wanted)
+
+    for to, bookmark in ((3, 3), (4, 4), (5, 3), (6, 3), (7, 3)):
+        result = printed(to)
+        assert result.stdout == f'{{"bookmark": {bookmark}.10}}\n', to
+        assert "meltano state set --force dev:tap-shop-to-target-singerlake" in result.stderr
+    assert '"bookmark": 4.10' in printed(4, "--output", "json").stdout
+    for to, why in ((1, "no run put one out"), (8, "it has 9 bytes")):
+        result = printed(to)
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert why in result.stderr
+    for said in (["--dry-run"], ["--comment", "why"], ["--metadata", "a=b"]):
+        wanted = ["--to-transaction", "3", "--print-state", *said]
+        result = run(shop, "revert", "tap-shop.orders", *wanted)
+        assert (result.exit_code, result.stdout) == (2, ""), said
+    assert table.snapshot().number == 8
 
 
 def test_a_wrong_key_shows_no_bar(shop: Lake) -> None:

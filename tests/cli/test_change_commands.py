@@ -31,7 +31,7 @@ def shop(lake: Lake) -> Lake:
         (["update", "tap-shop.orders"], 2, "--set"),
         (["update", "tap-shop.nope", "--set", "a=1"], 3, "tap-shop.nope"),
         (["update", "tap-shop.orders.1", "--set", "a=1"], 2, "is frozen and never changes"),
-        (["update", "tap-shop.orders", "--set", "a=1", "--etag", "9"], 4, "not 9 any more"),
+        (["update", "tap-shop.orders", "--set", "a=1", "--etag", "9"], 4, "and has no 9 yet"),
         (["update", "tap-shop.orders", "--set", "a=1", "--label", "x"], 2, "with --new-version"),
         (["update", "tap-shop.orders", "--set", "a=1", "--metadata", "x"], 2, "not KEY=VALUE"),
         (["update", "tap-shop.orders", "--set", "a=1", "--metadata", "by=x"], 2, "rename it"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from singerlake.errors import ConflictError
 from singerlake.format.names import TableName
@@ -126,8 +127,8 @@ def test_it_needs_no_spark(lake: Lake) -> None:
 
 
 @pytest.mark.spark
-def test_a_query_answers_that_there_is_nothing(lake: Lake, spark: Any) -> None:
-    from singerlake.spark.jobs.query import query
+def test_a_query_answers_that_there_is_nothing(lake: Lake, spark: SparkSession) -> None:
+    from singerlake.spark.jobs.queries.query import query
 
     run_json(lake, *MAKE)
     with query(spark, lake, "select * from shop.orders") as result:

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from singerlake.format.types import Columns
-from singerlake.records.byte_sources import LocalFile
-from singerlake.records.csv_dialect import Dialect
-from singerlake.records.csv_file import open_csv
-from singerlake.records.csv_rows import CsvRows, layouts
-from singerlake.records.row_columns import alias, row_schema
+from singerlake.records.given.byte_sources import LocalFile
+from singerlake.records.given.csv.dialect import Dialect
+from singerlake.records.given.csv.file import open_csv
+from singerlake.records.given.csv.rows import CsvRows, layouts
+from singerlake.records.rows.row_columns import alias, row_schema
 from singerlake_cli import results
 from tests.records.test_cells import VALUES
 

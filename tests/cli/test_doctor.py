@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from singerlake.errors import UsageError
 from singerlake.format.metadata import LAKE_FORMAT
 from singerlake.lake import Lake
 from singerlake.spark.jvm import class_data, java
@@ -51,6 +52,21 @@ CHECKS = [
 def filled(lake: Lake) -> Lake:
     commit_rows(lake, "t.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
     return lake
+
+
+@pytest.mark.parametrize(
+    "uri", ["https://example.com/lake", "az://container/lake?sig=hunter2", "s3:/bucket/lake"]
+)
+def test_an_address_that_is_refused_is_no_folder(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_java", "_spark", "_no_spark"):
+        monkeypatch.setattr(doctor, name, lambda *_: doctor.Finding("Java", doctor.OK, ""))
+    monkeypatch.setattr(doctor, "_class_data", lambda _: [])
+    result = run(uri, "--output", "json", "doctor")
+    assert result.exit_code == UsageError.exit_code
+    checks = [one["check"] for one in json.loads(result.stdout)]
+    assert checks[-1] == "lake"
+    assert not {"credentials", "hard links", "clock"} & set(checks)
+    assert "hunter2" not in result.output
 
 
 def twice_linked(one: Path, other: Path, link: Any = os.link) -> None:

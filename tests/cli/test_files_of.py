@@ -14,7 +14,7 @@ import pytest
 from singerlake.format.log import Block
 from singerlake.lake import Lake
 from singerlake.maintenance.state_files import StateFile, state_files
-from singerlake.records.row_columns import PROVENANCE
+from singerlake.records.rows.row_columns import PROVENANCE
 from singerlake.spark.state import layers
 from singerlake_cli import duckdb_sql
 from tests.build import commit_rows

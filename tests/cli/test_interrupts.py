@@ -179,6 +179,20 @@ def test_spark_cannot_take_it_for_itself() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{SAID}\n")
 
 
+def test_where_it_is_ignored_spark_does_not_take_it_either() -> None:
+    """As it is for jobs in a script's background, which go on."""
+    code = (
+        "from singerlake_cli import interrupts\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "def theirs(*_): print('Spark cancels', flush=True)\n"
+        "def it():\n"
+        "    with interrupts.kept(): signal.signal(signal.SIGINT, theirs)\n"
+        "    kill(); print('goes on')\n"
+    )
+    done = run(code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "goes on\n", "")
+
+
 @pytest.mark.parametrize(
     "before",
     [
@@ -191,8 +205,10 @@ def test_what_may_have_changed_is_not_denied(before: str) -> None:
     assert (done.returncode, done.stderr) == (130, f"error: {interrupts.SOMETHING}\n")
 
 
-def test_only_a_commit_counts_as_one(filled: Lake) -> None:
-    commit.Begun.any = False
+def test_only_a_commit_counts_as_one(filled: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit.Begun, "any", False)
+    # A command that an earlier test ran in this process may have noted that it writes.
+    monkeypatch.setattr(interrupts._State, "writes", False)
     filled.table(TABLE).snapshot()
     assert interrupts.message() == interrupts.NOTHING
     commit_rows(filled, "tap.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])

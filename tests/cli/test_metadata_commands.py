@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -169,7 +170,7 @@ def test_a_message_of_several_lines_has_no_line_of_a_names(
 def test_what_a_new_table_read_is_a_line_of_its_own(
     filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.spark.jobs import create_table
+    from singerlake.spark.jobs.loading import create_table
     from singerlake.spark.sql.result import Source
 
     source = Source(TableName("t", LIES[0]), None, 3)
@@ -451,6 +452,14 @@ def test_output_into_a_closed_pipe_is_quiet(filled: Lake) -> None:
     assert done.stderr == ""
 
 
+def test_without_standard_output_nothing_is_begun(filled: Lake) -> None:
+    command = f"{sys.executable} -m singerlake_cli.main --lake {filled.store.uri} ls >&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: standard output is closed")
+    assert "unexpected" not in done.stderr
+
+
 def test_a_stream_that_has_the_name_of_a_version(lake: Lake) -> None:
     for table in ("w.orders", "w.orders.2", "w.lone.3"):
         commit_rows(lake, table, {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
@@ -469,9 +478,13 @@ def test_a_stream_that_has_the_name_of_a_version(lake: Lake) -> None:
 
 def test_a_dash_may_be_an_underscore_wherever_a_table_is_named(filled: Lake) -> None:
     for args in (["versions"], ["history"], ["vacuum", "--dry-run"]):
-        whole = run(filled, *args, "tap-shop.orders").stdout
+        whole, other = (
+            # A vacuum tells the second that it keeps everything since.
+            re.sub(r":\d\d:\d\dZ", "", run(filled, *args, table).stdout)
+            for table in ("tap-shop.orders", "tap_shop.orders")
+        )
         assert whole
-        assert run(filled, *args, "tap_shop.orders").stdout == whole
+        assert other == whole
     assert run_json(filled, "show", "TAP_SHOP.Public.Items")["table"] == "tap-shop.public.items"
     first = run(filled, "versions", "tap-shop.orders.1")
     assert run(filled, "versions", "tap_shop.orders.1").stdout == first.stdout

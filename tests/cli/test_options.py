@@ -8,12 +8,19 @@ import pytest
 from singerlake_cli.main import COMMANDS, cli
 
 
+def is_choice(parameter: click.Parameter) -> bool:
+    """Whether it is one of several flags for the same thing, as ``--ours`` and ``--theirs``."""
+    return isinstance(parameter, click.Option) and isinstance(parameter.flag_value, str)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_two_options_share_a_name(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
-    names = [parameter.name for parameter in command.params]
+    names = [parameter.name for parameter in command.params if not is_choice(parameter)]
     assert sorted(names, key=str) == sorted(set(names), key=str)
+    choices = {parameter.name for parameter in command.params if is_choice(parameter)}
+    assert not choices.intersection(names)
 
 
 WHY = {"--dry-run", "--comment", "--metadata"}

@@ -30,6 +30,16 @@ def filled(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_shows_no_mark_of_its_layout(name: str) -> None:
+    shown = CliRunner().invoke(cli, [*name.split(), "--help"]).output
+    assert "Usage:" in shown
+    assert "\b" not in shown
+    assert "\\b" not in shown
+    for line in shown.splitlines():  # each example stands on a line of its own
+        assert line.count("singerlake --lake ") + line.count(" singerlake shell <") <= 1
+
+
 def completed(lake: Lake, *words: str) -> list[str]:
     """What click answers a bash that completes the last word."""
     answer = subprocess.run(

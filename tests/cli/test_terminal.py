@@ -75,7 +75,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 def version(number: int, operation: str, transaction: int) -> Any:
-    from singerlake.spark.jobs.row_history import RowVersion
+    from singerlake.spark.jobs.queries.row_history import RowVersion
 
     values: dict[str, Any] = {
         "id": 17,
@@ -164,7 +164,7 @@ CASES = {
         ["vacuum", "--all"],
         [f"{TABLE}:", "dropped 1 old row version", "combined 1,234 files into 1"],
         lambda: Vacuumed(NAME, 9, 1234, 1, 5_000_000, 1, 300, 1, 40_000, 9, []),
-        f"{JOBS}vacuum.vacuum_table",
+        f"{JOBS}maintenance.vacuum.vacuum_table",
     ),
     "freeze": Case(
         ["freeze", TABLE, "--label", "x"],
@@ -172,82 +172,88 @@ CASES = {
         lambda: FrozenVersion(
             number=2, transaction=4, schema_hash="abcdefg", rows=1, fingerprint=HASH, label=LABEL
         ),
-        f"{JOBS}freeze.freeze",
+        f"{JOBS}maintenance.freeze.freeze",
     ),
     "query": Case(
         ["query", "select 1"],
         [*ROW, "somebody.with.a.long.name@example.org", "2026-03-01T01:20:00Z", "1234.50"],
         lambda: ready_made(list(ROW), [tuple(ROW.values())] * 3),
-        f"{JOBS}query.query",
+        f"{JOBS}queries.query.query",
     ),
     "rows": Case(
         ["rows", TABLE, "--key", "17"],
         [*ROW, "2026-03-01 01:20:00", "insert", "2026-03-01T01:20:00Z", RUN],
         lambda: [version(1, "insert", 1)],
-        f"{JOBS}row_history.row_history",
+        f"{JOBS}queries.row_history.row_history",
     ),
     "rows --history": Case(
         ["rows", TABLE, "--key", "17", "--history"],
         [*ROW, "2026-03-01 01:20:00", "insert", "update", "delete", "1234.50", RUN],
         lambda: [version(1, "insert", 1), version(2, "update", 2), version(9, "delete", 3)],
-        f"{JOBS}row_history.row_history",
+        f"{JOBS}queries.row_history.row_history",
     ),
     "diff": Case(
         ["diff", TABLE, "@1"],
         [*ROW, "changed", "added", "somebody.with.a.long.name@example.org", "1 row added"],
         lambda: differing(),
-        f"{JOBS}difference.diff",
+        f"{JOBS}queries.difference.diff",
     ),
     "diff --stat": Case(
         ["diff", TABLE, "@1", "--stat"],
         ["1 row added, 1 changed, 0 removed, 1,234 unchanged", "customer_email", "cells changed"],
         lambda: differing(),
-        f"{JOBS}difference.diff",
+        f"{JOBS}queries.difference.diff",
     ),
     "create-table": Case(
         ["create-table", "views.totals", "--from-query", "select 1"],
         ["views.totals", "1 row,", f"read {TABLE}.1"],
         lambda: created(),
-        f"{JOBS}create_table.create",
+        f"{JOBS}loading.create_table.create",
     ),
     "revert": Case(
         ["revert", TABLE, "--to-transaction", "1"],
         ["1 row put back"],
         lambda: reverted(),
-        f"{JOBS}revert.revert",
+        f"{JOBS}reverting.revert.revert",
     ),
     "upload": Case(
         ["upload", TABLE, FILE],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: uploaded(),
-        f"{JOBS}upload.upload",
+        f"{JOBS}loading.upload.upload",
     ),
     "update": Case(
         ["update", TABLE, "--set", "a = 1"],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: changed(),
-        f"{JOBS}change.change",
+        f"{JOBS}changes.change.change",
     ),
     "delete --dry-run": Case(
         ["delete", TABLE, "--where", "id = 17", "--dry-run"],
         [f"{TABLE}:", "would be 0 rows", "1 not there to be deleted"],
         lambda: changed(dry=True),
-        f"{JOBS}change.change",
+        f"{JOBS}changes.change.change",
+    ),
+    "erase": Case(
+        ["erase", "--check", TABLE, "--key", "17"],
+        ["key 1", "data of the table", "still hold"],
     ),
     "verify": Case(
         ["verify", TABLE],
         [f"{TABLE}:", "1 block", "1 problem", "note:"],
         problems,
-        f"{JOBS}verify.verify",
+        f"{JOBS}maintenance.verify.verify",
     ),
 }
-FAILS = {"unlock", "undrop"}
+FAILS = {"unlock", "undrop", "erase"}
 NOT_HERE = {
     "completion": "prints a script for a shell",
     "demo": "prints what other commands do",
     "docs": "writes a site, and says one line about it",
+    "files": "its list is a table of names as that of ls; the rest prints bytes or one line",
     "files-of": "prints paths or SQL for other programs, which nothing may break",
     "metrics": "prints text for Prometheus, which nothing may break",
+    "shell": "prints what other commands do",
     "publish": "prints a line or two for each projection",
     "unpublish": "prints one line",
     "copy": "prints one line",
@@ -256,7 +262,7 @@ NOT_HERE = {
 
 
 def created() -> Any:
-    from singerlake.spark.jobs.create_table import Created
+    from singerlake.spark.jobs.loading.create_table import Created
 
     sources = ready_made([], []).sources
     return Created(TableName("views", "totals"), 1, 1, 1, HASH, "abcdefg", [], sources)
@@ -265,7 +271,7 @@ def created() -> Any:
 def differing() -> Any:
     """What differs, where every column of a row does, and another row is new."""
     from singerlake.maintenance.difference import plan
-    from singerlake.spark.jobs.difference import Counts, Diff
+    from singerlake.spark.jobs.queries.difference import Counts, Diff
 
     class Ready(Diff):
         def __init__(self) -> None:
@@ -290,7 +296,7 @@ def differing() -> Any:
 
 
 def changed(*, dry: bool = False) -> Any:
-    from singerlake.spark.jobs.change import Changed
+    from singerlake.spark.jobs.changes.change import Changed
 
     frozen = FrozenVersion(
         number=2, transaction=9, schema_hash="abcdefg", rows=1, fingerprint=HASH, label=LABEL
@@ -313,13 +319,13 @@ def with_file(args: list[str], folder: Path) -> list[str]:
 
 def uploaded() -> Any:
     from singerlake.maintenance.change import Mode
-    from singerlake.spark.jobs.upload import Uploaded
+    from singerlake.spark.jobs.loading.upload import Uploaded
 
     return Uploaded(NAME, Mode.UPSERT, None, changed())
 
 
 def reverted() -> Any:
-    from singerlake.spark.jobs.revert import Reverted
+    from singerlake.spark.jobs.reverting.revert import Reverted
 
     return Reverted(3, 8, 1, 2, 1_000_000, "abcdefg", whole=True)
 

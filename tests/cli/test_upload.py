@@ -20,13 +20,13 @@ from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake
 from singerlake.maintenance.alter import alter
 from singerlake.maintenance.overlay_changes import with_constraint
-from singerlake.records import csv_guess
-from singerlake.records.csv_file import CsvFile
-from singerlake.records.csv_guess import Summed
-from singerlake.records.csv_ranges import Range
-from singerlake.records.csv_reader import CsvReader
-from singerlake.records.inference import Summary
-from singerlake.records.problems import Problem, Problems
+from singerlake.records.given.csv import guess as csv_guess
+from singerlake.records.given.csv.file import CsvFile
+from singerlake.records.given.csv.guess import Summed
+from singerlake.records.given.csv.ranges import Range
+from singerlake.records.given.csv.reader import CsvReader
+from singerlake.records.given.values.inference import Summary
+from singerlake.records.rows.problems import Problem, Problems
 from singerlake_cli.commands import upload
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.rejects import write_rejects

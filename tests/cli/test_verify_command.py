@@ -45,7 +45,7 @@ def test_a_clean_lake_is_a_line_a_table(shop: Lake) -> None:
     (report,) = run_json(shop, "verify", "tap.orders.1")
     size = sum(block.length for block in shop.find("tap.orders")[0].snapshot().blocks)
     expected = {"table": "tap.orders", "transactions": 2, "blocks": 3, "files": 1, "bytes": size}
-    fine = {"problems": [], "more_problems": 0, "notes": [], "misfits": []}
+    fine = {"problems": [], "more_problems": 0, "notes": [], "misfits": [], "stored": 0}
     assert report == {**expected, "versions": 1, "dropped": False, **fine}
 
 
@@ -124,7 +124,7 @@ def test_a_table_that_has_lost_its_folder_is_a_problem_of_all(shop: Lake) -> Non
     assert "tap.items: 0 transactions, 0 blocks, 0 versions: 1 problem" in said
     lost = "table: raw/tap/items/: expected what raw/tap/catalogue.json lists, found nothing"
     assert lost in said
-    assert "the lake's own lists: 1 problem" in said
+    assert "the lake's own lists and versions: 1 problem" in said
     assert "tap: raw/gone/: expected what raw/singerlake.json lists, found nothing" in said
     items, orders, lists = run_json(shop, "verify", "--all", code=5)
     assert [p["what"] for p in items["problems"]] == ["table"]

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from singerlake.lake import Lake
+from singerlake.spark.jobs.reverting.undo import Undone
 from singerlake_cli import working
+from singerlake_cli.commands import revert
+from tests.build import commit_rows
+from tests.cli.call import run
 from tests.cli.terminal import COLUMNS, on_a_terminal
 
 STAGES = [("reading keys", 1, 4), ("finding newest rows", 3, 4)]
@@ -71,3 +77,28 @@ def test_a_pipe_gets_none(capfd: pytest.CaptureFixture[str]) -> None:
 def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working, "_progress", None)
     monkeypatch.setattr(working, "EVERY_SECONDS", working.EVERY_SECONDS)
+
+
+def test_an_undo_is_printed_when_the_bar_is_gone(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written into a live bar is torn by it."""
+    for number in range(2):
+        commit_rows(lake, "t.s", {"id": {"type": "integer"}}, ["id"], [{"id": number}])
+    happened: list[str] = []
+
+    @contextmanager
+    def bar(_: str) -> Iterator[None]:
+        yield
+        happened.append("the bar is gone")
+
+    done = Undone([2], None, 0, 0, 0, (), "")
+    monkeypatch.setattr("singerlake.spark.jobs.reverting.undo.undo", lambda *_, **__: done)
+    monkeypatch.setattr(revert, "begin_spark", lambda *_: None)
+    monkeypatch.setattr(revert, "start_spark", lambda *_: None)
+    monkeypatch.setattr(revert, "working", bar)
+    monkeypatch.setattr("singerlake_cli.output.say", lambda text, **_: happened.append(text))
+    result = run(lake, "revert", "t.s", "--only", "2")
+    assert result.exit_code == 0, result.output
+    said = "t.s: nothing of transaction 2 is left to undo: its rows are as they were before"
+    assert happened[-2:] == ["the bar is gone", said]

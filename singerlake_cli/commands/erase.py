@@ -1,0 +1,192 @@
+"""singerlake erase: see that a person's rows are nowhere in a lake."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from singerlake.errors import DamagedError, InputError, NotFoundError, UsageError
+from singerlake.lake import Lake
+from singerlake_cli import output
+from singerlake_cli.shared import Shared, complete_table
+from singerlake_cli.working import follow, working
+
+if TYPE_CHECKING:
+    from singerlake.erasure.check import Report
+    from singerlake.erasure.sought import Sought
+    from singerlake.format.names import TableName
+
+DROPPED_FIRST = ("in all", "seen first")
+"""Columns that a narrow terminal leaves out, those that matter least first."""
+SHOWN = 50
+"""Objects that a table for people lists; programs get all."""
+
+
+@click.command("erase")
+@click.argument("table", required=False, shell_complete=complete_table)
+@click.option(
+    "--check", "checking", is_flag=True, help="Read all there is; erasing is not built yet."
+)
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="ID",
+    help="A row's id, as _row_id shows it: its key; a JSON array of texts where the key has "
+    "several columns. May be repeated.",
+)
+@click.option("--text", "texts", multiple=True, metavar="TEXT", help="Any text. May be repeated.")
+@click.option(
+    "--texts-from",
+    "file",
+    metavar="FILE",
+    help="A file of texts, one a line, so that no list of processes shows them; - is standard "
+    "input.",
+)
+@click.pass_obj
+def command(
+    shared: Shared,
+    table: str | None,
+    checking: bool,
+    keys: tuple[str, ...],
+    texts: tuple[str, ...],
+    file: str | None,
+) -> None:
+    """Say where a row or a text still stands in the lake.
+
+    Reads every object below the lake's prefix, whether a log names it or not: blocks, also of
+    dropped files and of writers that died, refused lines, indexes, files that rows name, the log
+    and its manifest, and on S3 also earlier versions of objects. A key is looked for in the rows of
+    its table; a text in every value, however JSON spells it, and in all other bytes.
+
+    The exit code is 0 if all was read and nothing found, and 5 if not. Nothing is changed. What
+    is sought is not repeated in the output.
+
+    \b
+    singerlake erase --check tap-shop.customers --key 4711
+    singerlake erase --check --text ada@example.com --text "Ada Lovelace"
+    singerlake --output json erase --check --texts-from person.txt
+    """
+    if not checking:
+        raise UsageError(
+            "this release does not erase: it checks, with --check; how to get rows out of a "
+            "lake is in docs/how-to/erase-a-person.md"
+        )
+    if not keys and not texts and file is None:
+        raise UsageError("say what to look for: with --key, --text or --texts-from")
+    if keys and table is None:
+        raise UsageError("--key needs the TABLE whose key it is")
+    lake = shared.lake()
+    name, sought = _sought(lake, table, keys, [*texts, *_lines_of(file)])
+    report = _checked(lake, sought, name)
+    shared.output.result(lambda: _as_json(report), lambda: _print(report, len(sought)))
+    for text in report.notes:
+        shared.output.note(text)
+    click.get_current_context().exit(0 if report.is_clean else DamagedError.exit_code)
+
+
+def _sought(
+    lake: Lake, table: str | None, keys: Sequence[str], texts: Sequence[str]
+) -> tuple[TableName | None, list[Sought]]:
+    """What to look for, by names that do not repeat it."""
+    from singerlake.erasure.sought import Key, KeyNames, Text
+
+    sought: list[Sought] = [
+        Text(f"text {number}", text) for number, text in enumerate(dict.fromkeys(texts), 1)
+    ]
+    if table is None:
+        return None, sought
+    found, ref = lake.find(table)
+    if ref.version is not None:
+        raise UsageError(f"{ref} is a version: all of the lake is read, so name the table alone")
+    if keys:
+        names = KeyNames.of(found.snapshot(dropped=True))
+        sought += [
+            Key(f"key {number}", key, names) for number, key in enumerate(dict.fromkeys(keys), 1)
+        ]
+    return found.name, sought
+
+
+def _lines_of(file: str | None) -> Iterable[str]:
+    if file is None:
+        return []
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        texts = [line for line in data.decode().splitlines() if line.strip()]
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no file {file}") from None
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8") from error
+    if not texts:
+        raise UsageError(f"{file} has no text: write one on each line")
+    return texts
+
+
+def _checked(lake: Lake, sought: Sequence[Sought], name: TableName | None) -> Report:
+    from singerlake.erasure.check import Report, check
+
+    seen = Report()
+
+    def note(report: Report) -> None:
+        seen.objects, seen.bytes = report.objects, report.bytes
+
+    follow(lambda: (f"{seen.objects:,} objects, {seen.bytes / 1e6:,.0f} MB", 0, 0))
+    with working("reading all of the lake"):
+        return check(lake, sought, name, note)
+
+
+def _print(report: Report, sought: int) -> None:
+    rows = [
+        (
+            one.sought,
+            one.key + (f" (version {one.version})" if one.version else ""),
+            one.words,
+            one.count,
+            one.first,
+        )
+        for one in report.found[:SHOWN]
+    ]
+    if rows:
+        columns = ("sought", "object~", "which is~", "in all>", "seen first~")
+        output.print_table(None, columns, rows, drop=DROPPED_FIRST)
+    if len(report.found) > SHOWN:
+        output.say(f"and {len(report.found) - SHOWN:,} more: --output json lists all")
+    for unread in report.not_read:
+        output.say(f"not read: {unread.key or 'the store'}: {unread.why}")
+    for table, count in sorted(report.alike.items()):
+        output.say(
+            f"{table} has rows with the same values under the key's names, in "
+            f"{output.count(count, 'object')}: see whether they are of the same person"
+        )
+    for words, count in sorted(report.packed.items()):
+        output.say(f"{words}: of {output.count(count, 'file')} only the bytes were searched")
+    objects = f"{output.count(report.objects, 'object')}, {output.size(report.bytes)}"
+    things = output.count(sought, "thing")
+    if report.found:
+        where = output.count(len({(one.key, one.version) for one in report.found}), "object")
+        verb = "holds" if where == "1 object" else "hold"
+        output.say(f"of {things} sought in {objects}, {where} still {verb} some")
+    else:
+        left = ", but not all could be read" if report.not_read else ""
+        output.say(f"of {things} sought in {objects}, none was found{left}")
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    return {
+        "found": [
+            {**asdict(one), "table": str(one.table) if one.table else None} for one in report.found
+        ],
+        "not_read": [asdict(one) for one in report.not_read],
+        "packed": dict(report.packed),
+        "alike": {str(table): count for table, count in sorted(report.alike.items())},
+        "notes": report.notes,
+        "objects": report.objects,
+        "bytes": report.bytes,
+    }

@@ -1,0 +1,263 @@
+"""Lake versions as commands take and show them: many tables frozen as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import structs
+
+from singerlake.errors import InvalidNameError, SingerlakeError, UsageError
+from singerlake.format.lake_log import LakeVersion
+from singerlake.format.log import FrozenVersion
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from singerlake.nearest import bare, offer
+from singerlake.transactions import lake_log
+from singerlake_cli import output
+from singerlake_cli.shared import Shared, begin_spark, start_spark
+from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.maintenance.freeze_lake import LakeFreeze
+
+DROPPED_FIRST = ("by", "tables", "rows", "proof")
+"""Columns that a narrow terminal leaves out, those that matter least first."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Tables that somebody names.
+
+    Attributes:
+        listed: Lists them, each time anew.
+        named: Those that are named one by one.
+    """
+
+    listed: Callable[[], set[TableName]]
+    named: Sequence[TableName]
+
+
+def choose(lake: Lake, texts: Sequence[str], *, every: bool) -> Chosen:
+    """Find the tables that are meant by taps and tables, or by ``--all``.
+
+    Raises:
+        InvalidNameError: A text is neither a tap of the lake nor a table.
+        NotFoundError: The lake has no such table.
+        UsageError: A version is named.
+    """
+    if every:
+        return Chosen(lambda: set(lake.tables()), ())
+    taps: list[str] = []
+    named: list[TableName] = []
+    for text in texts:
+        if "." not in text:
+            taps.append(_tap(lake, text))
+            continue
+        table, ref = lake.find(text)
+        if ref.version is not None:
+            raise UsageError(f"{ref} is a version: name the table, whose head is frozen")
+        if table.name in named:
+            raise UsageError(f"{table.name} is named twice: name each table once")
+        named.append(table.name)
+    return Chosen(lambda: {*named, *(one for tap in taps for one in lake.tables(tap))}, named)
+
+
+def _tap(lake: Lake, text: str) -> str:
+    taps = lake.taps()
+    like = [text] if text in taps else [tap for tap in taps if bare(tap) == bare(text)]
+    if len(like) != 1:
+        raise InvalidNameError(
+            f"{text!r} is no tap of the lake, and a table is written as tap.stream: "
+            f"{offer(text, taps, 'the lake is empty')}"
+        )
+    return like[0]
+
+
+@dataclass(frozen=True)
+class FreezeOptions:
+    """How many tables are to be frozen as one."""
+
+    label: str | None
+    comment: str | None
+    allow_violations: bool
+    master: str | None
+    conf: tuple[str, ...]
+
+
+def freeze_many(shared: Shared, lake: Lake, chosen: Chosen, options: FreezeOptions) -> None:
+    """Freeze tables as one lake version; each that has no version of its state gets one.
+
+    Raises:
+        SingerlakeError: Nothing was frozen. Tables that could not be frozen are told of instead.
+    """
+    from singerlake.maintenance.freeze_lake import (
+        commit_lake_version,
+        plan,
+    )  # late: lists need none
+
+    with working("looking for a moment in which no table moves"):
+        wanted = plan(
+            lake.store,
+            chosen.listed,
+            named=chosen.named,
+            label=options.label,
+            comment=options.comment,
+            allow_violations=options.allow_violations,
+        )
+    made: dict[TableName, FrozenVersion] = {}
+    failed: dict[TableName, SingerlakeError] = {}
+    if wanted.missing:  # else no Java starts
+        made, failed = _made(lake, wanted, options)
+    version = None if failed else commit_lake_version(lake.store, wanted, made)
+    shared.output.result(
+        lambda: _frozen_json(version, wanted, made), lambda: _print_frozen(version, wanted, made)
+    )
+    for name, error in failed.items():
+        shared.output.error(error, name)
+    if failed:
+        shared.output.note(
+            "there is no lake version: the versions of the other tables stay, and are used by the "
+            "next run if their tables have not changed until then"
+        )
+        click.get_current_context().exit(max(error.exit_code for error in failed.values()))
+
+
+def _made(
+    lake: Lake, wanted: LakeFreeze, options: FreezeOptions
+) -> tuple[dict[TableName, FrozenVersion], dict[TableName, SingerlakeError]]:
+    begin_spark(options.master, options.conf)
+    from singerlake.spark.jobs.maintenance.freeze_lake import freeze_missing
+
+    made: dict[TableName, FrozenVersion] = {}
+    failed: dict[TableName, SingerlakeError] = {}
+    with working(f"freezing {output.count(len(wanted.missing), 'table')}"):
+        spark = start_spark(options.master, options.conf)
+        for name, came in freeze_missing(
+            spark, lake, wanted, allow_violations=options.allow_violations
+        ):
+            if isinstance(came, FrozenVersion):
+                made[name] = came
+            else:
+                failed[name] = came
+    return made, failed
+
+
+def _frozen_json(
+    version: LakeVersion | None, wanted: LakeFreeze, made: Mapping[TableName, FrozenVersion]
+) -> dict[str, Any]:
+    versions = {**wanted.found, **made}
+    return {
+        "lake_version": None if version is None else as_json(version),
+        "tables": [
+            {"table": str(name), "new": name in made, **structs.asdict(versions[name])}
+            for name in sorted(versions)
+        ],
+    }
+
+
+def _print_frozen(
+    version: LakeVersion | None, wanted: LakeFreeze, made: Mapping[TableName, FrozenVersion]
+) -> None:
+    versions = {**wanted.found, **made}
+    for name in sorted(versions):
+        one = versions[name]
+        output.say(frozen_words(name, one) + ("" if name in made else "; it was there"))
+    if version is not None:
+        output.say(
+            f"{version}: {output.count(len(version.tables), 'table')}, "
+            f"{output.count(version.rows, 'row')}, cut at {output.clock(version.cut)} UTC, "
+            f"fingerprint {output.short_proof(version.fingerprint)}"
+        )
+
+
+def frozen_words(table: TableName, version: FrozenVersion) -> str:
+    """Say what a table's version is."""
+    name = f" ({version.label})" if version.label else ""
+    return (
+        f"{table} version {version.number}{name}: {output.count(version.rows, 'row')}, "
+        f"transaction {version.transaction}, "
+        f"fingerprint {output.short_proof(version.fingerprint)}"
+        + (f"; it breaks {', '.join(version.violations)}" if version.violations else "")
+    )
+
+
+def as_json(version: LakeVersion) -> dict[str, Any]:
+    """A lake version for scripts; the first follows no other, and says nothing of one."""
+    members = structs.asdict(version)
+    return {name: value for name, value in members.items() if name != "previous" or value}
+
+
+def show_all(shared: Shared, lake: Lake) -> None:
+    """List the lake's versions; of those that cannot be read, say what is wrong."""
+    versions, wrong = lake_log.look(lake.store)
+    columns = (
+        "version>",
+        "label",
+        "tables>",
+        "rows>",
+        "proof",
+        "cut (UTC)",
+        "by",
+        "comment~",
+    )
+    rows = [
+        (
+            v.number,
+            v.label,
+            len(v.tables),
+            f"{v.rows:,}",
+            output.short_proof(v.fingerprint),
+            output.clock(v.cut),
+            v.by,
+            v.comment,
+        )
+        for v in versions
+    ]
+    note = (
+        "cut: the moment at which all tables were so · --lake-version VERSION shows its tables"
+        if rows
+        else "none yet: make one with: singerlake freeze --all --label 2026-q3"
+    )
+    shared.output.result(
+        lambda: [as_json(version) for version in versions],
+        lambda: output.print_table("lake versions", columns, rows, note, drop=DROPPED_FIRST),
+    )
+    for error in wrong:
+        shared.output.error(error)
+    click.get_current_context().exit(max((error.exit_code for error in wrong), default=0))
+
+
+def show_one(shared: Shared, lake: Lake, name: str) -> None:
+    """List the tables of a lake version, and what became of those that cannot be read."""
+    from singerlake.maintenance.verify_lake import what_became  # late: other lists need none
+
+    version = lake.lake_version(name)
+    said = {table.name: table for table in version.tables}
+    looked = lake.each(said, lambda table: what_became(lake.store, said[table.name]))
+    gone = {table: str(words) for table, words in looked if words is not None}
+    rows = [
+        (t.name, t.version, t.transaction, t.head, f"{t.rows:,}", output.short_proof(t.fingerprint))
+        for t in version.tables
+    ]
+    columns = ("table", "version>", "of>", "head>", "rows>", "proof")
+    lost = [f"{table} cannot be read any more: {words}" for table, words in gone.items()]
+    note = (
+        f"cut at {output.clock(version.cut)} UTC, when head was each table's last transaction · "
+        f"of: the transaction of the version, of the same rows · fingerprint {version.fingerprint}"
+    )
+    drop = ("head", "of", "proof")
+    shared.output.result(
+        lambda: {
+            **as_json(version),
+            "tables": [
+                {**structs.asdict(one), "gone": gone[table]}
+                if table in gone
+                else structs.asdict(one)
+                for table, one in said.items()
+            ],
+        },
+        lambda: output.print_table(str(version), columns, rows, note, *lost, drop=drop),
+    )

@@ -1,0 +1,70 @@
+"""What is said of the bookmark of a tap whose rows go back: it does not, and how it can."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+
+import msgspec
+
+from singerlake.format.names import TableName
+from singerlake.lake import Table
+from singerlake.maintenance.acknowledged import acknowledged_by
+from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli import output
+from singerlake_cli.shared import Shared
+
+
+def print_state(shared: Shared, table: Table, head: Snapshot, to: int, target: str) -> None:
+    """Print the STATE that went out with a transaction, on standard output alone.
+
+    Args:
+        shared: How to print.
+        table: The table.
+        head: Its head.
+        to: The transaction.
+        target: The option by which it was named, as it is spelled.
+
+    Raises:
+        NotFoundError: The log keeps none.
+    """
+    found = acknowledged_by(table.store, head, to)
+    shared.output.note(
+        f"the STATE that was acknowledged with transaction {found.transaction} of {table.name} "
+        f"({output.clock(found.time)}); it is that of all the tap's streams: those of other tables "
+        "send again what came since, too. If that run failed before its end, take the STATE of an "
+        "earlier one, for tables that it did not reach"
+    )
+    if not shared.json:
+        shared.output.note("nothing was reverted. To give it to the tap with Meltano:")
+        command = f"singerlake revert {table.name} {target} --print-state"
+        environment = os.environ.get("MELTANO_ENVIRONMENT", "dev")
+        state_id = f"{environment}:{table.name.tap}-to-target-singerlake"
+        output.say_whole(
+            f"  meltano state set --force {state_id} "
+            f'"{{\\"singer_state\\": $({command} 2>/dev/null)}}"',
+            err=True,
+        )
+    shared.output.result(
+        lambda: {**asdict(found), "state": msgspec.Raw(found.state.encode())},
+        lambda: output.say_whole(found.state),
+    )
+
+
+def bookmark_stays(table: TableName, target: str, *, known: bool) -> str:
+    """Say that the tap goes on from where it is, and what to do about it.
+
+    Args:
+        table: The table that is turned back.
+        target: The option that says where to, as it is spelled.
+        known: Whether the log keeps the STATE of then.
+    """
+    way = (
+        f"given the STATE that singerlake revert {table} {target} --print-state prints"
+        if known
+        else "run without a STATE, for the log does not keep that of then"
+    )
+    return (
+        "the bookmark of the tap that brought them does not go back with them: what they brought "
+        f"comes again only where the source changes it, or once the tap is {way}"
+    )

@@ -1,0 +1,58 @@
+"""Commands that look at all tables of a remote lake: side by side, in order, past broken ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from singerlake import lake as lakes
+from singerlake.lake import Lake
+from singerlake.storage.local.store import LocalStore
+from tests.build import commit_rows
+from tests.cli.call import run
+from tests.far_store import FarStore
+
+COUNT = 40
+BROKEN = 17
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = Lake.open(str(tmp_path_factory.mktemp("many") / "lake"), create=True)
+    for number in range(COUNT):
+        name = f"tap-{number % 3}.s{number:02}"
+        commit_rows(made, name, {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    broken = made.find(f"tap-{BROKEN % 3}.s{BROKEN}")[0].name
+    path = Path(made.store.uri)
+    (path / broken.manifest).write_text("{")
+    (path / broken.transaction(1)).write_text("{")
+    assert run(made, "drop", "tap-0.s00", "--yes").exit_code == 0
+    return path
+
+
+ALL = (["ls"], ["ls", "--sizes"], ["ls", "--dropped"], ["metrics"], ["vacuum", "--all"])
+
+
+@pytest.mark.parametrize("args", ALL, ids=" ".join)
+def test_what_is_seen_is_what_one_after_the_other_sees(
+    root: Path, args: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = run(str(root), "--output", "json", *args)
+    far = FarStore(root)
+    monkeypatch.setattr(lakes, "open_store", lambda *_: far)
+    seen = run("s3://bucket", "--output", "json", *args)
+    assert far.most > 4
+    assert (seen.exit_code, seen.exit_code) == (near.exit_code, 5)
+    assert sorted(seen.stdout.replace("s3://bucket", str(root))) == sorted(near.stdout)
+    documents = json.loads(seen.stdout)
+    names = [one["table"] for one in documents if "table" in one]
+    assert names == sorted(names)
+    assert f"s{BROKEN}" in seen.stderr
+
+
+def test_taps_are_listed_side_by_side(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    near = Lake(LocalStore(root))
+    assert Lake(FarStore(root)).tables() == near.tables()
+    assert len(near.tables()) == COUNT
