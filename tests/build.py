@@ -13,8 +13,12 @@ from singerlake.format import block as format_block
 from singerlake.format import sealed, times
 from singerlake.format.log import Block, Entry, SchemaEntry, seal_entry
 from singerlake.format.names import TableName
+from singerlake.format.overlay import Overlay
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
+from singerlake.maintenance.alter import AlterOptions, Retyped, alter, retyped
+from singerlake.maintenance.overlay_changes import with_type
+from singerlake.storage.base import Store
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 from singerlake.transactions.writer import WriteOptions
@@ -107,3 +111,20 @@ def commit_rows(
     snapshot = lake.table(name).writer(options).commit(staged)
     assert snapshot is not None
     return snapshot
+
+
+def retype(
+    store: Store,
+    snapshot: Snapshot,
+    column: str,
+    *,
+    comment: str | None = None,
+    dry_run: bool = False,
+) -> Retyped:
+    """Make text of a column, as ``singerlake alter TABLE retype COLUMN text`` does."""
+
+    def to_text(present: Snapshot) -> Overlay:
+        return with_type(present, column, None)
+
+    done = alter(store, snapshot, to_text, AlterOptions(comment=comment, dry_run=dry_run))
+    return retyped(snapshot, column, to_text(snapshot), done)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import DamagedError, InputError
 from singerlake.lake import Lake
-from singerlake.records.drafts import draft_of
+from singerlake.records.validation.drafts import draft_of
 from singerlake_cli.results import text
 from tests.target.harness import run, schema
 
@@ -120,7 +120,7 @@ def _taken(folder: Path, spec: str, value: str, *, check_values: bool) -> str:
 
 
 def _read(spark: SparkSession, lake: Lake, stream: str, name: str) -> str:
-    from singerlake.spark.jobs.query import query
+    from singerlake.spark.jobs.queries.query import query
 
     try:
         [(value,)] = query(spark, lake, f"select {name} from tap_test.{stream}").rows()

@@ -1,6 +1,6 @@
-"""The README's settings tables, from the plugins' own ``--about``.
+"""The tables of docs/reference/settings.md, from the plugins' own ``--about``.
 
-``python -m tests.readme_tables`` writes them into the README.
+``python -m tests.readme_tables`` writes them into the page.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from singer_sdk.plugin_base import PluginBase
 from tap_singerlake.tap import TapSingerlake
 from target_singerlake.target import TargetSingerlake
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "settings.md"
 PLUGINS: dict[str, type[PluginBase]] = {"target": TargetSingerlake, "tap": TapSingerlake}
 
 
@@ -31,7 +31,7 @@ def table(plugin: type[PluginBase]) -> str:
 
 
 def filled(text: str) -> str:
-    """The README with its tables as they should be."""
+    """The page with its tables as they should be."""
     for name, plugin in PLUGINS.items():
         pattern = rf"(<!-- settings: {name} -->\n).*?(<!-- end -->)"
         new = table(plugin)
@@ -45,4 +45,4 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(filled(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -10,6 +10,7 @@ is killed between the two, its line of intent is left, and the checker takes eit
 from __future__ import annotations
 
 import fcntl
+import gzip
 import itertools
 import json
 import os
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from singerlake.format import file_paths
 from singerlake.storage.base import KeyMissingError
 from singerlake.storage.local.store import LocalStaged, LocalStore
 
@@ -90,14 +92,28 @@ class _Journal:
         }
         if "/transactions/" in key or "/leases/" in key:
             line["data"] = data.decode("utf-8", "replace")
+        elif data and _is_list(key):
+            line["data"] = _listed(data)
         return line
+
+
+def _is_list(key: str) -> bool:
+    return file_paths.is_list("/".join(key.split("/")[3:]))
+
+
+def _listed(data: bytes) -> str:
+    """The files that a list names, one a line."""
+    lines = gzip.decompress(data).decode().splitlines()
+    return "\n".join(line.partition(" ")[0] for line in lines)
 
 
 def _found(store: LocalStore) -> dict[str, Any]:
     """What is in a lake when its recording begins."""
     keys = [item.key for item in store.list("raw/")]
     entries = {key: store.get(key).data.decode() for key in keys if "/transactions/" in key}
-    return {"n": "", "lake": str(store.root), "op": "found", "keys": keys, "entries": entries}
+    lists = {key: _listed(store.get(key).data) for key in keys if _is_list(key)}
+    found = {"op": "found", "keys": keys, "entries": entries, "lists": lists}
+    return {"n": "", "lake": str(store.root), **found}
 
 
 EFFECTS = {"put", "replace", "delete", "publish"}

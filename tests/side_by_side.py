@@ -17,40 +17,44 @@ from xdist.workermanage import WorkerController
 
 SECONDS = {
     "tests/faults/test_faults.py": 150,
+    "tests/model/test_model.py": 130,
     "tests/meltano/test_meltano.py": 110,
-    "tests/model/test_model.py": 100,
     "tests/spark/test_change.py": 95,
     "tests/spark/test_published_files.py": 90,
+    "tests/pages/test_run.py": 85,
     "tests/spark/test_change_interleavings.py": 65,
     "tests/test_wheel.py": 62,
-    "tests/cli/test_upload.py": 54,
+    "tests/spark/test_undo.py": 60,
     "tests/projections/test_publish.py": 54,
+    "tests/spark/test_model.py": 52,
     "tests/target/test_drafts.py": 50,
     "tests/spark/test_stage.py": 50,
     "tests/spark/test_published_tables.py": 50,
+    "tests/spark/test_changes_at_once.py": 48,
     "tests/spark/test_stage_model.py": 45,
     "tests/projections/test_source_events.py": 45,
-    "tests/projections/test_readers.py": 40,
-    "tests/projections/test_killed.py": 40,
-    "tests/spark/test_model.py": 52,
-    "tests/spark/test_changes_at_once.py": 48,
     "tests/spark/test_cluster.py": 45,
-    "tests/test_readme.py": 43,
     "tests/spark/test_change_frames.py": 41,
     "tests/spark/test_overlay.py": 41,
+    "tests/projections/test_readers.py": 40,
     "tests/transactions/test_non_conditional.py": 40,
     "tests/spark/test_alter.py": 39,
     "tests/target/test_processes.py": 39,
+    "tests/cli/test_interrupts.py": 36,
+    "tests/cli/test_upload.py": 33,
     "tests/spark/test_layers.py": 31,
     "tests/site/test_browser.py": 31,
     "tests/postgres": 29,  # 86, but what it needs is still being installed at first
+    "tests/orchestrators/test_examples.py": 28,
     "tests/spark/test_class_data.py": 28,
     "tests/spark/test_difference.py": 27,
     "tests/cli/test_change_commands.py": 27,
-    "tests/cli/test_spark_commands.py": 23,
+    "tests/spark/test_publish_fresh.py": 25,
+    "tests/cli/test_spark_commands.py": 25,
+    "tests/cli/test_shell_command.py": 25,
     "tests/spark/test_interleavings.py": 22,
     "tests/requests/test_requests_spark.py": 22,
-    "tests/cli/test_interrupts.py": 21,
+    "tests/projections/test_killed.py": 20,
     "tests/cli/test_diff.py": 20,
     "tests/spark/test_api.py": 20,
     "tests/cli/test_vacuum_command.py": 20,
@@ -65,7 +69,7 @@ SECONDS = {
 }
 """About what the long ones take on two cores. Only the order matters; all others count as short."""
 
-SESSION = ("SparkSession", 'usefixtures("spark")')
+SESSION = ("SparkSession", 'usefixtures("spark"')
 """What a file says whose tests share this process's session."""
 TOGETHER = ("tests/postgres",)
 """Folders whose files share what is dear: a PostgreSQL of their own."""

@@ -45,7 +45,19 @@ def test_the_rooms_are_those_of_the_import_contracts() -> None:
     faces, *core = rows("rooms", "singerlake")
     assert faces == set(PACKAGES) - {"singerlake"}
     assert core == layers("singerlake")
-    assert rows("rooms of spark", "singerlake/spark") == layers("singerlake.spark")
+
+
+@pytest.mark.parametrize(
+    ("table", "package"),
+    [
+        ("rooms of spark", "singerlake/spark"),
+        ("rooms of jobs", "singerlake/spark/jobs"),
+        ("rooms of records", "singerlake/records"),
+        ("rooms of given files", "singerlake/records/given"),
+    ],
+)
+def test_the_inner_rooms_are_those_of_the_import_contracts(table: str, package: str) -> None:
+    assert rows(table, package) == layers(package.replace("/", "."))
 
 
 def test_every_room_is_on_the_map() -> None:

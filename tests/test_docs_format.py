@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from singerlake import FORMAT
-from singerlake.format import block, log, metadata, overlay
+from singerlake.format import block, lake_log, log, metadata, overlay
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import canonical, schema_hash
 from singerlake.transactions.checkpoint import from_manifest, to_manifest
@@ -24,6 +24,7 @@ KINDS = {
     "log-entry": log.Entry,
     "change-entry": log.Entry,
     "drop": log.Entry,
+    "deletion": log.Entry,
     "frozen-version": log.FrozenVersion,
     "overlay": overlay.Overlay,
     "manifest": metadata.Manifest,
@@ -31,6 +32,7 @@ KINDS = {
     "lock": metadata.Lock,
     "lease": metadata.Lease,
     "index": metadata.IndexMarker,
+    "lake-version": lake_log.LakeVersion,
 }
 
 
@@ -75,7 +77,8 @@ def test_the_examples_have_the_hash_that_the_page_defines() -> None:
     assert body + f' "hash": "{found.hash}"\n}}\n'.encode() == entry
     assert log.decode_entry(EXAMPLES["change-entry"].encode(), 83, "it").previous == found.hash
     dropped = log.decode_entry(EXAMPLES["drop"].encode(), 83, "it")
-    assert dropped.previous == found.hash
+    deletion = log.decode_entry(EXAMPLES["deletion"].encode(), 83, "it")
+    assert dropped.previous == deletion.previous == found.hash
     metadata.decode(EXAMPLES["manifest"].encode(), metadata.Manifest, "it")
     metadata.decode(EXAMPLES["index"].encode(), metadata.IndexMarker, "it")
 
@@ -91,6 +94,18 @@ def test_what_is_written_has_the_hash_that_the_page_defines() -> None:
         data = metadata.encode(manifest, indent=indent)
         body = data[: data.index(b' "hash"')]
         assert data == body + f' "hash": "{hashlib.sha256(body).hexdigest()}"\n}}\n'.encode()
+
+
+def test_the_lake_version_of_the_page() -> None:
+    data = EXAMPLES["lake-version"].encode()
+    found = lake_log.decode(data, 1, "it")
+    assert lake_log.seal(found) == (found, data)
+    assert found.fingerprint == lake_log.fingerprint(found.tables)
+    explained = TEXT.partition("## Lake versions")[2].partition("## Derived files")[0]
+    for kind, before in ((lake_log.LakeVersion, ""), (lake_log.LakeTable, "tables[].")):
+        for field in msgspec.structs.fields(kind):
+            words = re.escape(f"`{before}{field.name}`")
+            assert re.search(rf"^\| [^|]*{words}", explained, re.MULTILINE), field.name
 
 
 def test_every_field_of_a_log_entry_is_explained() -> None:

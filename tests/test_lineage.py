@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from singerlake import lineage
+from singerlake import lineage, lineage_events
 from singerlake.errors import InputError, StoreError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
@@ -164,6 +164,6 @@ def test_names_of_datasets() -> None:
         ("s3://bucket", ("s3://bucket", "raw/tap-shop/")),
         ("/data/lake", ("file", "/data/lake/raw/tap-shop/")),
     ]:
-        namespace, name = lineage.dataset_name(uri, table)
+        namespace, name = lineage_events.dataset_name(uri, table)
         assert (namespace, name.removesuffix("gr%C3%B6%C3%9Fe%2F%25")) == wanted
-    assert json.dumps(lineage.dataset_name("s3://b", table))
+    assert json.dumps(lineage_events.dataset_name("s3://b", table))

@@ -13,7 +13,7 @@ import singerlake
 from singerlake import errors
 from tests.build import commit_rows
 
-NAMES = {"FORMAT", "Lake", "State", "StoreOptions", "Table", "__version__", "open"}
+NAMES = {"FORMAT", "Lake", "State", "StoreOptions", "Table", "__version__", "open", "open_file"}
 ERRORS = {
     "ConflictError",
     "DamagedError",
@@ -34,7 +34,20 @@ ERRORS = {
     "UsageError",
     "ViolationsError",
 }
-LAKE = {"catalogue", "find", "open", "publish", "query", "table", "tables", "taps"}
+LAKE = {
+    "at",
+    "catalogue",
+    "find",
+    "freeze",
+    "lake_version",
+    "lake_versions",
+    "open",
+    "publish",
+    "query",
+    "table",
+    "tables",
+    "taps",
+}
 TABLE = {
     "at",
     "change",
@@ -42,6 +55,7 @@ TABLE = {
     "freeze",
     "history",
     "lease",
+    "open_file",
     "publish",
     "read_block",
     "revert",
@@ -53,6 +67,8 @@ TABLE = {
     "writer",
 }
 STATE = {
+    "files",
+    "has_files",
     "indexed",
     "scanner",
     "schema",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 
 from tests.meltano.project import ROOT
+from tests.side_by_side import SESSION
 
 CONFTEST = """
 import pytest
@@ -34,7 +36,7 @@ def test_each_file_runs_in_one_process_the_long_ones_first_and_spark_apart(tmp_p
     (tmp_path / "conftest.py").write_text(CONFTEST)
     for name in "abcd":
         (tmp_path / f"test_{name}.py").write_text(TESTS)
-    for name, sign in zip("st", ("SparkSession", 'usefixtures("spark")'), strict=True):
+    for name, sign in zip("st", ("SparkSession", 'usefixtures("spark", "shop")'), strict=True):
         (tmp_path / f"test_{name}.py").write_text(f"{TESTS}\n# {sign}")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "3", "-p", "no:cacheprovider"],
@@ -57,3 +59,13 @@ def test_each_file_runs_in_one_process_the_long_ones_first_and_spark_apart(tmp_p
     assert len(firsts) == 3
     assert "test_c.py" in firsts.values()
     assert len({"test_s.py", "test_t.py"} & {*firsts.values()}) == 1
+
+
+def test_every_file_whose_tests_take_the_session_says_so() -> None:
+    takes = re.compile(
+        r"""usefixtures\([^)]*"spark"|^def test_\w+\([^)]*\bspark\b[:,)]""", re.MULTILINE
+    )
+    texts = {file: file.read_text("utf-8") for file in (ROOT / "tests").rglob("test_*.py")}
+    some = [file for file, text in texts.items() if takes.search(text)]
+    assert len(some) > 50
+    assert [file for file in some if not any(sign in texts[file] for sign in SESSION)] == []

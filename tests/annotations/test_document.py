@@ -14,8 +14,9 @@ import yaml
 from singerlake.annotations import changes, document, odcs, yaml_text
 from singerlake.annotations.subjects import LAKE, Subject
 from singerlake.errors import UsageError
-from singerlake.format.overlay import ColumnOverlay, Overlay
+from singerlake.format.overlay import ColumnOverlay, Constraint, Overlay
 from singerlake.lake import Lake
+from singerlake.site.columns import columns_for
 from tests.build import commit_rows
 
 SAID = {
@@ -157,9 +158,15 @@ def test_a_contract_is_valid_by_the_standards_schema(annotated: Lake) -> None:
     assert odcs.API_VERSION in schema["properties"]["apiVersion"]["enum"]
     snapshots = [annotated.table(name).snapshot() for name in annotated.tables()]
     orders = next(s for s in snapshots if s.table.stream == "orders")
-    orders = orders.laid_over(Overlay(columns={"price": ColumnOverlay(type="text")}))
+    asked = {
+        "own": Constraint("unique", ["name"]),
+        "pair": Constraint("unique", ["id", "name"]),
+        "known": Constraint("check", ["id", "name"], sql="`id` > 0 or `name` is null"),
+    }
+    columns = {"price": ColumnOverlay(type="text")}
+    orders = orders.laid_over(Overlay(columns=columns, constraints=asked))
     snapshots = [s for s in snapshots if s.table.stream != "orders"] + [orders]
-    for uri in ("s3://bucket/prefix", "/srv/lake"):
+    for uri in ("s3://bucket/prefix", "gs://bucket/prefix", "az://container/x", "/srv/lake"):
         found = odcs.contract(uri, annotated.annotations(), "tap-shop", snapshots)
         assert yaml.safe_load(yaml_text.to_yaml(found)) == found
         jsonschema.Draft201909Validator(schema).validate(found)
@@ -172,6 +179,13 @@ def test_a_contract_is_valid_by_the_standards_schema(annotated: Lake) -> None:
     assert by_name["address"]["properties"][0]["classification"] == "confidential"
     assert by_name["items"]["items"]["properties"][0]["description"] == "What"
     assert by_name["price"]["physicalType"] == "text"
+    assert [name for name, one in by_name.items() if one.get("unique")] == ["name"]
+    pair, known = table["quality"]
+    assert pair["arguments"] == {"properties": ["id", "name"]}
+    assert known["query"] == "SELECT COUNT(*) FROM {object} WHERE NOT (`id` > 0 or `name` is null)"
+    shown = {one.name: one.constraints for one in columns_for(orders, {})}
+    assert {"own: name unique", "pair: id, name unique"} <= {*shown["name"]}
+    assert "known: `id` > 0 or `name` is null" in shown["id"]
     assert {"property": "freshness", "value": 48, "unit": "h", "element": "orders"} in found[
         "slaProperties"
     ]

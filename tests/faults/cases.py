@@ -10,7 +10,7 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,13 +26,19 @@ from singerlake.maintenance.vacuum import DELETE
 from singerlake.maintenance.verify import Problem, check_files, check_log
 from singerlake.maintenance.verify_block import check_block
 from singerlake.maintenance.verify_index import check_indexes
-from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from tests import recorder
 from tests.faults import plain
 from tests.faults.faulty_store import ALL, NOT_DURABLE, READS, Done, FaultyStore, Kind
-from tests.faults.operations import Operation, read_states, snapshot_of, vacuum_options
+from tests.faults.operations import (
+    Operation,
+    no_spark,
+    read_states,
+    snapshot_of,
+    vacuum_options,
+)
 from tests.faults.plain import Dump
 
 # Spark's children start a JVM each, and a kill before a read leaves what a kill after the
@@ -180,7 +186,7 @@ class Bench:
         lake = Lake(store)
         options = vacuum_options((DELETE,), again=True)
         for name in lake.tables():
-            vacuum_table(_no_spark, lake.table(name), options)
+            vacuum_table(no_spark, lake.table(name), options)
         remove_leftovers(store, plan_leftovers(store, options))
         # A lease or a lock that could not be given up goes stale: nobody waits for it for long.
         stale = ("/leases/", "/singerlake.lock", "/vacuum.lock")
@@ -258,10 +264,6 @@ def problems(lake: Lake, name: str) -> list[Problem]:
     return [*found.problems, *missing, *indexes, *blocks]
 
 
-def _no_spark() -> SparkSession:
-    raise AssertionError("deleting needs no Spark")
-
-
 def _in_a_process(operation: Operation, root: Path, acknowledged: Path, case: Case) -> int:
     """Run in a process of its own, which kills itself at the case's place.
 
@@ -269,7 +271,7 @@ def _in_a_process(operation: Operation, root: Path, acknowledged: Path, case: Ca
         How it ended: minus the signal's number.
     """
     if operation.spark:
-        return _in_a_fork(operation, root, acknowledged, case)
+        return in_a_fork(lambda: _run_until_killed(operation, root, acknowledged, case))
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.faults.cases", "target_singerlake.target"])
     process = context.Process(target=_run_until_killed, args=(operation, root, acknowledged, case))
@@ -279,17 +281,20 @@ def _in_a_process(operation: Operation, root: Path, acknowledged: Path, case: Ca
     return process.exitcode
 
 
-def _in_a_fork(operation: Operation, root: Path, acknowledged: Path, case: Case) -> int:
-    """The same as a driver of the Spark that runs: a JVM for each case would take seconds.
+def in_a_fork(work: Callable[[], object]) -> int:
+    """Do it in a child, as a driver of the Spark that runs: a JVM of its own would take seconds.
 
     The parent waits, so that nobody else talks to that JVM meanwhile.
+
+    Returns:
+        How it ended: minus the signal's number.
     """
     child = os.fork()
     if child == 0:
         try:
             parents = _connect_anew()
             assert parents, "what the parent connected by is neither used nor closed"
-            _run_until_killed(operation, root, acknowledged, case)
+            work()
         finally:
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -25,7 +25,7 @@ class Copy(Operation):
     states: ClassVar[list[list[int] | None]] = [None, [1, 2, 3]]
 
     def prepare(self, lake: Lake) -> None:
-        self._make(Lake(_source(lake.store)))
+        self._make(Lake(source_of(lake.store)))
         lake.store.put_if_absent(".staging/replace.lock", b"")  # a place, and nothing in it
 
     def _make(self, source: Lake) -> None:
@@ -39,7 +39,7 @@ class Copy(Operation):
         stale = STALE_SECONDS if again else 600
         writing = WriteOptions(lock_wait_seconds=20, lock_stale_seconds=stale)
         options = replace(world.ONE_BY_ONE, sync=True, writing=writing)
-        world.copy(_source(store), store, options=options)
+        world.copy(source_of(store), store, options=options)
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         rows = _opened(dump)
@@ -53,7 +53,7 @@ class CopyMore(Copy):
     states: ClassVar[list[list[int] | None]] = [[1, 2, 3], [1, 2, 3, 4, 5]]
 
     def prepare(self, lake: Lake) -> None:
-        source = Lake(_source(lake.store))
+        source = Lake(source_of(lake.store))
         self._make(source)
         Copy().run(lake.store, Path())
         world.write(source, 4)
@@ -62,7 +62,8 @@ class CopyMore(Copy):
         world.write(source, 5)
 
 
-def _source(store: Store) -> LocalStore:
+def source_of(store: Store) -> LocalStore:
+    """The lake that is copied, beside its copies."""
     return LocalStore(Path(store.uri).parent / "source")
 
 

@@ -191,6 +191,8 @@ class FaultyStore(Store):
 
     def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
         work = lambda: self.inner.replace(key, data, etag, durable=durable)  # noqa: E731
+        if "/leases/" in key:  # written anew as time goes by, on a slow machine more often
+            return work()
         return self.do("replace", key, work, data)  # type: ignore[no-any-return]
 
     def delete(self, key: str) -> None:

@@ -15,11 +15,15 @@ from singerlake.errors import DroppedError, NotFoundError, UsageError
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.lake import Lake
+from singerlake.maintenance import freeze as freezing
+from singerlake.maintenance import freeze_lake
 from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.change import ChangeOptions
+from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.overlay_changes import with_key
 from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.storage.base import Store
 from singerlake.transactions.snapshot import Snapshot
@@ -118,8 +122,7 @@ class Target(Operation):
 
         # As Meltano does: what was acknowledged is not sent again.
         last = max(read_states(acknowledged), default=0)
-        first, second = self.parts
-        lines = [*first[:2], *first[2:], *second] if last == 0 else [*first[:2], *second]
+        lines = self.lines(last)
         config = {"lake": "given", "tap_id": TAP, "commit_minutes": 0, **self.config}
         out = io.TextIOWrapper(acknowledged.open("ab"), write_through=True)
         with (
@@ -134,6 +137,11 @@ class Target(Operation):
             redirect_stdout(out),
         ):
             TargetSingerlake(config=config).listen(io.BytesIO(text(lines)))  # type: ignore[arg-type]
+
+    def lines(self, last: int) -> list[bytes]:
+        """What the tap sends after the STATE that came out last; 0 for none."""
+        first, second = self.parts
+        return [*first, *second] if last == 0 else [*first[:2], *second]
 
     def states(self, stream: str) -> list[list[Row]]:
         """What the table may hold: before, after the first commit, after the second."""
@@ -179,7 +187,7 @@ class Freeze(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "x"}, {"id": 3}, gone])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.freeze import freeze
+        from singerlake.spark.jobs.maintenance.freeze import freeze
         from singerlake.spark.jvm.session import session
 
         label = None if again else "first"
@@ -210,7 +218,7 @@ class Revert(Operation):
         commit_rows(lake, self.table, WIDE, self.keys, rows if self.keys else rows[:2])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.revert import revert
+        from singerlake.spark.jobs.reverting.revert import revert
         from singerlake.spark.jvm.session import session
 
         table = Lake(store).find(self.table)[0]
@@ -228,6 +236,41 @@ class RevertKeyless(Revert):
 
     name = "revert, no key"
     keys: ClassVar[list[str]] = []
+
+
+class Undo(Operation):
+    """The second of three transactions taken back; the third touched one of its rows again."""
+
+    name = "undo"
+    spark = True
+    table = f"{TAP}.t"
+    after: ClassVar[list[Row]] = [{"id": 1}, {"id": 2}, {"id": 3, "name": "y"}]
+
+    def prepare(self, lake: Lake) -> None:
+        commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1}, {"id": 2}])
+        gone = {"id": 2, "_sdc_deleted_at": "2026-01-02T03:04:05Z"}
+        rows: list[Any] = [{"id": 1, "name": "x"}, gone, {"id": 3}, {"id": 4}]
+        commit_rows(lake, self.table, WIDE, ["id"], rows)
+        commit_rows(lake, self.table, WIDE, ["id"], [{"id": 3, "name": "y"}])
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        from singerlake.spark.jobs.reverting.undo import undo
+        from singerlake.spark.jvm.session import session
+
+        undo(
+            session("local[2]"),
+            Lake(store).find(self.table)[0],
+            [2],
+            on_conflict=OnConflict.OURS,
+            options=_options(again=again),
+        )
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        before = table.state(3)
+        assert table.state() in ([self.after] if done else [before, self.after])
+        undone = [entry for entry in table.log if entry["operation"] == "revert"]
+        assert len(undone) <= 1, "run again, nothing is left to undo"
 
 
 class Change(Operation):
@@ -249,7 +292,7 @@ class Change(Operation):
         change.delete([2])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.table_change import TableChange
+        from singerlake.spark.jobs.changes.table_change import TableChange
         from singerlake.spark.jvm.session import session
 
         options = ChangeOptions(new_version=True, writing=_options(again=again))
@@ -321,7 +364,7 @@ class Alter(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "x"}, *self.state])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.alter import alter
+        from singerlake.spark.jobs.changes.alter import alter
         from singerlake.spark.jvm.session import session
 
         def by_name(snapshot: Snapshot) -> Overlay:
@@ -347,7 +390,7 @@ class CreateTable(Operation):
         commit_rows(lake, f"{TAP}.t", WIDE, ["id"], [{"id": 1, "name": "x"}, {"id": 2}])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.create_table import create
+        from singerlake.spark.jobs.loading.create_table import create
         from singerlake.spark.jvm.session import session
 
         sql = "select id, name from tap_test.t where id < 2"
@@ -415,14 +458,14 @@ class Vacuum(Operation):
         lake.store.put_if_absent(f"raw/{TAP}/t/{left}", data)
 
     def _freeze(self, lake: Lake) -> None:
-        from singerlake.spark.jobs.freeze import freeze
+        from singerlake.spark.jobs.maintenance.freeze import freeze
         from singerlake.spark.jvm.session import session
 
         freeze(session("local[2]"), lake.find(self.table)[0])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.maintenance.vacuum import PARTS
-        from singerlake.spark.jobs.vacuum import vacuum_table
+        from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
         from singerlake.spark.jvm.session import session
 
         options = vacuum_options(PARTS, again=again)
@@ -488,6 +531,66 @@ class Undrop(Drop):
         assert table.state() == ([] if dropped else self.rows)
 
 
+class DeleteVersion(Drop):
+    """One of two versions of a table; both were of rows that a later transaction replaced."""
+
+    name = "delete a version"
+
+    def prepare(self, lake: Lake) -> None:
+        super().prepare(lake)
+        for number in (1, 2):
+            head = lake.find(self.table)[0].snapshot()
+            wanted = freezing.plan(head, at=number)
+            freezing.commit_version(lake.store, head, wanted, rows=number, fingerprint="0" * 32)
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        try:
+            delete_version(store, Lake(store).find(self.table)[0].snapshot(), "1", "wrong")
+        except NotFoundError as error:
+            # The first run deleted it, without knowing.
+            if not again or "was deleted" not in str(error):
+                raise
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        assert [v["number"] for v in table.versions] in ([[2]] if done else [[1, 2], [2]])
+        assert (table.state(1), table.state()) == (self.rows[:1], self.rows)
+        assert sum("deletion" in entry for entry in table.log) <= 1
+
+
+class FreezeLake(Operation):
+    """Two tables as a lake version; each has the version that it needs, so no Spark comes in."""
+
+    name = "freeze many"
+    label = "2026-q3"
+
+    def prepare(self, lake: Lake) -> None:
+        for table in (f"{TAP}.a", f"{TAP}.b"):
+            head = commit_rows(lake, table, ID, ["id"], [{"id": 1}])
+            wanted, proof = freezing.plan(head), f"lt1:{'0' * 64}"
+            freezing.commit_version(lake.store, head, wanted, rows=1, fingerprint=proof)
+        wanted_before = freeze_lake.plan(lake.store, lake.tables)
+        freeze_lake.commit_lake_version(lake.store, wanted_before, {})
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        try:
+            wanted = freeze_lake.plan(store, Lake(store).tables, label=self.label)
+        except UsageError as error:
+            # The first run made it, without knowing.
+            if not again or "has the label" not in str(error):
+                raise
+            return
+        freeze_lake.commit_lake_version(store, wanted, {})
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        versions = plain.lake_versions(dump)
+        labels = [version.get("label") for version in versions]
+        assert labels in ([[None, self.label]] if done else [[None], [None, self.label]])
+        for version in versions:
+            said = [(t["stream"], t["version"], t["transaction"]) for t in version["tables"]]
+            assert said == [("a", 1, 1), ("b", 1, 1)]
+
+
 class VacuumDropped(Undrop):
     """A vacuum that deletes it for good. Until the log says so, all of it is there."""
 
@@ -495,10 +598,10 @@ class VacuumDropped(Undrop):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.maintenance.vacuum import DELETE
-        from singerlake.spark.jobs.vacuum import vacuum_table
+        from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 
         options = vacuum_options((DELETE,), again=again)
-        vacuum_table(_no_spark, Lake(store).find(self.table)[0], options)
+        vacuum_table(no_spark, Lake(store).find(self.table)[0], options)
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         table = plain.tables(dump)[self.table]
@@ -509,7 +612,8 @@ class VacuumDropped(Undrop):
         assert len(files) == 0 if done else len(files) == 2 or not blocks
 
 
-def _no_spark() -> Any:
+def no_spark() -> Any:
+    """In place of a session, where none is needed."""
     raise AssertionError("deleting needs no Spark")
 
 
@@ -547,6 +651,7 @@ OPERATIONS: tuple[Callable[[], Operation], ...] = (
     Freeze,
     Revert,
     RevertKeyless,
+    Undo,
     Change,
     ChangeKeyless,
     ChangeKey,
@@ -557,4 +662,6 @@ OPERATIONS: tuple[Callable[[], Operation], ...] = (
     Drop,
     Undrop,
     VacuumDropped,
+    DeleteVersion,
+    FreezeLake,
 )

@@ -20,7 +20,13 @@ from typing import Any
 Dump = dict[str, bytes]
 Row = dict[str, Any]
 _ENTRY = re.compile(r"raw/([^/]+)/([^/]+)/transactions/(\d{12})\.json")
+_LAKE_VERSION = re.compile(r"versions/\d{12}\.json")
 COUNTS = ("inserted", "updated", "deleted")
+_STORED = re.compile(
+    r"raw/[^/]+/[^/]+/files/(([0-9a-f]{2})/\2[0-9a-f]{62}-[0-9a-f]{16}"
+    r"|(lists|doomed)/[0-9a-f]{32}\.gz)"
+)
+_PATH = re.compile(rb'"path": "(files/[^"]*)"')
 _DATA = re.compile(r"raw/[^/]+/[^/]+/[^/]{7}/[^/]+\.singer\.gz")
 
 
@@ -49,7 +55,9 @@ class PlainTable:
         """What was frozen, and can be read."""
         if is_dropped(self.log):
             return []
+        deleted = {entry["deletion"]["version"] for entry in self.log if "deletion" in entry}
         frozen = [entry["version"] for entry in self.log if "version" in entry]
+        frozen = [version for version in frozen if version["number"] not in deleted]
         return [version for version in frozen if version["transaction"] >= begun(self.log)]
 
     def messages(self, upto: int | None = None) -> list[dict[str, Any]]:
@@ -107,6 +115,39 @@ class PlainTable:
         """What people have said of it up to a transaction."""
         own = self.log[begun(self.log) - 1 : upto]
         return next((e["overlay"] for e in reversed(own) if "overlay" in e), {})
+
+    def files(self) -> dict[str, int]:
+        """The files that its rows name, by lists, each with its size; all must be there, whole."""
+        found: dict[str, int] = {}
+        for block in blocks_now(self.log).values():
+            start = block.get("offset", 0)
+            member = self.dump[self.folder + block["file"]][start : start + block["length"]]
+            named = {path.decode() for path in _PATH.findall(gzip.decompress(member))}
+            assert bool(named) is ("files" in block), f"block {block['number']} has no list"
+            if not named:
+                continue
+            data = self.dump[self.folder + block["files"]["path"]]
+            assert sha256(data) == block["files"]["hash"]
+            lines = gzip.decompress(data).decode().splitlines()
+            listed = {path: int(size) for path, size in (line.split() for line in lines)}
+            assert named == listed.keys(), f"block {block['number']} has another list"
+            assert lines == sorted(lines)
+            assert (len(lines), sum(listed.values())) == (
+                block["files"]["files"],
+                block["files"]["bytes"],
+            )
+            found |= listed
+        for path, size in found.items():
+            content = self.dump[self.folder + path]
+            assert len(content) == size
+            assert sha256(content) == path[9:73], f"{path} is another file"
+        return found
+
+    def lists(self) -> set[str]:
+        """The lists that are needed: of blocks, and of vacuums before the next."""
+        lists = {b["files"]["path"] for b in blocks_now(self.log).values() if "files" in b}
+        doomed = {e["deletes_listed"]["path"] for e in self.log if "deletes_listed" in e}
+        return lists | (doomed - {file for e in self.log for file in e.get("deleted", ())})
 
     def check_changes(self) -> None:
         """Hold what each change says that it did against the states before and after it."""
@@ -205,6 +246,30 @@ def tables(dump: Dump) -> dict[str, PlainTable]:
             table.log.append(entry)
     for table in found.values():
         table.check_changes()
+        table.files()
+    return found
+
+
+def lake_versions(dump: Dump) -> list[dict[str, Any]]:
+    """The entries of the lake's log; each must follow the one before, and name what is there."""
+    found: list[dict[str, Any]] = []
+    known = tables(dump)
+    for key in sorted(dump):
+        if not _LAKE_VERSION.fullmatch(key):
+            continue
+        entry = json.loads(dump[key])
+        assert entry["number"] == int(key[9:21]) == len(found) + 1, f"a hole before {key}"
+        assert entry.get("previous", "") == (found[-1]["hash"] if found else "")
+        assert hash_of(dump[key]) == entry["hash"], f"{key} is damaged"
+        lines = b""
+        for table in entry["tables"]:
+            log = known[f"{table['tap']}.{table['stream']}"].log
+            frozen = [one["version"] for one in log if "version" in one]
+            assert table["version"] in {version["number"] for version in frozen}
+            proofs = f"{table['fingerprint']} {table['record_fingerprint']}"
+            lines += f"{table['tap']}/{table['stream']} {table['version']} {proofs}\n".encode()
+        assert entry["fingerprint"] == f"lv1:{sha256(lines)}"
+        found.append(entry)
     return found
 
 
@@ -225,14 +290,17 @@ def leftovers(dump: Dump) -> list[str]:
         needed.add(f"{table.folder}manifest.json")
         needed.add(f"{table.folder.rsplit('/', 2)[0]}/catalogue.json")
         needed |= {table.folder + b["file"] for b in blocks_now(table.log).values()}
+        needed |= {table.folder + path for path in (*table.files(), *table.lists())}
     for key, data in dump.items():
         if key.endswith("/_index.json"):
             folder = key.rpartition("/")[0]
             needed |= {key, *(f"{folder}/{file['path']}" for file in json.loads(data)["files"])}
-    left = [key for key in dump if key not in needed and not _ENTRY.fullmatch(key)]
+    logs = (_ENTRY, _LAKE_VERSION)
+    left = [key for key in dump if key not in needed and not any(r.fullmatch(key) for r in logs)]
     for key in left:
         removable = (
             _DATA.fullmatch(key)
+            or _STORED.fullmatch(key)
             or key.startswith(".staging/")
             or key.endswith(("/singerlake.lock", "/vacuum.lock"))
             or re.fullmatch(r"raw/.*/leases/[^/]+\.json", key)

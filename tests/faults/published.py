@@ -120,7 +120,7 @@ class Publish(Operation):
         gone = {"id": 2, "_sdc_deleted_at": "2026-01-02T03:04:05Z"}
         commit_rows(lake, self.table, WIDE, ["id"], [*self.after, gone])
         if self.versions:
-            from singerlake.spark.jobs.freeze import freeze
+            from singerlake.spark.jobs.maintenance.freeze import freeze
             from singerlake.spark.jvm.session import session
 
             freeze(session("local[2]"), lake.find(self.table)[0])
@@ -145,7 +145,7 @@ class Publish(Operation):
         )
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.publish import publish
+        from singerlake.spark.jobs.publishing.publish import publish
         from singerlake.spark.jvm.session import session
 
         with opened_beside(store):

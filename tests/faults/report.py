@@ -7,14 +7,20 @@ from pathlib import Path
 
 from tests.faults.copies import COPIES
 from tests.faults.faulty_store import KINDS
+from tests.faults.files import FILES
 from tests.faults.operations import OPERATIONS
 from tests.faults.published import PUBLISHING
 from tests.faults.s3_place import WIRE_KINDS
 
 SAFETY = Path(__file__).parents[2] / "docs" / "safety.md"
 ON_S3 = "target on S3"
+ELSEWHERE = {"gs": "target on Google", "az": "target on Azure"}
 ROWS = [kind.name for kind in (*KINDS, *WIRE_KINDS)]
-COLUMNS = [*(operation.name for operation in (*OPERATIONS, *COPIES, *PUBLISHING)), ON_S3]
+COLUMNS = [
+    *(operation.name for operation in (*OPERATIONS, *COPIES, *FILES, *PUBLISHING)),
+    ON_S3,
+    *ELSEWHERE.values(),
+]
 Counts = dict[tuple[str, str], int]
 """Cases by kind and operation."""
 _TABLE = re.compile(r"(<!-- faults: made by make faults -->\n).*?(<!-- end -->)", re.S)

@@ -23,8 +23,17 @@ from tests.faults.faulty_store import (
     KINDS,
     LOST_REPLY,
     LOST_THEN_OUTAGE,
+    OUTAGE,
     TAKEN,
     Kind,
+)
+from tests.faults.files import (
+    FILES,
+    BatchCleanUp,
+    CopyFiles,
+    ExportFiles,
+    TargetFiles,
+    VacuumFiles,
 )
 from tests.faults.operations import (
     OPERATIONS,
@@ -38,6 +47,7 @@ from tests.faults.operations import (
     Revert,
     RevertKeyless,
     Target,
+    Undo,
 )
 from tests.faults.published import (
     PUBLISHING,
@@ -47,9 +57,11 @@ from tests.faults.published import (
     PublishIceberg,
 )
 from tests.faults.s3_place import WIRE_KINDS, Bucket, StrikingRelay
+from tests.faults.service_place import Container
 from tests.storage.conftest import no_aws_settings, s3_port
+from tests.storage.services import azure, google
 
-__all__ = ["no_aws_settings", "s3_port"]
+__all__ = ["azure", "google", "no_aws_settings", "s3_port"]
 EVERYTHING = os.environ.get("SINGERLAKE_FAULTS") == "all"
 PLAIN = [*(operation for operation in OPERATIONS if not operation.spark), *COPIES]
 SPARK = [*(operation for operation in OPERATIONS if operation.spark), *PUBLISHING]
@@ -59,6 +71,7 @@ QUICK = [
     (Freeze, LOST_THEN_OUTAGE, "/transactions/"),
     (Revert, LOST_THEN_OUTAGE, "/transactions/"),
     (RevertKeyless, INTERRUPT, "/transactions/"),
+    (Undo, LOST_THEN_OUTAGE, "/transactions/"),
     (Change, LOST_THEN_OUTAGE, "/transactions/"),
     (ChangeKeyless, INTERRUPT, "/transactions/"),
     (ChangeKey, LOST_THEN_OUTAGE, "/transactions/"),
@@ -70,14 +83,34 @@ QUICK = [
     (PublishIceberg, TAKEN, "beside/catalog.db"),
     (PublishDelta, LOST_REPLY, "beside/_delta_log/"),
 ]
+# Of files beside rows it takes some places each, where files and commits are.
+QUICK_FILES = [
+    *((TargetFiles, kind, "files/") for kind in (OUTAGE, LOST_THEN_OUTAGE, TAKEN)),
+    (TargetFiles, INTERRUPT, "raw/"),
+    (TargetFiles, KILL_AFTER, "files/lists"),
+    (TargetFiles, LOST_THEN_OUTAGE, "/transactions/"),
+    (VacuumFiles, OUTAGE, "files/"),
+    (VacuumFiles, LOST_THEN_OUTAGE, "files/"),
+    (VacuumFiles, INTERRUPT, "raw/"),
+    (VacuumFiles, LOST_THEN_OUTAGE, "/transactions/"),
+    (CopyFiles, INTERRUPT, "files/"),
+    (CopyFiles, LOST_THEN_OUTAGE, "/transactions/"),
+    (ExportFiles, OUTAGE, "files/"),
+    (ExportFiles, KILL_AFTER, "files/"),
+    (BatchCleanUp, OUTAGE, "/transactions/"),
+    (BatchCleanUp, LOST_THEN_OUTAGE, "/transactions/"),
+    (BatchCleanUp, INTERRUPT, "beside/"),
+    (BatchCleanUp, KILL_AFTER, "beside/"),
+]
 S3_STEP = 1 if EVERYTHING else 53
+ELSEWHERE_STEP = 1 if EVERYTHING else 1000
 
 Benches = Callable[[type[Operation]], Bench]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def counts() -> Iterator[report.Counts]:
-    """Cases that were run; written down where all were."""
+    """Cases that were run; written down where all are, test by test, for they take hours."""
     counts: report.Counts = {}
     yield counts
     if EVERYTHING:
@@ -107,11 +140,28 @@ def on_s3(s3_port: int) -> Iterator[Bench]:
         yield Bench(Target(), Bucket(s3_port, relay), folder)
 
 
+@pytest.fixture(scope="module")
+def elsewhere(request: pytest.FixtureRequest) -> Iterator[tuple[Bench, str]]:
+    """The target's bench on Google Cloud Storage, and on Azure; and its column."""
+    service = request.getfixturevalue(request.param)
+    with fast_folder() as folder, StrikingRelay(service.port).running() as relay:
+        assert isinstance(relay, StrikingRelay)
+        yield Bench(Target(), Container(service, relay), folder), report.ELSEWHERE[service.scheme]
+
+
 def run(bench: Bench, cases: list[Case], counts: report.Counts, column: str) -> None:
     assert cases
     for case in cases:
         bench.run(case)
     counts[cases[0].kind.name, column] = len(cases)
+
+
+def run_part(bench: Bench, kind: Kind, part: str, counts: report.Counts) -> None:
+    """Run the cases whose key has a part in it; of all, an operation may have none of a kind."""
+    if cases := [case for case in bench.cases(kind) if part in case.done.key]:
+        run(bench, cases, counts, bench.operation.name)
+    else:
+        assert not part, "no such operation on the store"
 
 
 @pytest.mark.parametrize(
@@ -132,6 +182,17 @@ def test_every_operation_of_the_store(
     run(bench, bench.cases(kind), counts, operation.name)
 
 
+@pytest.mark.parametrize(
+    ("operation", "kind", "part"),
+    [(operation, kind, "") for operation in FILES for kind in KINDS] if EVERYTHING else QUICK_FILES,
+    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
+)
+def test_files_beside_rows(
+    benches: Benches, counts: report.Counts, operation: type[Operation], kind: Kind, part: str
+) -> None:
+    run_part(benches(operation), kind, part, counts)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("operation", "kind", "part"),
@@ -146,11 +207,7 @@ def test_a_spark_job(
     kind: Kind,
     part: str,
 ) -> None:
-    bench = benches(operation)
-    if cases := [case for case in bench.cases(kind) if part in case.done.key]:
-        run(bench, cases, counts, operation.name)
-    else:
-        assert not part, "no such operation on the store"
+    run_part(benches(operation), kind, part, counts)
 
 
 @pytest.mark.parametrize("kind", WIRE_KINDS, ids=lambda kind: kind.name)
@@ -158,6 +215,24 @@ def test_every_request_to_s3(on_s3: Bench, counts: report.Counts, kind: Kind) ->
     # Another place for each kind where only some are taken.
     cases = on_s3.cases(kind)[WIRE_KINDS.index(kind) % S3_STEP :: S3_STEP]  # type: ignore[arg-type]
     run(on_s3, cases, counts, report.ON_S3)
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "kind"),
+    [
+        (service, kind)
+        for service, first in (("google", 0), ("azure", 1))
+        for kind in (WIRE_KINDS if EVERYTHING else WIRE_KINDS[first::2])
+    ],
+    indirect=["elsewhere"],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_every_request_elsewhere(
+    elsewhere: tuple[Bench, str], counts: report.Counts, kind: Kind
+) -> None:
+    bench, column = elsewhere
+    first = 3 * WIRE_KINDS.index(kind) % ELSEWHERE_STEP  # type: ignore[arg-type]
+    run(bench, bench.cases(kind)[first::ELSEWHERE_STEP], counts, column)
 
 
 def test_the_table_in_the_docs_is_of_these_faults_and_operations() -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from singerlake.errors import InvalidQueryError, SingerlakeError
 from singerlake.lake import Lake
-from singerlake.spark.jobs.query import query
+from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.sql import functions as sql_functions
 from singerlake.spark.sql import plan as sql_plan
 from tests.build import commit_rows

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from singer_sdk.plugin_base import PluginBase
 
-from singerlake.plugins.settings import AWS
+from singerlake.plugins.settings import STORES
 from tap_singerlake.tap import TapSingerlake
 from target_singerlake.target import TargetSingerlake
 
@@ -57,7 +57,7 @@ _KINDS = {"number": "decimal"}
 def _store_settings() -> list[dict[str, Any]]:
     """The utility's settings of stores: the plugins', passed on by variables."""
     found = []
-    for prop in AWS:
+    for prop in STORES:
         (name, schema), *_ = prop.to_dict().items()
         types = [kind for kind in schema["type"] if kind != "null"]
         one = {
@@ -76,7 +76,7 @@ _SINGERLAKE = [
         "name": "lake",
         "kind": "string",
         "label": "Lake",
-        "description": "Where the lake lies: a folder, or s3://bucket/prefix.",
+        "description": "Where the lake lies: a folder, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix.",
         "env": "SINGERLAKE_LAKE",
     },
     *_store_settings(),

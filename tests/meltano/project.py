@@ -63,9 +63,9 @@ class Project:
         return done.stdout
 
 
-def readme_commands() -> list[str]:
-    """The commands of the README's block on Meltano, in order, without their comments."""
-    text = (ROOT / "README.md").read_text("utf-8")
+def page_commands() -> list[str]:
+    """The commands of the page on pipelines, in order, without their comments."""
+    text = (ROOT / "docs" / "how-to" / "pipelines.md").read_text("utf-8")
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return [line for line in lines if re.match(r"meltano (run|invoke|install|add)\b", line)]
 

@@ -36,7 +36,7 @@ def rows(folder: Path) -> list[tuple[str, int]]:
 
 def test_the_readmes_commands_and_state_kept_between_runs(tmp_path: Path, meltano: Path) -> None:
     here = project.copied(tmp_path, meltano)
-    for command in project.readme_commands():
+    for command in project.page_commands():
         said = here.run(*shlex.split(command)[1:])
         if command == "meltano run shop-to-lake":
             assert rows(tmp_path) == [("sync", 100), ("freeze", 0)]

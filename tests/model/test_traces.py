@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from model.traces import Step, Verdict, steps, verdicts
 from singerlake.errors import ConflictError, SingerlakeError
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
 from singerlake.maintenance import vacuum
 from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.combine import commit_combine, write_group
@@ -35,6 +36,8 @@ from tests.faults.faulty_store import (
     FaultyStore,
 )
 from tests.faults.operations import OPERATIONS
+from tests.files.photos import NAME, clean, forget, listed, sync
+from tests.files.test_history_of_files import Held
 from tests.maintenance.plain_table import drop, freeze
 from tests.recorder import acting, recording
 from tests.transactions.broken import TABLE, BrokenStore, staged_rows
@@ -141,6 +144,44 @@ def gone_and_back(store: LocalStore) -> None:
     run_vacuum(store, "third")
 
 
+def photos(store: LocalStore) -> None:
+    """Files that rows name: stored once, named again, announced before a commit, and gone."""
+    with acting("writer"):
+        sync(store.root, {1: "data:,a", 2: "data:,b"})
+        sync(store.root, {1: "data:,b"})
+    table = Lake(store).table(NAME)
+    with acting("quick"):
+        quick = Held(table, [(3, "a")])
+    drop_old(table)
+    with acting("quick"):
+        assert quick.commit()  # names again what no list has named for a while
+        sync(store.root, {3: "data:,b"})
+    with acting("slow"):
+        slow = Held(table, [(4, "a")])
+    reader = ReaderLease(store, table.snapshot()).acquire()
+    drop_old(table)
+    reader.release()
+    with acting("vacuum"):
+        clean(table)
+    with acting("second"):
+        clean(table)
+    with acting("slow"):
+        assert not slow.commit()
+    drop_table(store, table.snapshot(), AlterOptions())
+    undrop_table(store, table.snapshot(dropped=True), AlterOptions())
+    assert len(listed(table)) == 1
+    with acting("third"):
+        clean(table)
+
+
+def drop_old(table: Table) -> None:
+    """All history, after the announcement that comes first."""
+    with acting("test"):
+        head = table.snapshot()
+        vacuum.announce(table.store, plan_vacuum(table.store, head, AT_ONCE), AT_ONCE, "test")
+        forget(table)
+
+
 def faults(store: LocalStore) -> None:
     """Each write of a commit goes wrong once in each way whose outcome is in doubt."""
     write(store, 0)
@@ -162,8 +203,8 @@ def faults(store: LocalStore) -> None:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Step]]:
     found = {}
-    scenarios = (a_day_in_the_life, who_wakes_too_late, dropped_history, gone_and_back, faults)
-    for scenario in scenarios:
+    scenarios = (a_day_in_the_life, who_wakes_too_late, dropped_history, gone_and_back)
+    for scenario in (*scenarios, photos, faults):
         folder = tmp_path_factory.mktemp(scenario.__name__)
         with recording(folder / "journal") as journal:
             scenario(LocalStore(folder / "lake"))
@@ -204,9 +245,27 @@ SWAPS = {
 }
 
 
+FILES_SWAPS = {
+    "a file stored after its row": (
+        {"op": "publish", "content": True},
+        {"op": "append", "kind": "sync"},
+    ),
+    "a file announced after it was deleted": (
+        {"op": "append", "kind": "start"},
+        {"op": "delete", "content": True},
+    ),
+    "a file deleted while a list names it": (
+        {"op": "append", "kind": "move"},
+        {"op": "delete", "content": True},
+    ),
+}
+
+
 def test_runs_and_runs_with_two_steps_exchanged(recorded: dict[str, list[Step]]) -> None:
     day = recorded["a_day_in_the_life"]
     wrong = {name: exchanged(day, *pair) for name, pair in SWAPS.items()}
+    files = recorded["photos"]
+    wrong |= {name: exchanged(files, *pair) for name, pair in FILES_SWAPS.items()}
     said = verdicts([*recorded.values(), *wrong.values()])
     assert said[: len(recorded)] == [Verdict(True, len(trace) + 1) for trace in recorded.values()]
     refused = [verdict.accepted for verdict in said[len(recorded) :]]
@@ -235,3 +294,20 @@ def test_operations_of_which_one_entry_goes_wrong(tmp_path: Path) -> None:
         for name, said in zip(traces, verdicts([*traces.values()]), strict=True)
         if not said.accepted
     } == {}
+
+
+def test_an_entry_that_a_killed_writer_left_to_another(tmp_path: Path) -> None:
+    """What was wanted, and what happened, are two things: another created that entry."""
+    with recording(tmp_path / "journal") as journal:
+        store = LocalStore(tmp_path / "lake")
+        write(store, 0)
+        write(store, 1, as_="killed")
+        write(store, 2, as_="other")
+    lines = journal.read_text().splitlines(keepends=True)
+    put = [n for n, line in enumerate(lines) if '"put"' in line and "/transactions/" in line]
+    first = [next(n for n in put if f"00000{number}.json" in lines[n]) for number in (2, 3)]
+    second, third = first[0], json.loads(lines[first[1]])
+    wanted = {**json.loads(lines[second]), "n": "killed", "intent": True}
+    wanted["data"] = third["data"].replace('"number": 3', '"number": 2')
+    killed = [*lines[:second], json.dumps(wanted) + "\n", *lines[second:]]
+    assert steps(killed) == steps(lines)

@@ -18,17 +18,19 @@ from target_singerlake.target import TargetSingerlake
 from tests.target.harness import TAP, record, run, schema
 
 LINES = [schema("a"), record("a", {"id": 1})]
-SHARED = [prop.name for prop in (settings.LAKE, *settings.AWS)]
+SHARED = [prop.name for prop in (settings.LAKE, *settings.STORES)]
 
 
-def test_both_have_the_same_settings_of_lake_and_aws() -> None:
+def test_both_have_the_same_settings_of_lake_and_stores() -> None:
     tap, target = (p.config_jsonschema["properties"] for p in (TapSingerlake, TargetSingerlake))
     assert {n: tap[n] for n in SHARED} == {n: target[n] for n in SHARED}
 
 
 def test_an_empty_setting_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SINGERLAKE_LAKE", raising=False)
-    texts = [prop.name for prop in (settings.LAKE, *settings.AWS) if prop.wrapped == th.StringType]
+    texts = [
+        prop.name for prop in (settings.LAKE, *settings.STORES) if prop.wrapped == th.StringType
+    ]
     empty = dict.fromkeys(texts, "")
     assert settings.lake_uri(empty) == "./lake"
     assert from_settings(empty) == StoreOptions()

@@ -17,8 +17,8 @@ from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.drop import drop_table, undrop_table
-from singerlake.spark.jobs.change import change
-from singerlake.spark.jobs.revert import revert
+from singerlake.spark.jobs.changes.change import change
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.state.from_blocks import state
 from tests.postgres.cluster import Cluster
 from tests.postgres.plugins import load

@@ -16,8 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from singerlake.format.log import FrozenVersion
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.revert import Reverted, revert
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.reverting.revert import Reverted, revert
 from target_singerlake.errors import InvalidRecordError
 from tests.postgres.cluster import Cluster
 from tests.postgres.plugins import MELTANOLABS, PIPELINEWISE, Tap

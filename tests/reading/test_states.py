@@ -28,9 +28,9 @@ from singerlake.errors import (
 )
 from singerlake.maintenance import freeze
 from singerlake.reading import index, small_state
-from singerlake.records.parquet_parts import PartWriter
-from singerlake.records.row_columns import file_schema
-from singerlake.records.shape import shape_of
+from singerlake.records.rows.row_columns import file_schema
+from singerlake.records.state.parquet_parts import PartWriter
+from singerlake.records.state.shape import shape_of
 from singerlake.storage.base import Staged
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.lease import leases
@@ -260,14 +260,14 @@ def test_rows_come_file_by_file_under_a_lease(
     parts_of(lake, 40)
     table = lake["tap.s"]
     read: list[str] = []
-    get = LocalStore.get
+    get = LocalStore.get_range
 
-    def noted(self: LocalStore, key: str) -> Any:
+    def noted(self: LocalStore, key: str, offset: int, length: int) -> Any:
         read.append(key)
-        return get(self, key)
+        return get(self, key, offset, length)
 
-    monkeypatch.setattr(LocalStore, "get", noted)
-    monkeypatch.setattr("singerlake.records.block_reader.BATCH_ROWS", 10)
+    monkeypatch.setattr(LocalStore, "get_range", noted)
+    monkeypatch.setattr("singerlake.records.blocks.block_reader.BATCH_ROWS", 10)
     reader = table.at().scanner(["id"])
     assert not [key for key in read if key.endswith(".parquet")]
     assert reader.read_next_batch().num_rows == 10

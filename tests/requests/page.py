@@ -10,8 +10,8 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "requests.md"
 _ROW = re.compile(r"^\| `([a-z-]+)`(.*?) \| (.*) \| ([^|]*) \|$", re.MULTILINE)
-_REQUESTS = re.compile(r"(?:\*?(\d*[a-z]*)\*? )?`([A-Z]+ [a-z]+(?: \([a-z]+\))?)`")
-_REASON = re.compile(r"^\| `([A-Z]+ [a-z]+)` \| (.+) \|$", re.MULTILINE)
+_REQUESTS = re.compile(r"(?:\*?(\d*[a-z]*)\*? )?`([A-Z]+ [a-z-]+(?: \([a-z]+\))?)`")
+_REASON = re.compile(r"^\| `([A-Z]+ [a-z-]+)` \| (.+) \|$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,16 @@ _KINDS = (
     (re.compile(r"raw/[^/]+/catalogue\.json"), "catalogue"),
     (re.compile(r".*/manifest\.json"), "manifest"),
     (re.compile(r".*/transactions/[^/]+"), "log"),
+    (re.compile(r"versions/\d+\.json"), "lake-version"),
     (re.compile(r".*\.lock"), "lock"),
     (re.compile(r".*/leases/[^/]+"), "lease"),
     (re.compile(r".*\.singer\.gz"), "data"),
+    (re.compile(r".*/files/(lists|doomed)/[^/]+"), "list"),
+    (re.compile(r".*/files/[0-9a-f]{2}/[^/]+"), "stored"),
     (re.compile(r"index/.*/_index\.json"), "marker"),
     (re.compile(r"index/.*\.parquet"), "index"),
     (re.compile(re.escape(names.STAGING) + ".*"), "probe"),
+    (re.compile("/.*"), "outside"),  # the root was not taken off
 )
 _FOLDERS = (
     (re.compile(r"raw/"), "taps"),
@@ -30,6 +34,8 @@ _FOLDERS = (
     (re.compile(r"raw/[^/]+/[^/]+/"), "table"),
     (re.compile(r".*/transactions/"), "log"),
     (re.compile(r".*/leases/"), "leases"),
+    (re.compile(r".*/files/"), "stored"),
+    (re.compile(r"versions/"), "lake-versions"),
     (re.compile(r"index/[^/]+/[^/]+/"), "indexes"),
     (re.compile(r"index/[^/]+/[^/]+/[^/]+/"), "index"),
     (re.compile(re.escape(names.STAGING)), "staging"),
@@ -82,6 +88,8 @@ def kind_of(method: str, path: str, root: str, status: int) -> str:
     query = parse_qs(parts.query, keep_blank_values=True)
     if "list-type" in query:
         return f"LIST {_named(query['prefix'][0], root.split('/', 2)[2], _FOLDERS)}"
+    if "versions" in query and method == "GET":
+        return "LIST versions"
     if "uploads" in query and method == "GET":
         return "LIST uploads"
     kind = _named(unquote(parts.path), root, _KINDS)

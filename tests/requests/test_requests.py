@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from singerlake.storage.s3 import uploads
+from tests.maintenance.plain_table import freeze
 from tests.requests.budget import BUDGETS, hold
 from tests.requests.page import PAGE, reasons
 from tests.requests.world import TAP, World
 
 
 def test_the_page_adds_up() -> None:
+    numbers = {"n": 3, "k": 5, "t": 7, "b": 11, "i": 13, "e": 17}
     for name, budget in BUDGETS.items():
-        for numbers in (dict.fromkeys("nktbi", 1), {"n": 3, "k": 5, "t": 7, "b": 11, "i": 13}):
-            assert budget.spent(**numbers).total() == budget.sum(**numbers), name
+        for each in (dict.fromkeys("nktbie", 1), numbers):
+            assert budget.spent(**each).total() == budget.sum(**each), name
 
 
 def test_the_pages_examples_are_right() -> None:
@@ -76,6 +79,50 @@ def test_sync(world: World) -> None:
     hold("sync-nothing", world.count(world.sync(3, 0)), n=3)
 
 
+def test_sync_of_files(world: World) -> None:
+    world.photos("a")()
+    world.photos("b", "c")()
+    hold("sync-files", world.count(world.photos("d", "e", "f", "a")), k=3, b=2)
+
+
+def test_files_of_a_bucket(world: World) -> None:
+    world.photos("a", outside=True)()
+    hold("sync-files-outside", world.count(world.photos("b", "c", "d", outside=True)), k=3, b=1)
+
+
+def test_files_on_their_way_out(world: World, tmp_path: Path) -> None:
+    world.photos("a", "b", "c")()
+    world.photos("d")()
+    table, digest = f"{TAP}.photos", sha256(b"d").hexdigest()
+    hold("files-ls-first", world.count(world.command("files", "ls", table)), k=2)
+    hold("files-ls", world.count(world.command("files", "ls", table)))
+    into = str(tmp_path / "one")
+    hold("files-get", world.count(world.command("files", "get", table, digest, "--to", into)))
+    into = str(tmp_path / "all")
+    hold("files-export", world.count(world.command("files", "export", table, into)), k=3)
+    hold("files-export", world.count(world.command("files", "export", table, into)), k=0)
+
+
+def test_batches(world: World) -> None:
+    world.fill()
+    hold("sync-batches", world.count(world.batches(1, 2, 3)), k=3)
+    hold("sync-batches-clean", world.count(world.batches(1, 2, batch_clean_up=True)), k=2)
+    root = world.outside(b"")[0]
+    config = {"encoding": {"format": "jsonl", "compression": "gzip"}, "storage": {"root": root}}
+    for rows, files in ((10_000, 1), (4, 3)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tap_singerlake.batches.ROWS", rows)
+            out = world.count(lambda: world.tap(tap_id=TAP, batch_config=config))
+        hold("tap-batches", out, b=3, k=files)
+
+
+def test_deleting_a_version(world: World) -> None:
+    world.fill()
+    freeze(world.direct.table(world.table_name()), at=1)
+    delete = world.command("versions", f"{TAP}.s", "--delete", "1", "--reason", "wrong")
+    hold("versions-delete", world.count(delete))
+
+
 def test_sync_of_new_tables(world: World) -> None:
     world.fill("another")
     hold("sync-new", world.count(world.sync(3, 2)), n=3, k=2)
@@ -87,6 +134,12 @@ def test_a_large_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     staged.write(bytes(11 * 2**20))
     key = world.table_name().data("AAAAAAA/s-large.singer.gz")
     hold("large", world.count(lambda: staged.publish(key)), k=3)
+
+
+def test_a_check_reads_each_object_once(world: World) -> None:
+    world.fill(transactions=3)
+    found = world.count(world.command("erase", "--check", "--text", "nobody"))
+    hold("erase-check", found, t=3, k=3)
 
 
 def test_tap(world: World) -> None:

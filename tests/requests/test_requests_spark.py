@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,4 +48,21 @@ def test_a_revert(reachable: World) -> None:
     world.fill(transactions=2)
     world.command("freeze", TABLE)()
     world.fill("s", transactions=3)
-    hold("revert", world.count(world.command("revert", TABLE, "--to", "1")), k=3, b=3)
+    hold("revert", world.count(world.command("revert", TABLE, "--to", "1")), k=3, b=3, e=2)
+
+
+def test_an_undo(reachable: World) -> None:
+    world = reachable
+    world.fill(transactions=3)
+    hold("undo", world.count(world.command("revert", TABLE, "--only", "2")), k=3)
+
+
+def test_another_upload_of_a_folder(reachable: World, tmp_path: Path) -> None:
+    upload = reachable.command("upload", f"{TAP}.docs", str(tmp_path / "docs"))
+    for number, names in enumerate((("a", "b"), ("c", "d", "e"))):
+        for name in names:
+            (tmp_path / "docs").mkdir(exist_ok=True)
+            (tmp_path / "docs" / name).write_text(name)
+        spent = reachable.count(upload)
+        if number:
+            hold("upload-folder", spent, k=3, b=1)

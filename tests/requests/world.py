@@ -21,6 +21,7 @@ from tests.requests.tally import Tally
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, TOKEN, options
 from tests.storage.plugins import s3_settings
 from tests.tap import run as tap
+from tests.target.batches import batch, jsonl
 from tests.target.harness import record, run, schema, state, text
 
 TAP = "tap-x"
@@ -118,6 +119,42 @@ class World:
             run(self.uri, text(lines), block_rows=1, file_bytes=1, **config)
 
         return work
+
+    def photos(self, *texts: str, outside: bool = False) -> Callable[[], None]:
+        """A run of the target with one block, each of whose rows is a file.
+
+        Args:
+            texts: What is in them.
+            outside: Whether they lie in the bucket, instead of in the messages.
+        """
+        file = {"type": "object", "format": "singer.file"}
+        lines = [schema("photos", {"id": {"type": "integer"}, "photo": file}, ["id"])]
+        uris = [f"data:,{text_}" for text_ in texts]
+        uris = self.outside(*(text_.encode() for text_ in texts)) if outside else uris
+        for id_, uri in enumerate(uris):
+            lines.append(record("photos", {"id": id_, "photo": {"uri": uri}}))
+        config = {**s3_settings(self._relay_port), "tap_id": TAP}
+        config["file_roots"] = [f"s3://{BUCKET}/outside"]
+
+        def work() -> None:
+            run(self.uri, text([*lines, state({})]), **config)
+
+        return work
+
+    def outside(self, *texts: bytes) -> list[str]:
+        """Objects of the lake's bucket that are not the lake's, each with a text; their URIs."""
+        found = [f"s3://{BUCKET}/outside/{uuid.uuid4().hex}" for _ in texts]
+        for uri, text_ in zip(found, texts, strict=True):
+            key = uri.split("/", 3)[3]
+            self.direct.store._client.put_object(Bucket=BUCKET, Key=key, Body=text_)  # type: ignore[attr-defined]
+        return found
+
+    def batches(self, *ids: int, **config: Any) -> Callable[[], None]:
+        """A run of the target with a BATCH message of one file of the bucket for each row."""
+        files = self.outside(*(jsonl([{"id": id_, "name": "x"}]) for id_ in ids))
+        lines = [schema("s", COLUMNS, ["id"]), batch("s", *files), state({})]
+        settings = {**s3_settings(self._relay_port), "tap_id": TAP, **config}
+        return lambda: run(self.uri, text(lines), **settings) and None
 
     def tap(self, state: dict[str, Any] | None = None, **settings: Any) -> tap.Run:
         """A run of the tap."""

@@ -18,10 +18,9 @@ from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.names import TableName
 from singerlake.format.types import RULES
 from singerlake.lake import Lake
-from singerlake.maintenance.alter import retype
 from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
-from tests.build import commit_rows
+from tests.build import commit_rows, retype
 
 NOW = datetime(2026, 11, 20, 20, 0, tzinfo=timezone.utc)
 STRING = {"type": ["null", "string"]}
@@ -160,15 +159,15 @@ class Example:
         values = [_record(number, properties) for number in range(rows)]
         patched = pytest.MonkeyPatch()
         seal = msgspec.structs.replace
-        from singerlake.transactions import commit as commits
+        from singerlake.format import log
 
-        original = commits.seal_entry
+        original = log.seal_entry
 
         def sealed(entry: Entry) -> Any:
             said = {"query": query, "sources": sources}
             return original(seal(entry, operation="create", metadata=said))
 
-        patched.setattr(commits, "seal_entry", sealed)
+        patched.setattr(log, "seal_entry", sealed)
         try:
             commit_rows(self.lake, str(name), properties, ["country"], values)  # type: ignore[arg-type]
         finally:

@@ -25,10 +25,12 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.site import build as site
 from singerlake.site import destination, gather, lists, search, words
+from singerlake.site import samples as samples_of
 from singerlake.site.destination import open_destination
 from singerlake.site.render import Rendered, Renderer
 from singerlake_cli.main import cli
 from tests.build import commit_rows
+from tests.files.photos import sync
 from tests.site.example import NOW, Example, fill
 
 ORDERS = "taps/tap-shop/tables/orders/index.html"
@@ -369,6 +371,20 @@ def test_values_are_shown_only_where_asked_for(shop: Path, made: Path, tmp_path:
     assert files(tmp_path / "site") == files(made)
 
 
+def test_files_are_shown_by_name_size_and_type(tmp_path: Path) -> None:
+    said = {"uri": "data:image/png,abc", "content_type": "image/png"}
+    sync(tmp_path / "lake", {2: said})
+    digest = hashlib.sha256(b"abc").hexdigest()
+    for samples in (0, 2):
+        make(tmp_path / "lake", tmp_path / "site", samples=samples)
+        pages = " ".join(path.read_text() for path in (tmp_path / "site").rglob("*.html"))
+        assert (f"{digest[:16]}.png, 3 B, image/png, sha-256 {digest[:16]}" in pages) == (
+            samples > 0
+        )
+    long = {"uri": "n" * 500, "path": f"files/{digest[:2]}/{digest}-{'0' * 16}"}
+    assert len(samples_of._text(long)) == samples_of.MAX_OF_FILES
+
+
 @pytest.mark.parametrize(
     ("subject", "shown"),
     [
@@ -653,7 +669,7 @@ def test_pages_go_up_with_their_media_types(shop: Path, monkeypatch: pytest.Monk
     [
         ("s3:/bucket/site", "did you mean s3://bucket/site?"),
         ("S3://bucket/site", "a site on S3 is named s3://bucket/prefix"),
-        ("gs:/bucket/site", "did you mean s3://bucket/site, with https://storage.googleapis.com"),
+        ("gs:/bucket/site", "did you mean gs://bucket/site"),
         ("file:/a", "did you mean file:///a?"),
     ],
 )

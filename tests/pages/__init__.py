@@ -1,0 +1,1 @@
+"""The pages: what they show is run, and what they link is there."""

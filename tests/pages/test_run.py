@@ -1,0 +1,48 @@
+"""What a page shows is what its commands print, from top to bottom, in one folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.pages import running
+from tests.pages.steps import ROOT, begins_with
+
+PAGES = running.pages()
+GIVEN = {"shop", "s3"}
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark", "programs")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_from_top_to_bottom(
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    begun = begins_with(page)
+    assert begun <= GIVEN
+    work = tmp_path / "work"
+    if "shop" in begun:
+        shutil.copytree(request.getfixturevalue("shop"), work)
+    else:
+        work.mkdir()
+    if "s3" in begun:
+        request.getfixturevalue("bucket")
+    if "~/project" in page.read_text(encoding="utf-8"):
+        request.getfixturevalue("repository")
+    monkeypatch.chdir(work)
+    monkeypatch.delenv("SINGERLAKE_LAKE", raising=False)
+    running.run_page(page, monkeypatch)
+    if page.name == "README.md":
+        lines = (work / "everything.jsonl").read_text().splitlines()
+        assert [json.loads(line)["type"] for line in lines].count("RECORD") == 106 + 1164
+
+
+def test_the_first_pages_are_among_them() -> None:
+    names = {page.name for page in PAGES}
+    assert {"README.md", "tutorial.md", "undo-a-bad-sync.md", "correct-rows.md"} <= names
