@@ -13,8 +13,8 @@ EXTENDS Naturals, Sequences, FiniteSets, TLC
 
 CONSTANTS
   Freezers, Vacuums, Keys,
-  MaxSyncs,
-  CheckUnmovedSincePlan, CheckUnmoved, FreezeChecksReadable, DropChecksFrozen
+  MaxSyncs, MaxDeletions,
+  CheckUnmovedSincePlan, CheckUnmoved, FreezeChecksReadable, DropChecksFrozen, KeepDeleted
 
 VARIABLES
   log,    \* of each transaction, the snapshot that it makes
@@ -37,18 +37,23 @@ Up(blocks, from, to) == [n \in {m \in DOMAIN blocks : from < m /\ m <= to} |-> b
 Truth(at) == Newest(1..log[at].last)
 Reads(n, at) == Newest(Rows(Up(log[n].blocks, 0, log[at].last)))
 FloorBlock(n) == IF log[n].floor = 0 THEN 0 ELSE log[log[n].floor].last
+\* A version that was deleted protects its state until the floor has come to that entry.
+DeletedSince(n, floor) == {gone[1] : gone \in {g \in log[n].lost : g[2] > floor}}
+Protecting(n, floor) == log[n].frozen \cup DeletedSince(n, floor)
+Kept(n, floor) == IF KeepDeleted THEN Protecting(n, floor) ELSE log[n].frozen
 Readable(n, at) ==
   log[at].last >= FloorBlock(n) \/
-     \E version \in log[n].frozen : log[version].last = log[at].last
+     \E version \in Protecting(n, log[n].floor) : log[version].last = log[at].last
 
 Goto(p, place) == pc' = [pc EXCEPT ![p] = place]
 NoPlan == [moved |-> <<>>, gone |-> {}, floor |-> 0, protected |-> {}]
 
 Init ==
   /\ keys = <<1, 1>>
-  /\ log = <<[op |-> "sync", last |-> 1, blocks |-> (1 :> {1}), floor |-> 0, frozen |-> {}],
+  /\ log = <<[op |-> "sync", last |-> 1, blocks |-> (1 :> {1}), floor |-> 0, frozen |-> {},
+              lost |-> {}],
              [op |-> "sync", last |-> 2, blocks |-> (1 :> {1} @@ 2 :> {2}), floor |-> 0,
-              frozen |-> {}]>>
+              frozen |-> {}, lost |-> {}]>>
   /\ said = <<>> /\ broken = FALSE
   /\ pc = [p \in Procs |-> "idle"]
   /\ view = [p \in Procs |-> 0]
@@ -81,6 +86,13 @@ FCommit(z) ==
   /\ Goto(z, "done")
   /\ UNCHANGED <<keys, broken, view, plan>>
 
+DeleteVersion ==
+  /\ Cardinality(log[Last].lost) < MaxDeletions
+  /\ \E at \in log[Last].frozen :
+       log' = Append(log, [log[Last] EXCEPT
+         !.op = "delete", !.frozen = @ \ {at}, !.lost = @ \cup {<<at, Last + 1>>}])
+  /\ UNCHANGED <<keys, said, broken, pc, view, plan>>
+
 -----------------------------------------------------------------------------
 \* What is kept of the blocks between two protected states goes into one, with the last one's
 \* number; where all of it is kept nothing changes.
@@ -93,11 +105,14 @@ Interval(blocks, begin, end) ==
            gone |-> DOMAIN inside \ {Max(sources)}]
 
 HistoryPlan(n, floor) ==
-  LET known == {v \in log[n].frozen : v <= floor} \cup {floor}
+  LET known == {v \in Kept(n, floor) : v <= floor} \cup {floor}
       ends == {log[t].last : t \in known}
       done == FloorBlock(n)
       begin(end) == Max({0} \cup {e \in ends : e < end})
-      parts == {Interval(log[n].blocks, begin(e), e) : e \in {e \in ends : e > done}}
+      \* An interval that a version parted, and parts no more, is looked at again.
+      again == {log[v].last : v \in DeletedSince(n, log[n].floor) \ known}
+      due(e) == e > done \/ \E last \in again : begin(e) < last /\ last < e
+      parts == {Interval(log[n].blocks, begin(e), e) : e \in {e \in ends : due(e)}}
       moved == {p.moved : p \in parts} \ {<<>>}
       all[S \in SUBSET moved] ==
         IF S = {} THEN <<>> ELSE LET one == CHOOSE m \in S : TRUE IN one @@ all[S \ {one}]
@@ -128,7 +143,7 @@ VAnnounce(v) ==
 StillHolds(v) ==
   /\ CheckUnmoved => ~MovedSince(view[v])
   /\ DropChecksFrozen =>
-       \A version \in log[Last].frozen :
+       \A version \in Kept(Last, plan[v].floor) :
          pc[v] = "dropping" =>
            \/ log[version].last >= log[plan[v].floor].last
            \/ log[version].last \in plan[v].protected
@@ -157,6 +172,7 @@ VPlanAgain(v) ==
 
 Next ==
   \/ \E key \in Keys : Sync(key)
+  \/ DeleteVersion
   \/ \E z \in Freezers : FRead(z) \/ FCommit(z)
   \/ \E v \in Vacuums : VPlan(v) \/ VAnnounce(v) \/ VMove(v) \/ VPlanAgain(v)
 

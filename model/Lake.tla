@@ -53,8 +53,7 @@ Named(n) == IF n = 0 THEN {} ELSE log[n].named
 Used(n) == IF n = 0 THEN {} ELSE log[n].used
 Dropped(n) == Named(n) \ Used(n)
 DroppedBy(f) ==  \* the entry that dropped it; 0 for a file that was never in the log
-  LET by == {i \in 1..Last : f \in log[i].drops}
-  IN IF by = {} THEN 0 ELSE CHOOSE i \in by : \A j \in by : j <= i
+  IF Last > 0 /\ f \in DOMAIN log[Last].ends THEN log[Last].ends[f] ELSE 0
 Doomed(after) == UNION {log[i].deletes : i \in (after + 1)..Last}
 Moved(after) == \E i \in (after + 1)..Last : log[i].op = "move"
 \* Whether the table was dropped since, be it there again or another.
@@ -65,9 +64,9 @@ LastBlock(n) == Cardinality({i \in 1..n : log[i].op = "sync"})
 
 Entry(op, who) ==
   [op |-> op, who |-> who, adds |-> {}, drops |-> {}, deletes |-> {}, block |-> 0, of |-> 0,
-   named |-> {}, used |-> {}, gone |-> 0, first |-> 1, back |-> {}, version |-> FALSE]
+   named |-> {}, used |-> {}, ends |-> <<>>, gone |-> 0, first |-> 1, back |-> {}, version |-> FALSE]
 LeavesDropped == {"drop", "undrop", "start", "done"}
-\* gone is the entry that the table was dropped by, first the one that it began with, back what an
+\* ends is of each dropped file the last entry that dropped it, gone the entry that the table was dropped by, first the one that it began with, back what an
 \* undrop brings back; version is whether it has any.  What comes after a drop begins another table.
 Append1(entry) ==
   LET before == IF Last = 0 THEN Entry("none", None) ELSE log[Last]
@@ -76,12 +75,14 @@ Append1(entry) ==
               ELSE IF entry.op = "undrop" \/ begins THEN {}
               ELSE IF UndropChecksNamed /\ before.back \cap entry.deletes # {} THEN {}
               ELSE before.back
+      drops == IF entry.op = "drop" THEN before.used ELSE entry.drops
   IN log' = Append(log, [entry EXCEPT
        !.named = before.named \cup entry.adds,
        !.used = IF entry.op = "drop" THEN {}
                 ELSE IF entry.op = "undrop" THEN before.back
                 ELSE (before.used \ entry.drops) \cup entry.adds,
-       !.drops = IF entry.op = "drop" THEN before.used ELSE @,
+       !.drops = drops,
+       !.ends = [f \in drops |-> Last + 1] @@ before.ends,
        !.gone = IF entry.op = "drop" THEN Last + 1
                 ELSE IF entry.op = "undrop" \/ begins THEN 0
                 ELSE before.gone,
@@ -405,10 +406,9 @@ Spec == Init /\ [][Next]_vars
 (* What must hold *)
 
 AcknowledgedInLog == \A f \in acked : f \in Named(Last)
-OneCommitEach ==
-  \A i, j \in 1..Last : i # j => log[i].adds \cap log[j].adds = {}
-BlocksNumberedOnce ==
-  \A i \in 1..Last : log[i].op = "sync" => log[i].block = LastBlock(i)
+\* Each entry is the last once, so these two look at that alone.
+OneCommitEach == Last > 1 => log[Last].adds \cap Named(Last - 1) = {}
+BlocksNumberedOnce == log[Last].op = "sync" => log[Last].block = LastBlock(Last)
 \* All that versions and the retained history need lies in files that the head names.
 NeededFilesExist == Used(Last) \subseteq disk
 LiveReadersKeepTheirFiles ==
@@ -416,7 +416,7 @@ LiveReadersKeepTheirFiles ==
 NothingDoomedIsNamed == Used(Last) \cap Doomed(0) = {}
 \* So it is with all that an undrop brings back.
 RestorableFilesExist == log[Last].back \subseteq disk
-\* Who read one table commits nothing to another.  Each entry is the last once.
+\* Who read one table commits nothing to another.
 EntriesAreOfTheirTable == log[Last].of > 0 => log[Last].first <= log[Last].of
 DropTakesNoVersion == log[Last].op = "drop" => ~log[Last - 1].version
 \* Two vacuums work at once only where one was taken for dead.  Nothing above rests on this.
@@ -523,9 +523,18 @@ OfVacuum(v) ==
     [] OTHER -> <<v, <<pc[v]>>, <<>> >>
 Bag(of) == {<<x, Cardinality({y \in DOMAIN of : of[y] = x})>> : x \in {of[y] : y \in DOMAIN of}}
 
-Renamings ==
-  {w @@ v @@ (Past :> Past) @@ (None :> None) :
-     w \in Permutations(Writers), v \in Permutations(Vacuums)}
+\* Only names under which processes that are further on come later: no others are needed to say all
+\* that a state may be called, and mostly these are one.
+Rank == [idle |-> 0, locked |-> 1, published |-> 2, planned |-> 3, listed |-> 4, announced |-> 5,
+         written |-> 6, moved |-> 7, waiting |-> 8, sent |-> 9, withdraw |-> 10, deleted |-> 11,
+         done |-> 12]
+Numbered(S) ==
+  CHOOSE f \in [S -> 1..Cardinality(S)] : \A x, y \in S : x # y => f[x] # f[y]
+WriterNumbers == Numbered(Writers)
+VacuumNumbers == Numbered(Vacuums)
+InOrder(all, numbers, said) ==
+  {p \in Permutations(all) : \A x, y \in all :
+     numbers[p[x]] < numbers[p[y]] => Rank[said[x]] <= Rank[said[y]]}
 Files(p, files) == {<<p[f[1]], f[2]>> : f \in files}
 AllFiles(p, each) == [i \in DOMAIN each |-> Files(p, each[i])]
 Process(p, x) == <<p[x[1]], x[2], AllFiles(p, x[3])>>
@@ -538,11 +547,17 @@ Essence ==
                 [d \in Droppers |-> <<pc[d], pc[d] = "asked" /\ Other(view[d])>>]>>
       files == <<disk, acked \ Named(Last), Named(Last) \cap disk, Used(Last),
                  Doomed(0) \cap Used(Last), log[Last].back>> \o [n \in 1..MaxBehind |-> Since(Last - n)]
-      named == {OfWriter(w) : w \in Writers} \cup {OfVacuum(v) : v \in Vacuums}
+      writers == [w \in Writers |-> OfWriter(w)]
+      vacuums == [v \in Vacuums |-> OfVacuum(v)]
+      named == {writers[w] : w \in Writers} \cup {vacuums[v] : v \in Vacuums}
+      renamings ==
+        {w @@ v @@ (Past :> Past) @@ (None :> None) :
+           w \in InOrder(Writers, WriterNumbers, [w \in Writers |-> writers[w][2][1]]),
+           v \in InOrder(Vacuums, VacuumNumbers, [v \in Vacuums |-> vacuums[v][2][1]])}
       readers == Bag([r \in Leased |-> OfReader(r)])
       passers == Bag([r \in Passers |-> OfPasser(r)])
   IN <<said,
        {<<p[lock.by], AllFiles(p, files), {Process(p, x) : x \in named},
           {<<Reading(p, x[1]), x[2]>> : x \in readers},
-          {<<Reading(p, x[1]), x[2]>> : x \in passers}>> : p \in Renamings}>>
+          {<<Reading(p, x[1]), x[2]>> : x \in passers}>> : p \in renamings}>>
 =============================================================================

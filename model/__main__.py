@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from model.checks import full, large, mutants, small
+from model.checks import full, large, small
+from model.mutants import mutants
 from model.tlc import Check, Outcome, run
 
 PAGE = Path(__file__).parents[1] / "docs" / "model.md"
@@ -27,8 +28,23 @@ SIZES = {
     "MaxSyncs": ("sync", "syncs"),
     "MaxDrops": ("drop", "drops"),
     "Beats": ("beat", "beats"),
+    "Publishers": ("publisher", "publishers"),
+    "Removers": ("remover", "removers"),
+    "MaxRuns": ("run", "runs"),
+    "MaxFreezes": ("version", "versions"),
+    "MaxFloors": ("drop of history", "drops of history"),
 }
 """A check's constants that say how large it is, in words for one and for several."""
+
+
+KINDS = {"folders": "files in folders", "log": "Iceberg or Delta", "stage": "a staging table"}
+"""The kinds of places of Publish."""
+
+
+def _size(value: object) -> int:
+    """How many a constant says there are; a set is given as a text."""
+    text = str(value)
+    return text.count("1") if text.startswith("{") else int(text)
 
 
 def row(outcome: Outcome) -> str:
@@ -37,8 +53,10 @@ def row(outcome: Outcome) -> str:
     sizes = [
         f"{n} {(one if n == 1 else several)}"
         for name, (one, several) in SIZES.items()
-        if (n := int(str(check.constants.get(name, 0))))
+        if (n := _size(check.constants.get(name, 0)))
     ]
+    if (kind := str(check.constants.get("Kind", "")).strip('"')) in KINDS:
+        sizes.insert(0, KINDS[kind])
     holds = ", ".join(f"`{name}`" for name in (*check.invariants, *check.properties))
     return (
         f"| {check.module} | {', '.join(sizes)} | {outcome.states:,} | {outcome.depth} "
@@ -54,6 +72,7 @@ def checked(checks: list[Check], *, workers: int, memory: str) -> list[Outcome]:
         found.append(outcome)
         word = "as expected" if outcome.as_expected else "NOT AS EXPECTED"
         what = f"{outcome.violated} fails" if outcome.violated else "all holds"
+        what = f"{len(outcome.broken)} fail" if check.breaks else what
         print(
             f"{check.module:8} {check.name:32} {what:34} {outcome.states:>10,} states, "
             f"depth {outcome.depth:2}, {outcome.seconds:4} s: {word}",

@@ -1,9 +1,11 @@
-"""What TLC is asked: the rules' mutants, and the modules at three sizes."""
+"""What TLC is asked of the modules, at three sizes; ``mutants`` has the rules' mutants."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from model import publications
+from model.publications import PUBLISH, PUBLISH_RULES
 from model.tlc import Check
 
 LAKE = (
@@ -20,6 +22,12 @@ LAKE = (
 NUMBERS = ("OneCommitEach", "BlocksNumberedOnce")
 HISTORY = ("NoEntryBreaksTheLog", "VersionsReadTheSame", "RetainedHistoryReads")
 INDEX = ("MarkerImpliesItsFiles", "LiveReadersKeepTheirIndex", "NobodyTrustsAnEmptyMarker")
+CONTENTS = (
+    "NeededContentExists",
+    "NothingAnnouncedIsNamed",
+    "ReadersKeepTheirContent",
+    "RestorableContentExists",
+)
 TURNS = ("AcknowledgedInLog", "OneWriterOfANumber", "NoGap")
 CHANGES = (
     "ChangedAsAsked",
@@ -30,10 +38,12 @@ CHANGES = (
 )
 INVARIANTS = {
     "Lake": LAKE,
+    "Contents": CONTENTS,
     "History": HISTORY,
     "Changes": CHANGES,
     "Index": INDEX,
     "Turns": TURNS,
+    "Publish": PUBLISH,
 }
 
 RULES: Mapping[str, tuple[str, ...]] = {
@@ -43,8 +53,14 @@ RULES: Mapping[str, tuple[str, ...]] = {
         *("LeasesListedLast", "NamesOnce", "Renumber", "CheckUnmoved", "TakeOver"),
         *("SameTable", "UndropChecksNamed", "KeepRestorable", "DropChecksVersions"),
     ),
+    "Contents": (
+        *("StoreFirst", "KnownByLists", "CheckAnnounced", "KeepAnnounced", "LostListRefuses"),
+        *("LookAgain", "AnnounceFirst", "NamesOnce", "HeldByLeases", "AgeByLists"),
+        "UndropChecksAnnounced",
+    ),
     "History": (
         *("CheckUnmovedSincePlan", "CheckUnmoved", "FreezeChecksReadable", "DropChecksFrozen"),
+        "KeepDeleted",
     ),
     "Changes": (
         *("RowLock", "CompareOnCommit", "AllAsked", "OwnRowsOnly", "SameTable"),
@@ -55,6 +71,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
         *("MarkerReadAgain", "FilesLookedFor"),
     ),
     "Turns": ("LockRecheck", "ReadBackEntry", "GiveWayWhenSlow", "DistrustOldLock"),
+    "Publish": PUBLISH_RULES,
 }
 
 
@@ -87,11 +104,32 @@ def lake(
     }
 
 
-def history(freezers: int, vacuums: int, syncs: int) -> dict[str, object]:
+def contents(writers: int, vacuums: int, again: bool = False, **others: int) -> dict[str, object]:
+    """Constants of the module Contents with every rule in force.
+
+    Args:
+        writers: How many.
+        vacuums: How many.
+        again: Whether a writer commits twice in one run.
+        others: Readers, those without a lease, and those who drop the table.
+    """
+    return {
+        "Writers": writers,
+        **dict.fromkeys(("Readers", "Passers", "Droppers"), 0),
+        **others,
+        "Vacuums": vacuums,
+        "Past": "Past",
+        "Again": again,
+        **dict.fromkeys(RULES["Contents"], True),
+    }
+
+
+def history(freezers: int, vacuums: int, syncs: int, deletions: int = 1) -> dict[str, object]:
     """Constants of the module History with every rule in force."""
     return {
         "Keys": "{1, 2}",
         "MaxSyncs": syncs,
+        "MaxDeletions": deletions,
         "Freezers": freezers,
         "Vacuums": vacuums,
         **dict.fromkeys(RULES["History"], True),
@@ -140,91 +178,11 @@ def turns(writers: int = 2, **times: int) -> dict[str, object]:
     }
 
 
-def mutants() -> list[Check]:
-    """One for each rule: without it the named invariant fails, on a lake as small as can be."""
-    found = [*_lake_mutants(), *_other_mutants()]
-    found.append(
-        Check(
-            "without TakeOver",
-            "Lake",
-            {**lake(0, 0, 0, 0, 2), "VacuumLock": True, "TakeOver": False},
-            properties=("VacuumsEnd",),
-            violates="VacuumsEnd",
-            specification="LiveSpec",
-        )
-    )
-    apart = Check(
-        "without VacuumLock",
-        "Lake",
-        lake(0, 0, 0, 0, 2),
-        ("VacuumsApart",),
-        violates="VacuumsApart",
-    )
-    return [*found, apart]
-
-
-def _lake_mutants() -> list[Check]:
-    one, readers = lake(1, 1, 0, 0, 1), "LiveReadersKeepTheirFiles"
-    return [
-        _without("LeaseBeforeSnapshot", "Lake", one, readers),
-        _without("RereadAfterLease", "Lake", one, readers),
-        _without("AnnounceBeforeDelete", "Lake", one, "NeededFilesExist"),
-        _without("CheckDoomed", "Lake", one, "NothingDoomedIsNamed"),
-        _without("ReadBackLostReply", "Lake", one, "NeededFilesExist"),
-        _without("KeepWhileUnknown", "Lake", one, "NeededFilesExist"),
-        _without("RetentionCoversReads", "Lake", lake(0, 0, 1, 0, 1), readers),
-        _without("StaleAboveBeat", "Lake", one, readers),
-        _without("LeasesListedLast", "Lake", one, readers),
-        _without("NamesOnce", "Lake", lake(2, 0, 0, 0, 1), "NeededFilesExist"),
-        _without("Renumber", "Lake", lake(2, 0, 0, 0, 0), "BlocksNumberedOnce"),
-        _without("SameTable", "Lake", lake(1, 0, 0, 1, 0, 1), "EntriesAreOfTheirTable"),
-        _without("DropChecksVersions", "Lake", lake(1, 0, 0, 1, 0, 1), "DropTakesNoVersion"),
-        _without("UndropChecksNamed", "Lake", lake(0, 0, 0, 0, 1, 1), "NeededFilesExist"),
-        _without("KeepRestorable", "Lake", lake(0, 0, 1, 0, 1, 1), "RestorableFilesExist"),
-    ]
-
-
-def _other_mutants() -> list[Check]:
-    two, frozen = history(0, 2, 2), history(1, 1, 2)
-    return [
-        _without("CheckUnmoved", "History", two, "NoEntryBreaksTheLog"),
-        _without("CheckUnmovedSincePlan", "History", two, "NoEntryBreaksTheLog"),
-        _without("FreezeChecksReadable", "History", frozen, "VersionsReadTheSame"),
-        _without("DropChecksFrozen", "History", frozen, "VersionsReadTheSame"),
-        _without("FilesBeforeMarker", "Index", index(1, 0, 0), "MarkerImpliesItsFiles"),
-        _without("MarkerDeletedFirst", "Index", index(1, 0, 1), "MarkerImpliesItsFiles"),
-        _without("LeasesListedLast", "Index", index(1, 1, 1), "LiveReadersKeepTheirIndex"),
-        _without("MakersHoldLeases", "Index", index(1, 0, 1), "MarkerImpliesItsFiles"),
-        _without("MarkerReadAgain", "Index", index(1, 0, 1), "MarkerImpliesItsFiles"),
-        _without("FilesLookedFor", "Index", index(1, 1, 1), "NobodyTrustsAnEmptyMarker"),
-        _without("RowLock", "Changes", changes(1), "LockedRowsAsRead"),
-        _without("CompareOnCommit", "Changes", changes(1), "LockedRowsAsRead"),
-        _without("AllAsked", "Changes", changes(1), "ChangedAsAsked"),
-        _without("OwnRowsOnly", "Changes", changes(1, Attempts=1), "RefusedForAReason"),
-        _without("SameTable", "Changes", changes(1), "ChangesAreOfTheirTable"),
-        _without("SameTableAgain", "Changes", changes(1), "ChangesAreOfTheirTable"),
-        _without("VersionOfWhatIsLeft", "Changes", changes(1), "VersionsAreOfTheirState"),
-        _without("LockRecheck", "Turns", turns(), "AcknowledgedInLog"),
-        _without("ReadBackEntry", "Turns", turns(), "AcknowledgedInLog"),
-        _broken("SettleTime", "Turns", turns(Wait=1), "AcknowledgedInLog"),
-        # The assumption that docs/safety.md names: whoever is held up for longer than the others
-        # wait may write over what they committed.
-        _broken("Held", "Turns", turns(Held=5), "AcknowledgedInLog"),
-    ]
-
-
-def _without(rule: str, module: str, constants: Mapping[str, object], violated: str) -> Check:
-    return _broken(rule, module, {**constants, rule: False}, violated)
-
-
-def _broken(rule: str, module: str, constants: Mapping[str, object], violated: str) -> Check:
-    return Check(f"without {rule}", module, constants, (violated,), violates=violated)
-
-
 def small() -> list[Check]:
     """What must hold, and end, on the smallest lakes in which each process meets each other."""
     reached, dropped = (*LAKE, "AllIsReached"), (*LAKE, "DropsAreReached")
     changed = (*CHANGES, "AllIsReached")
+    named, readers = (*CONTENTS, "AllIsReached", "DropsAreReached"), {"Readers": 1, "Passers": 1}
     return [
         Check("Lake, a reader", "Lake", lake(1, 1, 0, 0, 1), reached, view="Essence"),
         Check("Lake, a freezer", "Lake", lake(0, 0, 1, 1, 1), reached, view="Essence"),
@@ -248,8 +206,11 @@ def small() -> list[Check]:
             properties=("SnapshotsNeverChange", "WritersEnd", "VacuumsEnd"),
             specification="LiveSpec",
         ),
+        Check("Contents", "Contents", contents(1, 2, Droppers=1), named),
+        Check("Contents, readers", "Contents", contents(0, 1, **readers, Droppers=1), named),
         Check("History, a sync", "History", history(1, 1, 3), HISTORY),
-        Check("History, two vacuums", "History", history(1, 2, 2), HISTORY),
+        # What deletes versions meets one vacuum above, and two of them in `full`.
+        Check("History, two vacuums", "History", history(1, 2, 2, 0), HISTORY),
         Check("Changes", "Changes", changes(2, 0, MaxDrops=0), changed),
         Check("Changes, a drop", "Changes", changes(1), changed),
         Check(
@@ -261,6 +222,7 @@ def small() -> list[Check]:
         ),
         Check("Index", "Index", index(2, 1, 1), INDEX),
         Check("Turns", "Turns", turns(), TURNS),
+        *publications.smallest(),
     ]
 
 
@@ -282,10 +244,16 @@ def full() -> list[Check]:
         Check("Lake, late manifests", "Lake", lake(2, 2, 0, 0, 1), LAKE, view="Essence"),
         Check("Lake, no view", "Lake", {**lake(2, 1, 0, 1, 1), **fewer}, LAKE),
         Check("Lake, drops", "Lake", {**lake(1, 1, 1, 1, 1, 1), **fewer}, LAKE, view="Essence"),
-        Check("History", "History", history(1, 2, 3), HISTORY),
+        Check("Contents", "Contents", contents(1, 2, Droppers=1), CONTENTS),
+        Check("Contents, twice", "Contents", contents(2, 1, again=True), CONTENTS),
+        Check("Contents, a reader", "Contents", contents(1, 1, Readers=1, Droppers=1), CONTENTS),
+        # Deletions are beside one vacuum, and in small() beside two: with both, thrice the states.
+        Check("History", "History", history(1, 2, 3, deletions=0), HISTORY),
+        Check("History, a deletion", "History", history(1, 1, 3), HISTORY),
         Check("Changes", "Changes", changes(2), CHANGES),
         Check("Index", "Index", index(2, 2, 1), INDEX),
         Check("Turns", "Turns", turns(Beats=2), TURNS),
+        *publications.full(),
     ]
 
 
@@ -294,8 +262,10 @@ def large() -> list[Check]:
     return [
         Check("Lake", "Lake", lake(2, 2, 1, 1, 2), LAKE, view="Essence"),
         Check("Lake, drops", "Lake", lake(2, 2, 0, 1, 2, 1), LAKE, view="Essence"),
+        Check("Contents", "Contents", contents(2, 2, again=True, Readers=1), CONTENTS),
         Check("History", "History", history(2, 2, 4), HISTORY),
         Check("Changes", "Changes", changes(3, 2), CHANGES),
         Check("Index", "Index", index(3, 3, 1), INDEX),
         Check("Turns", "Turns", turns(3, Beats=2), TURNS),
+        *publications.large(),
     ]

@@ -14,7 +14,10 @@ from singerlake.errors import RuntimeMissingError
 from singerlake.spark.jvm import java
 
 FOLDER = Path(__file__).parent
-_COUNTS = {"Attempts", "Beats", "MaxDrops", "MaxSyncs"}
+_COUNTS = {
+    *("Attempts", "Beats", "MaxDrops", "MaxSyncs", "MaxRuns"),
+    *("MaxFloors", "MaxFreezes", "MaxTouches", "MaxDeletions"),
+}
 _ACTION = re.compile(r"^<(\w+) line .* of module \w+(?: \([\d ]+\))?>: (\d+):(\d+)$", re.MULTILINE)
 
 
@@ -33,6 +36,8 @@ class Check:
         symmetry: Whether processes of one kind may be exchanged, where there is no view.
         view: What of a state tells it from another, where that is not all of it; names of
             processes must not be of it.
+        breaks: Of each rule that is switched off in some of the behaviours, the invariant that
+            is to fail there: one run looks at all of them.
     """
 
     name: str
@@ -44,6 +49,7 @@ class Check:
     specification: str = "Spec"
     symmetry: bool = True
     view: str = ""
+    breaks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ class Outcome:
         depth: Steps of the longest way that has no shorter one.
         seconds: How long it took.
         reached: What was to be reached, and was.
+        broken: The rules without which their invariant failed.
         fired: How often each action was taken, where that was counted.
         text: All that TLC printed.
     """
@@ -69,13 +76,15 @@ class Outcome:
     depth: int
     seconds: float
     reached: frozenset[str]
+    broken: frozenset[str]
     fired: Mapping[str, int]
     text: str = field(repr=False)
 
     @property
     def as_expected(self) -> bool:
         """Whether what was to hold does, and what was to fail fails."""
-        return self.violated == self.check.violates and (self.depth > 0 or bool(self.violated))
+        found = self.violated == self.check.violates and self.broken == self.check.breaks.keys()
+        return found and (self.depth > 0 or bool(self.violated))
 
 
 def jar() -> Path:
@@ -96,8 +105,10 @@ def config(check: Check) -> str:
     lines = [f"SPECIFICATION {check.specification}", "CONSTANTS"]
     for name, value in check.constants.items():
         text = _value(name, value)
-        lines.append(f"  {name} {text}" if text.startswith("<-") else f"  {name} = {text}")
+        its = f"{name}_" if name in check.breaks else name  # see _switched
+        lines.append(f"  {its} {text}" if text.startswith("<-") else f"  {its} = {text}")
     lines += [f"INVARIANT {name}" for name in check.invariants]
+    lines += ["INVARIANT Watched", "CONSTRAINT Going"] if check.breaks else []
     lines += [f"PROPERTY {name}" for name in check.properties]
     # Unsound for liveness; and under a view, states that are alike would be given unlike names.
     if check.symmetry and not check.properties and not check.view:
@@ -113,6 +124,40 @@ def _value(name: str, value: object) -> str:
     if isinstance(value, int) and name.endswith("s") and name not in _COUNTS:
         return "{" + ", ".join(f"{name[0].lower()}{n}" for n in range(1, value + 1)) + "}"
     return str(value)
+
+
+def _switched(check: Check) -> str:
+    """The check's module, with a variable that says which one of its rules is off.
+
+    A constant is the same in all behaviours of a run, so each is taken together with it.
+    """
+    text = (FOLDER / f"{check.module}.tla").read_text("utf-8")
+    if re.search(r"^  off,", text, re.MULTILINE):  # it has one of its own
+        return text
+    head, begin, body = text.partition("\nvars == <<")
+    spec = "\nSpec == Init /\\ [][Next]_vars\n"
+    names = ", ".join(f'"{rule}"' for rule in check.breaks)
+    if not set(check.breaks) <= set(re.findall(r"\w+", body)) or spec not in body:
+        raise ValueError(f"{check.module}.tla does not go by all of {names}")
+    body = body.replace(
+        spec, f"\nSpec == Init /\\ off \\in {{{names}}} /\\ [][Next /\\ off' = off]_vars\n"
+    )
+    for rule in check.breaks:
+        head = re.sub(rf"\b{rule}\b", f"{rule}_", head)
+    rules = "".join(f'{rule} == {rule}_ /\\ off # "{rule}"\n' for rule in check.breaks)
+    return f"{head}\nVARIABLE off\n{rules}{begin}off, {body}"
+
+
+def _without(check: Check) -> str:
+    """A module whose behaviours each end where the invariant fails of the rule that is off."""
+    holds = " [] ".join(f'off = "{rule}" -> {name}' for rule, name in check.breaks.items())
+    return (
+        f"---- MODULE Without ----\nEXTENDS {check.module}\n"
+        f"Holds == CASE {holds}\n"
+        "ASSUME TLCSet(50, {})\nGoing == off \\notin TLCGet(50)\n"
+        "Watched == Holds \\/ off \\in TLCGet(50) \\/\n"
+        '  (TLCSet(50, TLCGet(50) \\cup {off}) /\\ PrintT(<<"broken", off>>))\n====\n'
+    )
 
 
 def run(
@@ -141,7 +186,12 @@ def run(
             (folder / source.name).write_bytes(source.read_bytes())
         for name, text in (files or {}).items():
             (folder / name).write_text(text)
-        (folder / f"{check.module}.cfg").write_text(config(check))
+        module = check.module
+        if check.breaks:
+            module = "Without"
+            (folder / f"{module}.tla").write_text(_without(check))
+            (folder / f"{check.module}.tla").write_text(_switched(check))
+        (folder / f"{module}.cfg").write_text(config(check))
         command = [
             str(java.find().path),
             "-XX:+UseParallelGC" if long_ else "-XX:+UseSerialGC",
@@ -151,7 +201,7 @@ def run(
             *("-cp", str(jar()), "tlc2.TLC", "-deadlock", "-metadir", str(folder / "states")),
             *("-workers", str(workers)),
             *(["-coverage", "1"] if count_actions else []),
-            check.module,
+            module,
         ]
         done = subprocess.run(
             command,
@@ -191,6 +241,7 @@ def outcome(check: Check, text: str) -> Outcome:
         int(depth[1]) if depth else 0,
         3600 * hours + 60 * minutes + seconds,
         frozenset(re.findall(r'<<"reached", "([^"]+)">>', text)),
+        frozenset(re.findall(r'<<"broken", "([^"]+)">>', text)),
         fired,
         text,
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 from model.checks import lake
 from model.tlc import Check, run
+from singerlake.format import file_paths
 
 Step = dict[str, Any]
 _TABLE = re.compile(r"(raw/[^/]+/[^/]+/)(.*)", re.DOTALL)
@@ -56,8 +57,9 @@ class _Table:
     """One table's steps, and what is needed to tell them."""
 
     steps: list[Step] = field(default_factory=list)
-    places: dict[int, str] = field(default_factory=dict)
-    dropped: dict[int, str] | None = None
+    places: dict[int, set[str]] = field(default_factory=dict)
+    dropped: dict[int, set[str]] | None = None
+    lists: dict[str, set[str]] = field(default_factory=dict)
     outside: bool = False
     chain: str = ""
     born: dict[str, str] = field(default_factory=dict)
@@ -68,15 +70,17 @@ class _Table:
     def add(self, op: str, maybe: bool = False, **more: Any) -> None:
         self.steps.append({"op": op, "maybe": maybe, **more})
 
-    def found(self, keys: Iterable[str], entries: Iterable[str]) -> None:
+    def found(self, keys: Iterable[str], entries: Iterable[str], lists: dict[str, str]) -> None:
         """What was there before; a table that has lost its log is none of the model's."""
-        there = {key for key in keys if key.endswith(".singer.gz")}
+        there = {key for key in keys if _is_data(key)}
+        self.lists = {path: set(text.split("\n")) for path, text in lists.items()}
         log = [json.loads(text) for text in entries]
         self.outside = [entry["number"] for entry in log] != [*range(1, len(log) + 1)]
         self.outside |= bool(there) and not log
         for entry in log:
             for block in [*entry.get("blocks", ()), *entry.get("moved", ())]:
-                self.publish(block["file"], "earlier")
+                for file in sorted(self.named(block)):
+                    self.publish(file, "earlier")
             self.append(entry)
         for file in sorted(there):
             self.publish(file, "earlier")
@@ -84,16 +88,22 @@ class _Table:
             self.disk.discard(file)
             self.add("vanish", file=file)
 
+    def named(self, block: dict[str, Any]) -> set[str]:
+        """What is there for a block: its file, its list, and the files that this names."""
+        listed = (block.get("files") or {}).get("path")
+        return {block["file"]} | ({listed, *self.lists.get(listed, ())} if listed else set())
+
     def publish(self, file: str, actor: str, maybe: bool = False) -> None:
-        """A data file got its name."""
-        if file not in self.born:
+        """A file got its name; one that rows name may get it again, if another lake gave it."""
+        content = file_paths.is_content(file)
+        if file not in self.born or (content and file not in self.disk):
             self.born[file] = actor
             self.disk.add(file)
-            self.add("publish", maybe, file=file)
+            self.add("publish", maybe, file=file, content=content)
 
     def append(self, entry: dict[str, Any], maybe: bool = False) -> None:
         """A log entry was created."""
-        before = set(self.places.values())
+        before = set().union(*self.places.values())
         follows = entry.get("format") == 1 or entry.get("previous", "") == self.chain
         kind = _KINDS.get(entry["operation"], "sync")
         if kind == "drop" and self.dropped is None:
@@ -104,10 +114,13 @@ class _Table:
         for number in gone:
             self.places.pop(number, None)
         for block in [*entry.get("blocks", ()), *entry.get("moved", ())]:
-            self.places[block["number"]] = block["file"]
-        after = set(self.places.values())
+            self.places[block["number"]] = self.named(block)
+        after = set().union(*self.places.values())
         for file in sorted(after - before):
             self.publish(file, "an executor")  # of whose process nothing is recorded
+        going = {*entry.get("deletes", ())}
+        if (listed := entry.get("deletes_listed")) is not None:
+            going |= self.lists.get(listed["path"], set())
         self.chain = entry.get("stands_for") or entry.get("hash", "")
         self.add(
             "append",
@@ -118,7 +131,7 @@ class _Table:
             follows=follows,
             adds=after - before,
             drops=before - after,
-            deletes=set(entry.get("deletes", ())),
+            deletes=going,
         )
 
     def lease(self, reader: str, text: str, thread: str, maybe: bool) -> None:
@@ -134,18 +147,21 @@ class _Table:
             self.add("reread", who=reader, number=number)
 
     def data_file(self, op: str, file: str, actor: str, maybe: bool) -> None:
-        """Something was done to a data file."""
+        """Something was done to a data file, to a block's list, or to a file that rows name."""
         if op in {"publish", "put"}:
             self.publish(file, actor, maybe)
         elif op == "delete" and file in self.disk:
             self.disk.discard(file)
-            self.add("delete", maybe, who=actor, file=file, own=self.born[file] == actor)
+            content = file_paths.is_content(file)
+            own = self.born[file] == actor and not content
+            self.add("delete", maybe, who=actor, file=file, own=own, content=content)
 
 
 def steps(lines: Iterable[str]) -> dict[str, list[Step]]:
     """The steps of each table of each lake that a journal tells of, by its name."""
     events = [json.loads(line) for line in lines if line.endswith("\n")]
     done = {event["n"] for event in events if not event.get("intent")}
+    created = {_entry(event) for event in events if _entry(event) and not event.get("intent")}
     tables: dict[str, _Table] = {}
     lakes: set[str] = set()
     for event in events:
@@ -154,7 +170,10 @@ def steps(lines: Iterable[str]) -> dict[str, list[Step]]:
                 lakes.add(event["lake"])
                 _begin(tables, event)
             continue
-        if event.get("failed") or (event.get("intent") and event["n"] in done):
+        if event.get("failed"):
+            continue
+        # An entry is created once: who was killed over one that another created, did not create it.
+        if event.get("intent") and (event["n"] in done or _entry(event) in created):
             continue
         if (match := _TABLE.fullmatch(event["key"])) is not None:
             name = f"{event['lake']}:{match[1]}"
@@ -162,17 +181,26 @@ def steps(lines: Iterable[str]) -> dict[str, list[Step]]:
     return {name: one.steps for name, one in tables.items() if one.steps and not one.outside}
 
 
+def _entry(event: dict[str, Any]) -> tuple[str, str] | None:
+    """Which log entry somebody wanted to create and, as far as they know, did."""
+    if event["op"] != "put" or event.get("failed") or "/transactions/" not in event["key"]:
+        return None
+    return event["lake"], event["key"]
+
+
 def _begin(tables: dict[str, _Table], event: dict[str, Any]) -> None:
-    inside: dict[str, tuple[list[str], list[str]]] = {}
+    inside: dict[str, tuple[list[str], list[str], dict[str, str]]] = {}
     for key in event["keys"]:
         if (match := _TABLE.fullmatch(key)) is not None:
-            keys, entries = inside.setdefault(match[1], ([], []))
+            keys, entries, lists = inside.setdefault(match[1], ([], [], {}))
             keys.append(match[2])
+            if key in event.get("lists", {}):
+                lists[match[2]] = event["lists"][key]
             if key in event["entries"]:
                 entries.append(event["entries"][key])
-    for table, (keys, entries) in inside.items():
+    for table, (keys, entries, lists) in inside.items():
         tables[f"{event['lake']}:{table}"] = found = _Table()
-        found.found(keys, entries)
+        found.found(keys, entries, lists)
 
 
 def _take(table: _Table, key: str, event: dict[str, Any]) -> None:
@@ -191,8 +219,18 @@ def _take(table: _Table, key: str, event: dict[str, Any]) -> None:
             table.add("release", maybe, who=reader)
     elif op == "list" and key in {"", "leases/"}:
         table.add("list", who=event["actor"])
-    elif key.endswith(".singer.gz"):
-        table.data_file(op, key, event["actor"], maybe)
+    else:
+        if op == "put" and file_paths.is_list(key):
+            table.lists[key] = set(event["data"].split("\n"))
+        if _is_data(key):
+            table.data_file(op, key, event["actor"], maybe)
+
+
+def _is_data(path: str) -> bool:
+    """Whether it is what a block needs; lists of what is to go are none of it."""
+    if file_paths.is_list(path):
+        return not file_paths.is_doomed(path)
+    return path.endswith(".singer.gz") or file_paths.is_content(path)
 
 
 def verdicts(traces: Sequence[Sequence[Step]]) -> list[Verdict]:
