@@ -11,6 +11,7 @@ from pathlib import Path
 
 TOPICS = (
     "target",
+    "batch",
     "tap",
     "state",
     "query",
@@ -18,8 +19,10 @@ TOPICS = (
     "commits",
     "combine",
     "site",
+    "tables",
     "upload",
     "publish",
+    "files",
 )
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 

@@ -20,7 +20,7 @@ from singerlake.format.log import Block
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.combine import plan_combine
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
-from singerlake.spark.jobs.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jvm.session import session
 from singerlake.spark.state.content import state_content
 from singerlake.transactions.staging import FILE_BYTES, StagedTable

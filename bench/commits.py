@@ -235,7 +235,8 @@ began = time.perf_counter()
 from pathlib import Path
 from singerlake.lake import Lake
 from singerlake.format.names import TableName
-from singerlake.records import activations, block_tasks as block_tasks
+from singerlake.records.state import activations
+from singerlake.records.blocks import block_tasks as block_tasks
 from tap_singerlake.plan import Plan
 imported = time.perf_counter()
 table = Lake.open(sys.argv[1]).table(TableName(sys.argv[2], sys.argv[3]))

@@ -22,6 +22,12 @@ KEYS = 20
 """Rows that are looked for, one by one."""
 BUILD, DUCKDB = "singerlake, a full build", "DuckDB: COPY (… ORDER BY …)"
 TAIL, RANDOM = "an increment at the end", "an increment spread at random"
+WORKERS, JAVA, DRIVER = (
+    "Python workers, all together",
+    "Java, more than before",
+    "driver, more than before",
+)
+WHO = (WORKERS, JAVA, DRIVER)
 BEGIN = 1_577_836_800
 """The first second of 2020, when the first row was ordered."""
 _ROWS = """
@@ -58,8 +64,14 @@ def run(folder: Path, rows: int, count: int) -> str:
             f"{KEYS} rows by their key, and an hour of rows, read by DuckDB from the published files and "
             "from the same rows in one Parquet file as they lay at first:",
             bench.reads(),
-            "Peak memory of the Python workers of a full build, all together: "
-            + ", ".join(f"{size / 2**20:,.0f} MiB with {of:,} rows" for of, size in flat.items()),
+            "Memory that a full build took, at most, in MiB (Java takes what it may before it collects):",
+            table(
+                ["rows", *WHO],
+                [
+                    [f"{of:,}", *(f"{most[who] / 2**20:,.0f}" for who in WHO)]
+                    for of, most in flat.items()
+                ],
+            ),
         ]
     )
 
@@ -99,7 +111,7 @@ class Bench:
         upload(self.spark, self.lake, "b.orders", path, key="id" if self.ids == self.rows else "")
 
     def _asked(self) -> Any:
-        from singerlake.spark.jobs.projected import Projected
+        from singerlake.spark.jobs.publishing.projected import Projected
 
         return Projected(self.spark, self.lake, "select * from b.orders")
 
@@ -130,7 +142,7 @@ class Bench:
 
     def build(self) -> Cost:
         from singerlake.projections.destinations.opening import open_destination
-        from singerlake.spark.write.published_files import write_ordered
+        from singerlake.spark.write.ordered_files import write_ordered
 
         projection = self._projection("published")
         harness.fresh(self.folder / "published")
@@ -140,8 +152,7 @@ class Bench:
             destination = open_destination(projection)
             with self._asked() as asked:
                 schema = self._schema(asked, destination)
-                frame = asked.rows().frame
-                files = write_ordered(self.spark, frame, projection, destination, schema)
+                files = write_ordered(self.spark, asked.source(), projection, destination, schema)
                 self._commit(asked, destination, [], files)
 
         cost = timed(work)
@@ -171,7 +182,7 @@ class Bench:
 
     def _increment(self, ids: str) -> Cost:
         from singerlake.projections.destinations.opening import open_destination
-        from singerlake.spark.jobs.publish_changes import write_changes
+        from singerlake.spark.jobs.publishing.publish_changes import write_increment
 
         self.turn += 1
         path = self.folder / "changes.parquet"
@@ -189,15 +200,8 @@ class Bench:
             with self._asked() as asked:
                 since = base.position.sources
                 assert asked.obstacle(since) is None
-                done = write_changes(
-                    self.spark,
-                    asked.changes(since),
-                    lambda: asked.rows().frame,
-                    projection,
-                    destination,
-                    base,
-                    self._schema(asked, destination),
-                )
+                schema = self._schema(asked, destination)
+                done = write_increment(self.spark, asked, projection, destination, base, schema)
                 assert not done.full_build
                 self._commit(asked, destination, done.kept, done.added, done.removed)
 
@@ -262,13 +266,17 @@ class Bench:
                 best.append(time.perf_counter() - started)
         return min(best)
 
-    def memory(self) -> int:
-        """The most that all Python workers of a full build took together."""
-        most, done = [0], threading.Event()
+    def memory(self) -> dict[str, int]:
+        """The most that a full build took: by all Python workers, by Java, and by the driver."""
+        before, most, done = memory_now(), dict.fromkeys(WHO, 0), threading.Event()
 
         def look() -> None:
             while not done.wait(0.05):
-                most[0] = max(most[0], workers())
+                now = memory_now()
+                for who in WHO:
+                    # What the driver and Java had before, the making of the rows left there.
+                    grown = now[who] - (before[who] if who != WORKERS else 0)
+                    most[who] = max(most[who], grown)
 
         looking = threading.Thread(target=look)
         looking.start()
@@ -277,23 +285,25 @@ class Bench:
         finally:
             done.set()
             looking.join()
-        return most[0]
+        return most
 
 
-def workers() -> int:
-    """Memory of Spark's Python workers: descendants of this process that run PySpark's daemon."""
-    page, size = os.sysconf("SC_PAGE_SIZE"), 0
+def memory_now() -> dict[str, int]:
+    """Memory, but for what is shared, of this process and of those that it has started."""
+    page, found = os.sysconf("SC_PAGE_SIZE"), dict.fromkeys(WHO, 0)
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
+            if not ours(int(entry.name)):
+                continue
             said = (entry / "cmdline").read_bytes()
-            if b"pyspark.daemon" in said and ours(int(entry.name)):
-                pages = (entry / "statm").read_text().split()
-                size += (int(pages[1]) - int(pages[2])) * page  # not what is shared
+            who = WORKERS if b"pyspark.daemon" in said else JAVA if b"java" in said else DRIVER
+            pages = (entry / "statm").read_text().split()
+            found[who] += (int(pages[1]) - int(pages[2])) * page
         except (OSError, ValueError, IndexError):
             continue
-    return size
+    return found
 
 
 def ours(process: int) -> bool:

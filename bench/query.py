@@ -30,8 +30,8 @@ QUERIES = {
 def run(folder: Path, rows: int, count: int) -> str:
     from singerlake.lake import Lake
     from singerlake.reading import index
-    from singerlake.spark.jobs.freeze import freeze
-    from singerlake.spark.jobs.query import query
+    from singerlake.spark.jobs.maintenance.freeze import freeze
+    from singerlake.spark.jobs.queries.query import query
     from singerlake.spark.jvm.session import session
 
     spark = session("local[2]")

@@ -34,9 +34,9 @@ from singerlake.lake import Lake
 from singerlake.spark.jvm import launch
 mark("import the core")
 launch.ahead()
-from singerlake.spark.jobs.freeze import freeze
-from singerlake.spark.jobs.query import query
-from singerlake.spark.jobs.revert import revert
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jvm.session import session
 mark("import the jobs")
 from singerlake.spark.jvm import session as sessions

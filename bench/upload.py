@@ -80,9 +80,9 @@ def upload(
     from singerlake.errors import NotFoundError
     from singerlake.maintenance.change import Mode
     from singerlake.maintenance.create import new_name
-    from singerlake.records.given_files import open_files
-    from singerlake.spark.jobs.upload import UploadOptions
-    from singerlake.spark.jobs.upload import upload as job
+    from singerlake.records.given.files import open_files
+    from singerlake.spark.jobs.loading.upload import UploadOptions
+    from singerlake.spark.jobs.loading.upload import upload as job
 
     try:
         target = lake.find(table)[0]
@@ -134,7 +134,7 @@ def upsert_cases(spark: Any, folder: Path, rows: int) -> dict[str, Any]:
     from deltalake import DeltaTable, write_deltalake
 
     from singerlake.lake import Lake
-    from singerlake.spark.jobs.freeze import freeze
+    from singerlake.spark.jobs.maintenance.freeze import freeze
 
     base = folder / "base.parquet"
     pq.write_table(pv.read_csv(folder / "rows.csv"), base)
@@ -194,7 +194,7 @@ def iceberg(folder: Path, base: Path, rows: int, more: int) -> Cost:
 
 def few_cells_cases(spark: Any, folder: Path, rows: int) -> dict[str, Any]:
     from singerlake.lake import Lake
-    from singerlake.spark.jobs.freeze import freeze
+    from singerlake.spark.jobs.maintenance.freeze import freeze
 
     lake = Lake.open(str(folder / "few"), create=True)
     turns = iter(range(1_000_000))

@@ -1,0 +1,82 @@
+"""Many tables on a store that answers after 20 ms: what commands that look at all of them take."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest import mock
+
+from bench import harness, site
+from singerlake import lake as lakes
+from singerlake.storage.base import Listed, StoredObject
+from singerlake.storage.local.store import LocalStore
+from singerlake_cli.main import cli
+
+TABLES, ROWS_AT_FULL_SIZE = 10_000, 1_000_000
+DELAY, GOAL = 0.02, 60
+T = TypeVar("T")
+
+
+class FarStore(LocalStore):
+    """A folder that answers each request as late as a bucket does, and says that it is one."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.uri = "s3://stand-in/lake"
+        self.requests = 0
+
+    def _late(self, answer: Callable[[], T]) -> T:
+        self.requests += 1
+        time.sleep(DELAY)
+        return answer()
+
+    def get(self, key: str) -> StoredObject:
+        return self._late(lambda: LocalStore.get(self, key))
+
+    def get_range(self, key: str, offset: int, length: int) -> bytes:
+        return self._late(lambda: LocalStore.get_range(self, key, offset, length))
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        return self._late(lambda: LocalStore.folders(self, prefix))
+
+    def list(self, prefix: str) -> Any:
+        found: Sequence[Listed] = self._late(lambda: [*LocalStore.list(self, prefix)])
+        return iter(found)
+
+
+def run(folder: Path, rows: int, rounds: int) -> str:
+    del rounds  # what is waited for does not vary
+    count = max(100, min(TABLES, rows * TABLES // ROWS_AT_FULL_SIZE))
+    site._lake(folder / "lake", count)
+    lines = [
+        "| command | s | requests | processor s | goal, s | met |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    for args in (["ls"], ["metrics"], ["ls", "--sizes"], ["vacuum", "--all", "--dry-run"]):
+        seconds, cpu, requests = _command(folder / "lake", args)
+        goal = GOAL * count / TABLES
+        lines.append(
+            f"| `{' '.join(args)}` | {seconds:,.1f} | {requests:,} | {cpu:,.1f} | {goal:,.0f} "
+            f"| {'yes' if seconds <= goal else 'no'} |"
+        )
+    head = f"{count:,} tables on a store whose every answer takes {DELAY * 1000:.0f} ms; "
+    return "\n".join([head + harness.machine("boto3"), "", *lines])
+
+
+def _command(root: Path, args: list[str]) -> tuple[float, float, int]:
+    """Seconds, seconds of processor, and requests of a command."""
+    store = FarStore(root)
+    start, cpu = time.monotonic(), time.process_time()
+    with (
+        mock.patch.object(lakes, "open_store", return_value=store),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        code = cli.main(
+            ["--lake", "s3://stand-in/lake", "--output", "json", *args], standalone_mode=False
+        )
+    assert not code, code
+    return time.monotonic() - start, time.process_time() - cpu, store.requests
