@@ -12,9 +12,9 @@ import msgspec
 
 from singerlake.errors import DamagedError
 from singerlake.format import names, sealed
-from singerlake.format.log import Count
 from singerlake.format.names import TableName
 from singerlake.format.sealed import CHAINED
+from singerlake.format.version_notes import Count
 
 ALGORITHM = "lv1"
 """Stands before a lake version's fingerprint; one of another make gets another word."""

@@ -15,10 +15,19 @@ from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import (
     CHAINED,
     DROPPABLE,
+    ERASABLE,
     LAID_OVER,
     PLAIN,
     VERSIONS_DELETED,
     WITH_FILES,
+)
+from singerlake.format.version_notes import (
+    Count,
+    Deleted,
+    ErasedVersion,
+    Erasure,
+    VersionDeletion,
+    VersionErasure,
 )
 
 
@@ -48,6 +57,9 @@ class Operation(str, Enum):
     DROP_HISTORY = "drop-history"
     VACUUM = "vacuum"
     """A vacuum is done: what it was about to delete is gone, or stays."""
+    ERASE_START = "erase-start"
+    ERASE = "erase"
+    """Blocks are elsewhere without the lines of some rows, under frozen versions too."""
 
     def __str__(self) -> str:
         return self.value
@@ -56,9 +68,6 @@ class Operation(str, Enum):
 FREEZES_ITSELF = frozenset({Operation.CHANGE, Operation.CREATE})
 """Operations whose entry may carry a version of what they leave."""
 
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-"""What is counted or numbered; JSON readers of every language know it exactly."""
 
 BlockBytes = Annotated[int, msgspec.Meta(ge=0, le=MAX_BLOCK_BYTES)]
 
@@ -142,37 +151,6 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_un
         return self.file.partition("/")[0]
 
 
-class VersionDeletion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """That a table version is no more: what its log entry says of it.
-
-    Attributes:
-        version: Its number.
-        reason: Why it went.
-        by: Who deleted it.
-    """
-
-    version: Count
-    reason: str
-    by: str = ""
-
-
-class Deleted(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """That a table version is no more: what is kept of it beside what it was.
-
-    Attributes:
-        transaction: The one that deleted it. Until the history floor has come to it, the
-            version's state is still protected.
-        time: When, ISO 8601 in UTC.
-        reason: Why.
-        by: Who.
-    """
-
-    transaction: Count
-    time: str
-    reason: str
-    by: str = ""
-
-
 class FrozenVersion(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
 ):
@@ -194,6 +172,7 @@ class FrozenVersion(
         violations: The names of the constraints that its rows do not keep, where it was frozen all
             the same.
         deleted: That it is no more; never in a log entry, whose version always is a new one.
+        erased: Each erasure of rows that it had, in order; never in a log entry either.
     """
 
     number: int
@@ -209,6 +188,7 @@ class FrozenVersion(
     types: int = 1
     violations: list[str] = []
     deleted: Deleted | None = None
+    erased: list[VersionErasure] = []
 
     @property
     def only_against_accident(self) -> bool:
@@ -235,6 +215,8 @@ class Entry(
         blocks: The blocks it adds, in order.
         version: The table version it makes (``freeze``, ``change``).
         deletion: The table version that it deletes (``delete-version``).
+        erasure: With ``erase-start`` and ``erase``: that rows go for good, and why.
+        erased: With ``erase``: what each version that had such rows is without them.
         lanes: What that version's fingerprints are the hashes of, in Base64.
         metadata: What the user said of it.
         metrics: Counts and durations.
@@ -268,6 +250,8 @@ class Entry(
     blocks: list[Block] = []
     version: FrozenVersion | None = None
     deletion: VersionDeletion | None = None
+    erasure: Erasure | None = None
+    erased: list[ErasedVersion] = []
     lanes: dict[str, str] = {}
     metadata: dict[str, Any] = {}
     metrics: dict[str, int | float] = {}
@@ -335,8 +319,10 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
         raise DamagedError(f"{where} cannot be read: an entry of format 1 has no hash")
     if form > PLAIN and bool(entry.previous) is (number == 1):
         raise DamagedError(f"{where} cannot be read: it does not say which entry it follows")
-    if entry.version is not None and entry.version.deleted is not None:
-        raise DamagedError(f"{where} cannot be read: it makes a version that was deleted already")
+    if entry.version is not None and (entry.version.deleted or entry.version.erased):
+        raise DamagedError(
+            f"{where} cannot be read: it makes a version that was deleted or erased from already"
+        )
     if form < (needed := needed_format(entry)):
         raise DamagedError(
             f"{where} cannot be read: an entry of format {form} cannot say what needs {needed}"
@@ -350,6 +336,10 @@ def needed_format(entry: Entry) -> int:
     An earlier release refuses by the number what it would misread, and goes on to read and write
     tables that have nothing of the kind.
     """
+    if entry.operation in (Operation.ERASE_START, Operation.ERASE):
+        return ERASABLE
+    if entry.erasure is not None or entry.erased:
+        return ERASABLE
     if entry.deletion is not None:
         return VERSIONS_DELETED
     if entry.deletes_listed or any(block.files for block in (*entry.blocks, *entry.moved)):

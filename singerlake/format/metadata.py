@@ -13,7 +13,6 @@ from singerlake.format.annotations import Annotations, Publication, TableEntry, 
 from singerlake.format.log import (
     Block,
     BlockBytes,
-    Count,
     Crc32,
     FileList,
     FrozenVersion,
@@ -23,6 +22,7 @@ from singerlake.format.log import (
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import PLAIN, UNREADABLE, check_format
+from singerlake.format.version_notes import Count
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -270,6 +270,7 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         base: The transaction of the index that this one is a layer on; 0 for a whole state.
         misfits: How many values of a column do not fit it, for the columns that have such.
         types: The number of the rules by which its columns are read.
+        erased: The last erasure of rows that whoever made it knew of; 0 where there was none.
         hash: As a manifest's: only there where the marker is a file.
     """
 
@@ -282,6 +283,7 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     base: int = 0
     misfits: dict[str, Count] = {}
     types: int = 1
+    erased: Count = 0
     hash: str = ""
 
 

@@ -33,6 +33,9 @@ WITH_FILES = 4
 """That of entries with blocks whose rows name files: an earlier vacuum would not know of these, and
 its rewritten blocks would lose their lists."""
 
+ERASABLE = 5
+"""That of entries which erase rows: to others versions would have rows that are not there."""
+
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are no JSON, of another shape, or no UTF-8."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from singerlake.errors import UsageError
-from singerlake.format.log import Entry, FrozenVersion, Operation, VersionDeletion
+from singerlake.format.log import Entry, FrozenVersion, Operation
+from singerlake.format.version_notes import VersionDeletion
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
 from singerlake.transactions.commit import commit, current_user, draft_entry, new_writer_id

@@ -16,10 +16,10 @@ from singerlake.format.log import (
     FrozenVersion,
     Operation,
     SchemaEntry,
-    VersionDeletion,
 )
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.sealed import CHAINED
+from singerlake.format.version_notes import ErasedVersion, Erasure, VersionDeletion
 from singerlake.transactions import versions
 from singerlake.transactions.conflicts import MOVES_BLOCKS
 from singerlake.transactions.snapshot import Snapshot
@@ -55,12 +55,32 @@ class _Unfolding:
         self._pending_lists = dict(checkpoint.pending_lists)
         self._seen: set[str] = set()
         every = versions.known(checkpoint)
-        self._frozen = deque(structs.replace(one, deleted=None) for one in every)
+        self._frozen = deque(structs.replace(one, deleted=None, erased=[]) for one in every)
         self._deletions = {
             one.deleted.transaction: VersionDeletion(one.number, one.deleted.reason, one.deleted.by)
             for one in every
             if one.deleted is not None
         }
+        self._erasures: dict[int, Erasure] = {}
+        self._erased: dict[int, list[ErasedVersion]] = {}
+        for version in every:
+            self._add_erasures(version)
+
+    def _add_erasures(self, version: FrozenVersion) -> None:
+        """Note what a version says of erasures; each is told with the last one's fingerprints.
+
+        What an erasure left before another came nobody needs, and it was to be forgotten.
+        """
+        for note in version.erased:
+            self._erasures[note.transaction] = Erasure(note.reason, note.by)
+            left = ErasedVersion(
+                version=version.number,
+                rows_before=note.rows_before,
+                rows=note.rows,
+                fingerprint=version.fingerprint,
+                record_fingerprint=version.record_fingerprint,
+            )
+            self._erased.setdefault(note.transaction, []).append(left)
 
     def entries(self) -> Iterator[Entry]:
         last = 0
@@ -89,6 +109,8 @@ class _Unfolding:
             blocks=blocks,
             version=self._version(summary),
             deletion=self._deletions.get(summary.number),
+            erasure=self._erasures.get(summary.number),
+            erased=self._erased.get(summary.number, []),
             last_block=last_block,
             moved=moved,
             removed=_gaps(moved, summary.last_block) if moving else self._gone(summary),

@@ -22,6 +22,7 @@ LEAVE_ROWS = frozenset(
         Operation.COMBINE,
         Operation.DROP_HISTORY,
         Operation.VACUUM,
+        Operation.ERASE_START,
     }
 )
 """Operations after which a table has the rows and columns that it had."""

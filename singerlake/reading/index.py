@@ -99,9 +99,10 @@ def load(table: Table, snapshot: Snapshot) -> Index | None:
     if marker.format < INDEX_FORMAT:
         logger.info("an earlier release made the index %s; making it again", folder)
         return None
-    expected = (snapshot.number, snapshot.commit, snapshot.schema_hash)
-    if (marker.transaction, marker.commit, marker.schema_hash) != expected:
-        logger.info("the index %s belongs to another log; making it again", folder)
+    expected = (snapshot.number, snapshot.commit, snapshot.schema_hash, snapshot.erased_at)
+    if (marker.transaction, marker.commit, marker.schema_hash, marker.erased) != expected:
+        # Of another log, or from before rows were erased: it has these still.
+        logger.info("the index %s is not of the log as it is; making it again", folder)
         return None
     if marker.types != snapshot.rules:
         logger.info("the index %s was made by other rules of types; making it again", folder)
@@ -186,6 +187,7 @@ def finish(
         base=0 if below is None else below.marker.transaction,
         misfits=_summed((json.loads(w["misfits"]) for w in rows), shape),
         types=snapshot.rules,
+        erased=snapshot.erased_at,
     )
     kept = publish(Index(table, snapshot, shape, marker, below))
     for file in files:

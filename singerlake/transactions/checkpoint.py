@@ -11,9 +11,10 @@ from itertools import pairwise
 
 from singerlake.errors import DamagedError, NewerFormatError
 from singerlake.format import file_paths, metadata, names
+from singerlake.format.log import Operation
 from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
-from singerlake.format.sealed import PLAIN
+from singerlake.format.sealed import ERASABLE, PLAIN
 from singerlake.storage.base import KeyExistsError, KeyMissingError, OversizedError, Store
 from singerlake.transactions import lifetimes, versions
 from singerlake.transactions.folding import Folding
@@ -107,6 +108,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         restorable=(
             None if restorable is None else metadata.ungroup(restorable, manifest.file_lists)
         ),
+        erased_at=_erased_at(manifest),
     )
     files = (file.path for file in (*manifest.files, *(restorable or ())))
     for path in files:
@@ -135,6 +137,14 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
     for version in manifest.table_versions[len(earlier) :]:
         folding.add_version(version)
     return folding.snapshot()
+
+
+def _erased_at(manifest: Manifest) -> int:
+    """The last transaction that erased rows; looked for only where there can be one."""
+    if manifest.format < ERASABLE:
+        return 0
+    erases = (t.number for t in reversed(manifest.transactions) if t.operation == Operation.ERASE)
+    return next(erases, 0)
 
 
 def _has_its_blocks(snapshot: Snapshot) -> bool:

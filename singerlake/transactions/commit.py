@@ -15,7 +15,7 @@ from singerlake.format.log import Entry, Operation, needed_format
 from singerlake.format.names import TableName
 from singerlake.format.sealed import CHAINED
 from singerlake.storage.base import Store
-from singerlake.transactions import conflicts, file_lists
+from singerlake.transactions import conflicts, erasures, file_lists
 from singerlake.transactions.appending import Begun, appending
 from singerlake.transactions.folding import fold
 from singerlake.transactions.locks.lock import Waiting, new_writer_id
@@ -155,6 +155,7 @@ def commit(
             drafted, previous = draft(snapshot), _chain(store, snapshot)
             conflicts.check_no_pending_delete(snapshot, drafted)
             conflicts.check_same_table(snapshot, planned, drafted)
+            erasures.check_nothing_erased(snapshot, planned, drafted)
             file_lists.check_kept(store, snapshot, drafted)
             if snapshot is planned:  # rows that people gave name the same files each time
                 file_lists.check_there(store, snapshot, drafted, files)

@@ -9,6 +9,7 @@ transaction got in first, so between the answer and the entry nothing can come.
 Operation          May commit as long as
 =================  ==================================================================
 every one          no vacuum announced the deletion of a file that it names
+those of rows      no row was erased in between (erasures.py)
 sync               its rows were checked by what people say of the table
 adopt              (nothing more: rows are added to whatever is there)
 all but these      the table was not dropped, and neither brought back nor begun anew
@@ -24,6 +25,8 @@ drop-history       the same, no version needs what goes, and no key came in betw
 drop               no version was frozen in between, unless versions are to go as well
 undrop             the table is dropped, and no vacuum has begun to delete its data
 vacuum-start       no block was moved in between; files named since come off its list
+erase-start        the same
+erase              the same, no version came or went, and no row that was to be erased
 vacuum             (nothing more: what is gone is gone)
 =================  ==================================================================
 """
@@ -40,7 +43,7 @@ from singerlake.format.overlay import Overlay
 from singerlake.transactions import versions
 from singerlake.transactions.snapshot import Snapshot
 
-MOVES_BLOCKS = frozenset({Operation.COMBINE, Operation.DROP_HISTORY})
+MOVES_BLOCKS = frozenset({Operation.COMBINE, Operation.DROP_HISTORY, Operation.ERASE})
 """After these blocks lie elsewhere, or are no more."""
 
 CHANGES_NO_ROW = frozenset(
@@ -50,7 +53,9 @@ CHANGES_NO_ROW = frozenset(
         Operation.ALTER,
         Operation.VACUUM_START,
         Operation.VACUUM,
-        *MOVES_BLOCKS,
+        Operation.COMBINE,
+        Operation.DROP_HISTORY,
+        Operation.ERASE_START,
     }
 )
 """After these the present state has the same rows. An operation of a later release is not here."""

@@ -13,10 +13,11 @@ from itertools import chain as chained
 from msgspec import structs
 
 from singerlake.errors import DamagedError
-from singerlake.format.log import Block, Deleted, Entry, FrozenVersion, Operation
+from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.metadata import DroppedFile
 from singerlake.format.types import RULES
-from singerlake.transactions import chain, lifetimes
+from singerlake.format.version_notes import Deleted
+from singerlake.transactions import chain, erasures, lifetimes
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.versions import by_number
 
@@ -64,6 +65,7 @@ class Folding:
         self._drops = start.drops
         self._restorable = start.restorable
         self._earlier_versions = list(start.earlier_versions)
+        self._erased_at = start.erased_at
 
     def snapshot(self) -> Snapshot:
         """Return what was folded, as a snapshot; nothing more can be added then."""
@@ -88,6 +90,7 @@ class Folding:
             drops=self._drops,
             restorable=self._restorable,
             earlier_versions=self._earlier_versions,
+            erased_at=self._erased_at,
         )
 
     def add(self, entry: Entry) -> None:
@@ -113,6 +116,10 @@ class Folding:
             self._delete_version(entry)
         if entry.moved or entry.removed:
             self._move(entry)
+        if entry.operation == Operation.ERASE:
+            self._erased_at = entry.number
+            self._frozen = erasures.less_erased(self._frozen, entry)
+            self._deleted_versions = erasures.less_erased(self._deleted_versions, entry)
         self._floor = max(self._floor, entry.floor)
         if entry.overlay is not None:
             self._overlays[entry.number] = entry.overlay

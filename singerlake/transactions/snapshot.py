@@ -63,6 +63,7 @@ class Snapshot:
         restorable: The blocks that would come back; None where a vacuum has begun to delete
             them, and where the table is not dropped.
         earlier_versions: Versions of tables that were dropped, which nobody can read.
+        erased_at: The last transaction that erased rows, also as of an earlier one; 0 for none.
     """
 
     table: TableName
@@ -88,6 +89,7 @@ class Snapshot:
     drops: Drops = ()
     restorable: Sequence[Block] | None = None
     earlier_versions: Sequence[FrozenVersion] = field(default_factory=list)
+    erased_at: int = 0
 
     @property
     def number(self) -> int:

@@ -78,6 +78,20 @@ def gone_words(head: Snapshot, version: FrozenVersion) -> str | None:
     )
 
 
+def erasure_words(version: FrozenVersion) -> list[str]:
+    """Say when, by whom and why rows of a version were erased, in lines for people."""
+    said = []
+    for how in version.erased:
+        by = f" by {how.by}" if how.by else ""
+        why = f": {how.reason}" if how.reason else ""
+        said.append(
+            f"rows of version {version.number} were erased{by} on {how.time[:19]}Z (transaction "
+            f"{how.transaction}){why}; it had {how.rows_before:,} until then, and {how.rows:,} "
+            "after; fingerprints told before no longer hold"
+        )
+    return said
+
+
 def deletion_words(table: TableName, version: FrozenVersion) -> str:
     """Say when, by whom and why a version was deleted."""
     how = version.deleted

@@ -33,6 +33,8 @@ OPERATIONS = (
     "combine",
     "drop-history",
     "vacuum",
+    "erase-start",
+    "erase",
 )
 """What ``--operation`` may be: each by the name that it has in the log."""
 DROPPED_FIRST = ("blocks", "schema", "size", "run", "by", "version", "records")

@@ -16,7 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.transactions import lake_log
 from singerlake.transactions import versions as all_versions
-from singerlake.transactions.versions import deletion_words
+from singerlake.transactions.versions import deletion_words, erasure_words
 from singerlake_cli import output
 from singerlake_cli.lake_versions import show_all, show_one
 from singerlake_cli.shared import Shared, complete_table
@@ -184,4 +184,5 @@ def _print(table: TableName, versions: Sequence[FrozenVersion]) -> None:
     if not rows:
         note = f"none yet: freeze one with: singerlake freeze {table}"
     deleted = [deletion_words(table, v) for v in versions if v.deleted is not None]
-    output.print_table(str(table), columns, rows, note, *deleted, drop=DROPPED_FIRST)
+    erased = [words for v in versions for words in erasure_words(v)]
+    output.print_table(str(table), columns, rows, note, *deleted, *erased, drop=DROPPED_FIRST)

@@ -153,7 +153,8 @@ class PlainTable:
         """Hold what each change says that it did against the states before and after it."""
         if is_dropped(self.log):
             return
-        floor = max(begun(self.log), *(entry.get("floor", 0) for entry in self.log))
+        erased = (entry["number"] for entry in self.log if entry["operation"] == "erase")
+        floor = max(begun(self.log), *erased, *(entry.get("floor", 0) for entry in self.log))
         for entry in self.log:
             # A new key, or another name for a column, is for those to compare who know columns.
             alone = entry["operation"] == "change" and "overlay" not in entry

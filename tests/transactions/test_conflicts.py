@@ -6,9 +6,10 @@ import pytest
 from msgspec import structs
 
 from singerlake.errors import ConflictError
-from singerlake.format.log import Block, Deleted, FrozenVersion, Operation
+from singerlake.format.log import Block, FrozenVersion, Operation
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
+from singerlake.format.version_notes import Deleted
 from singerlake.transactions import conflicts
 from singerlake.transactions.commit import draft_entry
 from singerlake.transactions.snapshot import Snapshot
@@ -61,12 +62,12 @@ def test_what_stops_a_revert_or_a_vacuum(operation: str) -> None:
     present = snapshot("sync", operation)
     as_a_whole = {"drop", "undrop"}
     changes_rows = operation in {
-        *{"sync", "create", "revert", "change", "adopt", LATER},
+        *{"sync", "create", "revert", "change", "adopt", "erase", LATER},
         *as_a_whole,
     }
     assert refuses(conflicts.check_rows_unchanged, present, 1) is changes_rows
     assert not refuses(conflicts.check_rows_unchanged, present, 2), "it was there when planned"
-    moves = operation in {"combine", "drop-history", *as_a_whole}
+    moves = operation in {"combine", "drop-history", "erase", *as_a_whole}
     assert refuses(conflicts.check_blocks_unmoved, present, 1) is moves
     assert not refuses(conflicts.check_blocks_unmoved, present, 2)
     assert refuses(conflicts.check_empty, present)

@@ -1,0 +1,105 @@
+"""What the log says of versions after they were frozen: one was deleted, or rows of it erased.
+
+Of an erasure it is said who did it, why, and what became of each version; never which rows went: no
+key, and no hash of a key or of a row, for whoever can guess a row could confirm the guess by that.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""What is counted or numbered; JSON readers of every language know it exactly."""
+
+
+class VersionDeletion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """That a table version is no more: what its log entry says of it.
+
+    Attributes:
+        version: Its number.
+        reason: Why it went.
+        by: Who deleted it.
+    """
+
+    version: Count
+    reason: str
+    by: str = ""
+
+
+class Deleted(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """That a table version is no more: what is kept of it beside what it was.
+
+    Attributes:
+        transaction: The one that deleted it. Until the history floor has come to it, the
+            version's state is still protected.
+        time: When, ISO 8601 in UTC.
+        reason: Why.
+        by: Who.
+    """
+
+    transaction: Count
+    time: str
+    reason: str
+    by: str = ""
+
+
+class Erasure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """That rows are erased, as an ``erase-start`` and its ``erase`` say.
+
+    Attributes:
+        reason: Why.
+        by: Who did it.
+        keys: How many rows, each with all that it ever was; lines, in a table without a key.
+        lines: How many RECORD lines go for that.
+    """
+
+    reason: str
+    by: str = ""
+    keys: Count = 0
+    lines: Count = 0
+
+
+class ErasedVersion(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
+):
+    """What a table version is after an erasure: as it was, less exactly the erased rows.
+
+    That this is so, the writer has proved before it committed.
+
+    Attributes:
+        version: Its number.
+        rows_before: Rows it had.
+        rows: Rows it has.
+        fingerprint: Over these, in place of what it had.
+        record_fingerprint: The same over their records; empty beside a fingerprint of 32 digits.
+        lanes: What these two are the hashes of, in Base64.
+    """
+
+    version: Count
+    rows_before: Count
+    rows: Count
+    fingerprint: str
+    record_fingerprint: str = ""
+    lanes: dict[str, str] = {}
+
+
+class VersionErasure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """That rows of a table version were erased: what is told of it beside what it is now.
+
+    Attributes:
+        transaction: The ``erase``; fingerprints that were told before it no longer hold.
+        time: When, ISO 8601 in UTC.
+        rows_before: Rows the version had until then.
+        rows: Rows it had after.
+        reason: Why.
+        by: Who did it.
+    """
+
+    transaction: Count
+    time: str
+    rows_before: Count
+    rows: Count
+    reason: str = ""
+    by: str = ""
