@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from singerlake.plugins.quick_imports import quick_imports
+from singerlake.plugins.quick_imports import quick_import
 
 
 def main() -> None:
     """Run the tap from the command line."""
-    with quick_imports():
-        from tap_singerlake import tap
-
-    tap.main()
+    quick_import("tap_singerlake.tap").main()
 
 
 if __name__ == "__main__":

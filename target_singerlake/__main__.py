@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from singerlake.plugins.quick_imports import quick_imports
+from singerlake.plugins.quick_imports import quick_import
 
 
 def main() -> None:
     """Run the target from the command line."""
-    with quick_imports():
-        from target_singerlake import target
-
-    target.main()
+    quick_import("target_singerlake.target").main()
 
 
 if __name__ == "__main__":
