@@ -30,6 +30,7 @@ from singerlake.lake import Lake
 from singerlake.transactions.checkpoint import write_checkpoint
 from singerlake.transactions.commit import appending
 from singerlake.transactions.folding import fold
+from singerlake.transactions.log import TableLog
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 
@@ -363,7 +364,7 @@ def many_small(root: Path, count: int) -> tuple[Path, tuple[int, int]]:
     entries = chained()
     snapshot = fold(Snapshot(NAME), itertools.islice(entries, count - tail))
     write_checkpoint(lake.store, snapshot)
-    with appending(lake.store, NAME) as append:
+    with appending(TableLog(lake.store, NAME)) as append:
         for written in entries:
             assert append(written)
     return root, (count, count)

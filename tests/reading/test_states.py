@@ -342,13 +342,17 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
         table.revert()
 
 
-def test_reading_starts_no_spark(lake: singerlake.Lake, tmp_path: Path) -> None:
+def test_reading_starts_no_spark_and_imports_no_pandas(
+    lake: singerlake.Lake, tmp_path: Path
+) -> None:
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
+    assert lake["tap.s"].at(engine="arrow").to_arrow().num_rows == 1
     code = (
         "import sys, singerlake;"
         f"table = singerlake.open({str(tmp_path / 'lake')!r})['tap.s'];"
-        "assert table.at(engine='arrow').to_arrow().num_rows == 1;"
         "assert table.at().to_arrow(['id']).to_pylist() == [{'id': 1}];"
+        "assert 'pandas' not in sys.modules, 'it takes longer to import than all else';"
+        "assert table.at(engine='arrow').to_arrow().num_rows == 1;"
         "dear = {'pyspark', 'py4j', 'boto3', 'click', 'rich', 'singer_sdk'};"
         "assert not dear & set(sys.modules), dear & set(sys.modules)"
     )

@@ -288,4 +288,5 @@ def _large(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
 
 
-_NOTHING = pa.scalar(None, pa.large_string())
+# Not by pa.scalar, whose first call imports pandas: reading an index in Python needs none.
+_NOTHING = pa.nulls(1, pa.large_string())[0]
