@@ -129,7 +129,10 @@ def test_the_parts_work_where_nothing_else_is(tmp_path: Path, wheel: Path, versi
     assert "tap-shop.orders" in run("singerlake", "--lake", "copy", "ls")
     assert run("tap-singerlake", "--config", config).count('"RECORD"') == 1100
     run("python", "-c", READ)
-    said = run("singerlake", "--lake", "copy", "freeze", "tap-shop.orders", code=1)
+    assert "version 1: 1,000 rows" in run(
+        "singerlake", "--lake", "copy", "freeze", "tap-shop.orders"
+    )
+    said = run("singerlake", "--lake", "copy", "query", "select 1", code=1)
     assert "pip install 'singerlake[spark,java]'" in said
     # With that line all of Spark's jobs, with no JAVA_HOME and no java on the PATH.
     install(f"{wheel}[spark,java]")

@@ -5,6 +5,7 @@ The whole table is one task, as Spark makes it of a table of that size.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -41,21 +42,51 @@ def build(table: Table, snapshot: Snapshot) -> Index:
         StoreError: The store refused.
     """
     shape = shape_of(snapshot)
-    writer = PartWriter(table.store, table.name.index(snapshot.number), file_schema(shape.columns))
+    written = _through(table, snapshot, shape, _writer(table, snapshot, shape), digests=True)
+    return _finished(table, snapshot, shape, written)
+
+
+def write(table: Table, snapshot: Snapshot, rows: Iterable[pa.RecordBatch]) -> Index:
+    """Make the index of a state whose rows were read already, with their digests.
+
+    Raises:
+        StoreError: The store refused.
+    """
+    shape = shape_of(snapshot)
+    written = _writer(table, snapshot, shape)(iter(rows))
+    return _finished(table, snapshot, shape, written)
+
+
+def bytes_of(snapshot: Snapshot) -> int:
+    """How much the blocks hold that a state is made of, inflated."""
+    survival = activations.survival(snapshot.blocks)
+    return sum(block.bytes for block in activations.needed(snapshot.blocks, survival))
+
+
+def _writer(table: Table, snapshot: Snapshot, shape: Shape) -> PartWriter:
+    return PartWriter(table.store, table.name.index(snapshot.number), file_schema(shape.columns))
+
+
+def _finished(table: Table, snapshot: Snapshot, shape: Shape, written: Batches) -> Index:
     files: list[dict[str, Any]] = []
-    for batch in _through(table, snapshot, shape, writer, digests=True):
+    for batch in written:
         files += batch.to_pylist()
     return index.finish(table, snapshot, shape, files)
 
 
-def rows(table: Table, snapshot: Snapshot) -> Batches:
-    """Read the rows of a state of which no index can be kept, with provenance.
+def rows(table: Table, snapshot: Snapshot, *, digests: bool = False) -> Batches:
+    """Read the rows of a state from its blocks, with provenance.
+
+    Args:
+        table: The table.
+        snapshot: It at the state.
+        digests: Whether the records' digests are wanted, too.
 
     Raises:
         UsageError: The state is too large.
         DamagedError: A block that is needed cannot be read.
     """
-    return _through(table, snapshot, shape_of(snapshot), combined)
+    return _through(table, snapshot, shape_of(snapshot), combined, digests=digests)
 
 
 def _through(

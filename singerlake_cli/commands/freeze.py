@@ -11,7 +11,7 @@ from singerlake.errors import UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.freeze import plan
+from singerlake.maintenance.freeze import FreezePlan, plan
 from singerlake.projections.projection import Projection
 from singerlake.projections.publishing import PublishOptions
 from singerlake_cli import output
@@ -63,7 +63,8 @@ def command(
 
     A version is a number that means a table's state for ever. Its row count and fingerprints of
     its content are kept with it (--output json shows them in full). No sync renumbers or moves a
-    version.
+    version. One TABLE of up to 32 MiB of messages, without constraints of its own, is frozen
+    without Spark, unless --master or --conf is given.
 
     Several TABLES, a TAP or --all make a lake version: a number that means one version of each
     table, of the states that all of them had at one moment. Tables whose state has a version
@@ -97,20 +98,9 @@ def command(
     lake_table, ref = lake.find(tables[0])
     if ref.version is not None:
         raise UsageError(f"{ref} is frozen already; to freeze an earlier state use --at")
-    plan(lake_table.snapshot(), at=at, label=label)
+    wanted = plan(lake_table.snapshot(), at=at, label=label, comment=comment)
     projections = _publishing(lake, lake_table, file) if publish else []
-    begin_spark(master, conf)
-    from singerlake.spark.jobs.maintenance.freeze import freeze
-
-    with working(f"freezing {ref.table}"):
-        version = freeze(
-            start_spark(master, conf),
-            lake_table,
-            at=at,
-            label=label,
-            comment=comment,
-            allow_violations=allow_violations,
-        )
+    version = _frozen(lake_table, wanted, at, allow_violations, master, conf)
     if not publish:
         shared.output.result(lambda: structs.asdict(version), lambda: _print(ref.table, version))
         return
@@ -126,6 +116,35 @@ def command(
     published = [as_json(outcome) for outcome in done]
     shared.output.result(lambda: {**structs.asdict(version), "published": published}, print_both)
     end(shared, done)
+
+
+def _frozen(
+    table: Table,
+    wanted: FreezePlan,
+    at: int | None,
+    allow_violations: bool,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> FrozenVersion:
+    """Freeze a table, here where Java would take longer to start, unless it is asked for."""
+    if not (master or conf or wanted.at.overlay.constraints):
+        from singerlake.freezing import freeze_small, is_small
+
+        if is_small(wanted.at):
+            with working(f"freezing {table.name}"):
+                return freeze_small(table, at=at, label=wanted.label, comment=wanted.comment)
+    begin_spark(master, conf)
+    from singerlake.spark.jobs.maintenance.freeze import freeze
+
+    with working(f"freezing {table.name}"):
+        return freeze(
+            start_spark(master, conf),
+            table,
+            at=at,
+            label=wanted.label,
+            comment=wanted.comment,
+            allow_violations=allow_violations,
+        )
 
 
 def _print(table: TableName, version: FrozenVersion) -> None:

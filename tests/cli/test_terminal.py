@@ -172,7 +172,7 @@ CASES = {
         lambda: FrozenVersion(
             number=2, transaction=4, schema_hash="abcdefg", rows=1, fingerprint=HASH, label=LABEL
         ),
-        f"{JOBS}maintenance.freeze.freeze",
+        "singerlake.freezing.freeze_small",
     ),
     "query": Case(
         ["query", "select 1"],

@@ -7,8 +7,10 @@ import pytest
 
 from singerlake.errors import ConflictError, DamagedError, NotFoundError, UsageError
 from singerlake.format.log import Operation
+from singerlake.freezing import freeze_small
 from singerlake.lake import Lake
 from singerlake.maintenance import freeze as plans
+from singerlake.reading import index
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_content
@@ -54,6 +56,38 @@ def test_versions_are_numbered_and_stay(spark: SparkSession, lake: Lake, head: S
         found = state_content(spark, table, table.snapshot_at(str(version.number)))
         assert (found.rows, found.fingerprint) == (version.rows, version.fingerprint)
     assert table.snapshot_at("before the move").number == 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("keys", [["id"], ["at", "id"], []])
+def test_a_small_table_is_frozen_without_spark_as_with_it(
+    spark: SparkSession, lake: Lake, keys: list[str]
+) -> None:
+    properties: dict[str, Any] = {
+        "id": {"type": "integer"},
+        "at": {"type": "string", "format": "date-time"},
+        "amount": {"type": "number", "multipleOf": 0.01},
+        "inner": {"type": "object", "properties": {"x": {"type": ["null", "number"]}}},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    }
+    at = "2026-01-01T00:00:00+01:00"
+    rows: list[Any] = [
+        {"id": n % 7, "at": at, "amount": n / 4, "inner": {"x": n / 3}, "tags": ["a", f'"{n}"']}
+        for n in range(20)
+    ]
+    rows[13] = {"id": 3, "at": at, "note": "no column", "_sdc_deleted_at": at if keys else None}
+    commit_rows(lake, "tap.s", properties, keys, [(row, 1) for row in rows[:15]], block_rows=4)
+    commit_rows(lake, "tap.s", properties, keys, [1, *((row, 1) for row in rows[15:])])
+    table = lake.find("tap.s")[0]
+    for number in (1, 2):
+        here = freeze_small(table, at=number)
+        index.drop(table, table.snapshot().at(number))
+        there = freeze(spark, table, at=number)
+        names = ("rows", "fingerprint", "record_fingerprint", "schema_hash", "types")
+        assert [getattr(here, n) for n in names] == [getattr(there, n) for n in names]
+        assert here.rows
+    mine, theirs = [one.lanes for one in table.entries() if one.version][2:]
+    assert mine == theirs
 
 
 @pytest.mark.spark

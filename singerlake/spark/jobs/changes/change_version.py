@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.format.log import Entry, FrozenVersion
+from singerlake.freezing import misfits_error
 from singerlake.lake import Table
 from singerlake.maintenance.change import ChangeOptions
 from singerlake.records.blocks.block_reader import combined
 from singerlake.records.state.fingerprint import Content
 from singerlake.records.state.shape import shape_of
-from singerlake.spark.jobs.maintenance.freeze import misfits_error, violations_error
+from singerlake.spark.jobs.maintenance.freeze import violations_error
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.sql.violations import check_constraints
 from singerlake.spark.state import content, fold, frames, from_blocks, index_build, index_rows

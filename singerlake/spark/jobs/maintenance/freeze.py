@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from singerlake.errors import MisfitsError, SingerlakeError, ViolationsError
+from singerlake.errors import SingerlakeError, ViolationsError
 from singerlake.format.log import FrozenVersion
+from singerlake.freezing import Proven, frozen, misfits_error
 from singerlake.lake import Table
-from singerlake.lineage import told
 from singerlake.maintenance import freeze as plans
 from singerlake.reading import index
-from singerlake.records.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.records.state.fingerprint import Content
 from singerlake.records.state.parquet_parts import IndexDamagedError
 from singerlake.spark.jvm.failures import plain_errors
@@ -59,31 +58,23 @@ def freeze(
         MisfitsError: A value does not fit its column.
         ViolationsError: Rows do not keep the table's constraints.
     """
-    with table.lease() as lease:
-        head = lease.snapshot
-        if (there := instead(head)) is not None:
-            return there
-        with told(table, "freeze") as telling:
-            wanted = plans.plan(head, at=at, label=label, comment=comment)
-            telling.read(wanted.at)
-            content = _content(spark, table, wanted.at)
-            broken = broken_constraints(spark, table, wanted.at)
-            if broken and not allow_violations:
-                raise violations_error(wanted.at, broken)
-            with stages(spark, "committing"):
-                version = plans.commit_version(
-                    table.store,
-                    head,
-                    wanted,
-                    rows=content.rows,
-                    fingerprint=content.fingerprint,
-                    record_fingerprint=content.record_fingerprint,
-                    lanes={proof.value: hashed.encoded for proof, hashed in content.hashes.items()},
-                    violations=[one.name for one in broken],
-                    instead=instead,
-                )
-            telling.wrote(wanted.at, rows=version.rows, version=version)
-            return version
+
+    def prove(state: Snapshot) -> Proven:
+        content = _content(spark, table, state)
+        broken = broken_constraints(spark, table, state)
+        if broken and not allow_violations:
+            raise violations_error(state, broken)
+        return Proven(content, [one.name for one in broken])
+
+    return frozen(
+        table,
+        prove,
+        at=at,
+        label=label,
+        comment=comment,
+        instead=instead,
+        committing=lambda: stages(spark, "committing"),
+    )
 
 
 def broken_constraints(spark: SparkSession, table: Table, snapshot: Snapshot) -> list[Violation]:
@@ -134,15 +125,3 @@ def _index_content(
         if misfits := index_misfits(spark, built):
             raise misfits_error(snapshot, misfits)
         return index_content(spark, built), built.marker.rows
-
-
-def misfits_error(snapshot: Snapshot, misfits: list[ColumnMisfits]) -> SingerlakeError:
-    """Say why a state cannot be a version: its values that do not fit."""
-    columns = [one.column for one in misfits]
-    keyed = bool(snapshot.schema.key_properties)
-    return MisfitsError.of_lines(
-        f"{snapshot.table} at transaction {snapshot.number} has values that do not fit their "
-        "columns, and nothing was frozen:",
-        *(f"  {one}" for one in misfits),
-        ways_out(snapshot.table, columns, keyed=keyed),
-    )

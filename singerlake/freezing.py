@@ -1,0 +1,161 @@
+"""Freezing a state as a version: what all ways of it do alike, and a small state in this process.
+
+It is read from its blocks by the steps that Spark's tasks run, in less time than Java
+takes to start.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from singerlake.errors import ConflictError, MisfitsError, SingerlakeError
+from singerlake.format.log import FrozenVersion
+from singerlake.lake import Table
+from singerlake.lineage import told
+from singerlake.maintenance import freeze as plans
+from singerlake.quantities import size
+from singerlake.reading import index, small_state
+from singerlake.records.blocks.misfits import ColumnMisfits, ways_out
+from singerlake.records.state.fingerprint import FULL, Content, Sums
+from singerlake.records.state.misfit_steps import MisfitCounter, merged
+from singerlake.records.state.shape import Shape, shape_of
+from singerlake.transactions.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+SMALL_BYTES = 32 << 20
+"""Inflated bytes of blocks up to which a state is frozen here: a second's work of one core, where
+Java alone takes several to start."""
+
+
+class Proven(NamedTuple):
+    """What is kept of a state that may be frozen.
+
+    Attributes:
+        content: Its rows and fingerprints.
+        violations: The names of the constraints that its rows do not keep.
+    """
+
+    content: Content
+    violations: Sequence[str] = ()
+
+
+def frozen(
+    table: Table,
+    prove: Callable[[Snapshot], Proven],
+    *,
+    at: int | None = None,
+    label: str | None = None,
+    comment: str | None = None,
+    instead: Callable[[Snapshot], FrozenVersion | None] = plans.no_other,
+    committing: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> FrozenVersion:
+    """Make a table version.
+
+    Args:
+        table: The table.
+        prove: Reads a state, and makes its index; raises where it cannot be a version.
+        at: The transaction to freeze; the head by default.
+        label: A name that can stand for the version's number.
+        comment: Free text.
+        instead: Finds a version that somebody else made meanwhile and that will do.
+        committing: Shows that it is being committed.
+
+    Returns:
+        The version as the log has it.
+
+    Raises:
+        NotFoundError: There is no such table or transaction.
+        UsageError: The label cannot be one or is taken, or the log is lost.
+        ConflictError: The label was taken meanwhile, or a vacuum came in between.
+        SingerlakeError: What ``prove`` raises.
+    """
+    with table.lease() as lease:
+        head = lease.snapshot
+        if (there := instead(head)) is not None:
+            return there
+        with told(table, "freeze") as telling:
+            wanted = plans.plan(head, at=at, label=label, comment=comment)
+            telling.read(wanted.at)
+            content, violations = prove(wanted.at)
+            with committing():
+                version = plans.commit_version(
+                    table.store,
+                    head,
+                    wanted,
+                    rows=content.rows,
+                    fingerprint=content.fingerprint,
+                    record_fingerprint=content.record_fingerprint,
+                    lanes={proof.value: hashed.encoded for proof, hashed in content.hashes.items()},
+                    violations=violations,
+                    instead=instead,
+                )
+            telling.wrote(wanted.at, rows=version.rows, version=version)
+            return version
+
+
+def is_small(snapshot: Snapshot) -> bool:
+    """Tell whether a state is frozen here: it is small, and no SQL has to be asked of its rows."""
+    return not snapshot.overlay.constraints and small_state.bytes_of(snapshot) <= SMALL_BYTES
+
+
+def freeze_small(
+    table: Table,
+    *,
+    at: int | None = None,
+    label: str | None = None,
+    comment: str | None = None,
+) -> FrozenVersion:
+    """Make a version of a state that :func:`is_small`, without Spark; else as :func:`frozen`.
+
+    Raises:
+        DamagedError: A row cannot be read under the table's schema.
+        MisfitsError: A value does not fit its column.
+    """
+    return frozen(table, lambda state: _proven(table, state), at=at, label=label, comment=comment)
+
+
+def _proven(table: Table, snapshot: Snapshot) -> Proven:
+    if not is_small(snapshot):
+        raise ConflictError(
+            f"{table.name} grew to {size(small_state.bytes_of(snapshot))}, or got constraints, "
+            "while it was about to be frozen: freeze it again"
+        )
+    snapshot = snapshot.earliest_equal()
+    shape = shape_of(snapshot)
+    rows = [*small_state.rows(table, snapshot, digests=True)]
+    if misfits := _misfits(rows, shape):
+        raise misfits_error(snapshot, misfits)
+    sums = Sums(FULL)
+    for batch in rows:
+        sums.take(batch, shape.columns)
+    content = sums.content()
+    there = index.sound(table, snapshot)
+    if there is not None and there.marker.rows not in (content.rows, None):
+        logger.warning("the index of %s is not what its marker says; making it again", table.name)
+        index.drop(table, snapshot)
+        there = None
+    if there is None:
+        small_state.write(table, snapshot, rows)
+    return Proven(content)
+
+
+def _misfits(rows: Sequence[pa.RecordBatch], shape: Shape) -> list[ColumnMisfits]:
+    counted = MisfitCounter.of(shape)(iter(rows))
+    return merged([row for batch in counted for row in batch.to_pylist()], shape)
+
+
+def misfits_error(snapshot: Snapshot, misfits: list[ColumnMisfits]) -> SingerlakeError:
+    """Say why a state cannot be a version: its values that do not fit."""
+    columns = [one.column for one in misfits]
+    keyed = bool(snapshot.schema.key_properties)
+    return MisfitsError.of_lines(
+        f"{snapshot.table} at transaction {snapshot.number} has values that do not fit their "
+        "columns, and nothing was frozen:",
+        *(f"  {one}" for one in misfits),
+        ways_out(snapshot.table, columns, keyed=keyed),
+    )
