@@ -6,9 +6,11 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import structs
+
 from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format import names
-from singerlake.format.log import Entry
+from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 from singerlake.storage.base import KeyMissingError, Store
@@ -80,15 +82,12 @@ def read_present(destination: Store, table: TableName) -> Present:
     return Present(head, has_manifest=checkpoint is not None)
 
 
-def check_same(
-    source: Store, destination: Store, table: TableName, there: Snapshot, here: Snapshot
-) -> None:
+def check_same(source: Store, destination: Store, there: Snapshot, here: Snapshot) -> None:
     """Make sure that what the destination has is what the source has, as far as it goes.
 
     Args:
         source: Whence.
         destination: Where to.
-        table: The table.
         there: The table at the source.
         here: The same at the destination.
 
@@ -96,6 +95,7 @@ def check_same(
         ConflictError: It has another transaction; which is the first is in the message.
         DamagedError: An entry that should be there is not.
     """
+    table = there.table
     common = min(there.number, here.number)
     if common and not _is_same(source, destination, table, common):
         same, other = 0, common  # each entry says which one it follows, so one search finds it
@@ -119,6 +119,51 @@ def check_same(
         theirs = _entry(destination, table, common + 1)
         raise _diverged(
             destination, table, f"transaction {common + 1} ({_said(theirs)}) is not at the"
+        )
+
+
+def check_versions(destination: Store, wanted: list[FrozenVersion], here: Snapshot) -> None:
+    """Make sure that versions are there, where the table is.
+
+    Raises:
+        ConflictError: One is not.
+    """
+    # What became of it before it was copied, a copy of a version does not tell.
+    there = [structs.replace(version, erased=[]) for version in here.frozen]
+    for version in wanted if here.number else ():
+        if structs.replace(version, erased=[]) not in there:
+            raise ConflictError(
+                f"{here.table} is at {destination.uri} already, without version "
+                f"{version.number}: a copy of versions only begins tables; copy to another "
+                "place"
+            )
+
+
+def check_erasures(there: Snapshot, here: Snapshot, destination: Store, *, whole: bool) -> None:
+    """Make sure that a copy does not go on from before an erasure of rows, or amid one.
+
+    Args:
+        there: The table at the source.
+        here: The same at the destination.
+        destination: Where that is.
+        whole: Whether all of the log is copied.
+
+    Raises:
+        ConflictError: The destination has rows that the source has erased, or the source's entries
+            may still tell of some.
+    """
+    table = there.table
+    if whole and 0 < here.number < there.erased_at:
+        raise ConflictError(
+            f"rows of {table} were erased at the source (transaction {there.erased_at}), and the "
+            f"copy at {destination.uri} still has them: delete {table.folder} there, and copy the "
+            "table again"
+        )
+    vacuums = (t.number for t in reversed(there.transactions) if t.operation == Operation.VACUUM)
+    if there.erased_at > next(vacuums, 0):
+        raise ConflictError(
+            f"an erasure of rows of {table} is not finished at the source (transaction "
+            f"{there.erased_at}): finish it with: singerlake vacuum {table}"
         )
 
 

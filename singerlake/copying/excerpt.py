@@ -71,7 +71,8 @@ class Excerpt:
     def _sealed(self, drafts: Sequence[Entry]) -> Iterator[Entry]:
         chain, form = "", PLAIN
         for draft in drafts:
-            linked = msgspec.structs.replace(draft, previous=chain, stands_for="", hash="")
+            alone: dict[str, Any] = {"stands_for": "", "rewritten": 0, "hash": ""}
+            linked = msgspec.structs.replace(draft, previous=chain, **alone)
             form = max(needed_format(linked), form)
             entry, data = seal_entry(msgspec.structs.replace(linked, format=form))
             chain = entry.chain

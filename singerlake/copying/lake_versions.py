@@ -60,8 +60,10 @@ def copy_lake_versions(
     """
     present = lake_log.read(destination)
     for ours, theirs in zip(versions, present, strict=False):
-        if ours.hash != theirs.hash:
+        if ours.chain != theirs.chain:
             raise _diverged(destination, theirs)
+        if ours.hash != theirs.hash:
+            raise _erased(destination, ours)
     if len(present) > len(versions):
         raise _diverged(destination, present[len(versions)])
     coming: list[LakeVersion] = []
@@ -76,6 +78,13 @@ def copy_lake_versions(
             if append(version) is None:
                 raise _diverged(destination, version)
     return coming
+
+
+def _erased(destination: Store, version: LakeVersion) -> ConflictError:
+    return ConflictError(
+        f"rows of {version} were erased at the source, and the lake at {destination.uri} still has "
+        f"its fingerprints of before: delete {names.LAKE_LOG} there, and copy the lake again"
+    )
 
 
 def _diverged(destination: Store, version: LakeVersion) -> ConflictError:

@@ -11,6 +11,7 @@ from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.transactions import log
+from singerlake.transactions.chain import Rewritings
 from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 
@@ -48,7 +49,12 @@ class WholeLog:
         self._store = store
         self._table = table
         self._hashes: dict[int, str] = {}
-        self.head = fold(after, self._entries(range(after.number + 1, number + 1)))
+        rewritings = Rewritings(table)
+        coming = self._entries(range(after.number + 1, number + 1))
+        self.head = fold(after, rewritings.noted(coming))
+        if rewritings.last > number:
+            raise ConflictError(f"rows of {table} were erased while it was copied: run it again")
+        rewritings.check(self.head.transactions, to_end=True)
 
     def _entries(self, numbers: range) -> Iterator[Entry]:
         table = self._table

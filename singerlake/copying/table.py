@@ -135,8 +135,10 @@ class TableCopy:
         """
         try:
             present = destinations.read_present(self._destination, self._table)
+            here = present.begun or present.head
+            destinations.check_erasures(there, here, self._destination, whole=not self._versions)
             if self._versions:
-                self._check_versions(there, present)
+                destinations.check_versions(self._destination, self._wanted(there), present.head)
             else:
                 self._check_same(there, present)
         except MovedError:
@@ -168,23 +170,12 @@ class TableCopy:
         if here.number > there.number and log.refresh(self._source, there).number > there.number:
             raise MovedError(f"{self._table} moves on faster than it is copied: run it again")
         if present.begun is None:
-            destinations.check_same(
-                self._source, self._destination, self._table, there, present.head
-            )
+            destinations.check_same(self._source, self._destination, there, present.head)
         elif here.number > there.number or there.summary(here.number).commit != here.commit:
             raise ConflictError(
                 f"{self._table} at {self._destination.uri} was begun to be copied from another "
                 "table: move it away from there, or copy to another place"
             )
-
-    def _check_versions(self, there: Snapshot, present: Present) -> None:
-        for version in self._wanted(there) if present.head.number else ():
-            if version not in present.head.frozen:
-                raise ConflictError(
-                    f"{self._table} is at {self._destination.uri} already, without version "
-                    f"{version.number}: a copy of versions only begins tables; copy to another "
-                    "place"
-                )
 
     def _wanted(self, there: Snapshot) -> list[FrozenVersion]:
         there.check_there()

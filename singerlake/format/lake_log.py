@@ -13,7 +13,7 @@ import msgspec
 from singerlake.errors import DamagedError
 from singerlake.format import names, sealed
 from singerlake.format.names import TableName
-from singerlake.format.sealed import CHAINED
+from singerlake.format.sealed import CHAINED, ERASABLE
 from singerlake.format.version_notes import Count
 
 ALGORITHM = "lv1"
@@ -50,6 +50,20 @@ class LakeTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
         return TableName(self.tap, self.stream)
 
 
+class LakeErasure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An erasure for which a lake version says another fingerprint of a table than it said.
+
+    Attributes:
+        tap: The table's tap.
+        stream: Its stream, as Singer has it.
+        transaction: The table's ``erase-start``, the newest where there were several.
+    """
+
+    tap: str
+    stream: str
+    transaction: Count
+
+
 class LakeVersion(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
 ):
@@ -68,7 +82,9 @@ class LakeVersion(
         comment: Free text.
         tables: Its tables, by tap and stream.
         fingerprint: Over their names, versions and fingerprints; see :func:`fingerprint`.
-        previous: The hash of the entry before; empty in the first.
+        previous: The chain id of the entry before; empty in the first.
+        stands_for: The chain id that it had before an erasure had it rewritten.
+        rewritten: The erasures for which it was.
         hash: SHA-256 of the file before the line with this.
     """
 
@@ -85,7 +101,14 @@ class LakeVersion(
     tables: list[LakeTable] = []
     fingerprint: str = ""
     previous: str = ""
+    stands_for: str = ""
+    rewritten: list[LakeErasure] = []
     hash: str = ""
+
+    @property
+    def chain(self) -> str:
+        """Its chain id: what the next entry must say that it follows."""
+        return self.stands_for or self.hash
 
     @property
     def rows(self) -> int:
@@ -146,6 +169,8 @@ def decode(data: bytes, number: int, where: str) -> LakeVersion:
         raise DamagedError(f"{where} cannot be read: it does not say which entry it follows")
     if len({table.name for table in entry.tables}) != len(entry.tables):
         raise DamagedError(f"{where} cannot be read: it names a table twice")
+    if bool(entry.rewritten) is not bool(entry.stands_for) or (entry.rewritten and form < ERASABLE):
+        raise DamagedError(f"{where} cannot be read: no erasure rewrites an entry like that")
     return msgspec.structs.replace(entry, hash=own_hash)
 
 

@@ -232,7 +232,9 @@ class Entry(
         overlay: With ``alter`` or ``change``: what people said of the table, all of it.
         previous: The chain id of the entry before; empty in the first, and in format 1.
         stands_for: The chain id of a lost entry that a rebuild wrote this one in place of,
-            where the entry after it, or the manifest, still tells.
+            where the entry after it, or the manifest, still tells; or that it had itself
+            before an erasure had it rewritten.
+        rewritten: The ``erase-start`` for whose erasure it was; 0 for an entry as it was written.
         hash: SHA-256 of the file before the line with this; in format 1, which has no such
             line, of the whole file. Set by :func:`decode_entry` and :func:`seal_entry`.
     """
@@ -265,6 +267,7 @@ class Entry(
     overlay: Overlay | None = None
     previous: str = ""
     stands_for: str = ""
+    rewritten: Count = 0
     hash: str = ""
 
     @property
@@ -323,6 +326,8 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
         raise DamagedError(
             f"{where} cannot be read: it makes a version that was deleted or erased from already"
         )
+    if entry.rewritten and (not entry.stands_for or entry.rewritten <= number):
+        raise DamagedError(f"{where} cannot be read: no erasure rewrites an entry like that")
     if form < (needed := needed_format(entry)):
         raise DamagedError(
             f"{where} cannot be read: an entry of format {form} cannot say what needs {needed}"
@@ -338,7 +343,7 @@ def needed_format(entry: Entry) -> int:
     """
     if entry.operation in (Operation.ERASE_START, Operation.ERASE):
         return ERASABLE
-    if entry.erasure is not None or entry.erased:
+    if entry.erasure is not None or entry.erased or entry.rewritten:
         return ERASABLE
     if entry.deletion is not None:
         return VERSIONS_DELETED

@@ -194,7 +194,7 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
                 links = {"format": PLAIN}
             present, _ = seal_entry(msgspec.structs.replace(entry, **links))
             lost.append(present)
-        chain, form = present.chain, present.format
+        chain, form = present.chain, form if present.rewritten else present.format
     return lost
 
 

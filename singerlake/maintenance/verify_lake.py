@@ -93,8 +93,8 @@ def _read_entries(store: Store, problems: list[Problem]) -> list[LakeVersion]:
             problems.append(Problem("lake", where, f"lake version {number}", "nothing", HINT))
             continue
         before = entries[-1] if entries else None
-        if before and before.number == number - 1 and entry.previous != before.hash:
-            expected = f"that it follows {before.hash}"
+        if before and before.number == number - 1 and entry.previous != before.chain:
+            expected = f"that it follows {before.chain}"
             problems.append(Problem("lake", where, expected, entry.previous, HINT))
         entries.append(entry)
     return entries

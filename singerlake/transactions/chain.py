@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from singerlake.errors import DamagedError, InvalidNameError
 from singerlake.format.file_paths import is_list
-from singerlake.format.log import Block, Entry
+from singerlake.format.log import Block, Entry, Operation
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
@@ -69,6 +71,52 @@ def check_link(table: TableName, form: int, chain: str, entry: Entry) -> None:
             f"{entry.number - 1} than the one that is there: one of the two was changed or put "
             "there from elsewhere; bring the log back from a backup"
         )
+
+
+class Rewritings:
+    """The entries of a log that an erasure had rewritten, noted as the log is read.
+
+    Args:
+        table: Whose log.
+    """
+
+    def __init__(self, table: TableName) -> None:
+        self._table = table
+        self._noted: dict[int, int] = {}
+
+    def noted(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield entries, and note those that were rewritten."""
+        for entry in entries:
+            if entry.rewritten:
+                self._noted[entry.number] = entry.rewritten
+            yield entry
+
+    @property
+    def last(self) -> int:
+        """The last transaction that is said to have announced an erasure; 0 for none."""
+        return max(self._noted.values(), default=0)
+
+    def check(self, transactions: Sequence[TransactionSummary], *, to_end: bool) -> None:
+        """Make sure that the log announces the erasures that they were rewritten for.
+
+        Args:
+            transactions: The log's, from the first on.
+            to_end: Whether these are all there are; if not, what comes later is not looked at.
+
+        Raises:
+            DamagedError: It does not.
+        """
+        for number, by in self._noted.items():
+            if by <= len(transactions):
+                allowed = transactions[by - 1].operation == Operation.ERASE_START
+            else:
+                allowed = not to_end
+            if not allowed:
+                raise DamagedError(
+                    f"transaction {number} of {self._table} was rewritten for an erasure that "
+                    f"transaction {by} is said to announce, and does not: bring the log back from "
+                    "a backup"
+                )
 
 
 def summarize(entry: Entry, last_block: int, schema_hash: str) -> TransactionSummary:

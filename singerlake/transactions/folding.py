@@ -103,7 +103,8 @@ class Folding:
         chain.check_next(self._table, head.number if head else 0, entry)
         if entry.hash:  # one that was only put together, of what is left of a log, has none
             chain.check_link(self._table, self._format, self._chain, entry)
-            self._format = entry.format
+            if not entry.rewritten:  # those behind it are of the format that it had before
+                self._format = entry.format
         last = self._check_blocks(entry, head.last_block if head else 0)
         self._follow_drops(entry)
         self._blocks.extend(entry.blocks)

@@ -61,6 +61,10 @@ class LakeLog:
         except KeyMissingError:
             return None
 
+    def decode(self, data: bytes, number: int) -> LakeVersion:
+        """Read an entry's bytes."""
+        return format_lake_log.decode(data, number, self.key(number))
+
     def seal(self, entry: LakeVersion) -> tuple[LakeVersion, bytes]:
         """Return an entry with its hash, and its bytes."""
         return format_lake_log.seal(entry)
@@ -159,7 +163,7 @@ def check_chain(found: Sequence[LakeVersion | None]) -> list[LakeVersion]:
     for number, entry in enumerate(found, start=1):
         if entry is None:
             raise _lost(number)
-        if chained and entry.previous != chained[-1].hash:
+        if chained and entry.previous != chained[-1].chain:
             raise DamagedError(
                 f"{names.lake_version(number)} does not follow {names.lake_version(number - 1)}, "
                 f"as it is now: one of them was exchanged: {HINT}"
@@ -231,7 +235,7 @@ def commit(store: Store, draft: Draft) -> LakeVersion:
                 number=len(versions) + 1,
                 commit=commit_id,
                 time=times.iso(times.now()),
-                previous=versions[-1].hash if versions else "",
+                previous=versions[-1].chain if versions else "",
             )
             if (written := append(entry)) is not None:
                 return written

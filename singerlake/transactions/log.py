@@ -16,7 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.storage.base import READERS, KeyMissingError, Listed, Store
 from singerlake.storage.opening import is_remote
 from singerlake.transactions import files
-from singerlake.transactions.chain import ForeignEntryError
+from singerlake.transactions.chain import ForeignEntryError, Rewritings
 from singerlake.transactions.checkpoint import differing, from_manifest
 from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
@@ -55,6 +55,10 @@ class TableLog:
     def read(self, number: int) -> Entry | None:
         """Return an entry; None where there is none."""
         return read_entry(self.store, self.table, number)
+
+    def decode(self, data: bytes, number: int) -> Entry:
+        """Read an entry's bytes."""
+        return format_log.decode_entry(data, number, self.key(number))
 
     def seal(self, entry: Entry) -> tuple[Entry, bytes]:
         """Return an entry with its hash, and its bytes."""
@@ -198,7 +202,10 @@ def refresh(store: Store, snapshot: Snapshot, listed: int = 0) -> Snapshot:
             lost.
     """
     try:
-        after = fold(snapshot, entries(store, snapshot.table, snapshot.number, listed))
+        later = entries(store, snapshot.table, snapshot.number, listed)
+        rewritings = Rewritings(snapshot.table)
+        after = fold(snapshot, rewritings.noted(later))
+        rewritings.check(after.transactions, to_end=True)
     except ForeignEntryError as error:
         if not _ignores_case(store, snapshot.table):
             raise
@@ -247,7 +254,10 @@ def read_whole(store: Store, table: TableName, head: int) -> Snapshot:
                 )
             yield entry
 
-    return fold(Snapshot(table), checked())
+    rewritings = Rewritings(table)
+    whole = fold(Snapshot(table), rewritings.noted(checked()))
+    rewritings.check(whole.transactions, to_end=False)
+    return whole
 
 
 def _check_end(store: Store, snapshot: Snapshot) -> str:

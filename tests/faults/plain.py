@@ -149,6 +149,15 @@ class PlainTable:
         doomed = {e["deletes_listed"]["path"] for e in self.log if "deletes_listed" in e}
         return lists | (doomed - {file for e in self.log for file in e.get("deleted", ())})
 
+    def check_rewritten(self) -> None:
+        """Hold each entry that was rewritten against the one that must have allowed it."""
+        for entry in self.log:
+            if by := entry.get("rewritten"):
+                assert entry["format"] >= 5
+                assert entry["stands_for"]
+                assert entry["number"] < by <= len(self.log)
+                assert self.log[by - 1]["operation"] == "erase-start", f"{by} allows nothing"
+
     def check_changes(self) -> None:
         """Hold what each change says that it did against the states before and after it."""
         if is_dropped(self.log):
@@ -243,9 +252,10 @@ def tables(dump: Dump) -> dict[str, PlainTable]:
             if entry["format"] > 1:
                 assert entry.get("previous", "") == table.chain, f"{key} follows another entry"
                 assert hash_of(dump[key]) == entry["hash"], f"{key} is damaged"
-            table.chain = entry.get("stands_for") or entry.get("hash") or sha256(dump[key])
+            table.chain = chain_of(entry) or sha256(dump[key])
             table.log.append(entry)
     for table in found.values():
+        table.check_rewritten()
         table.check_changes()
         table.files()
     return found
@@ -260,9 +270,12 @@ def lake_versions(dump: Dump) -> list[dict[str, Any]]:
             continue
         entry = json.loads(dump[key])
         assert entry["number"] == int(key[9:21]) == len(found) + 1, f"a hole before {key}"
-        assert entry.get("previous", "") == (found[-1]["hash"] if found else "")
+        assert entry.get("previous", "") == (chain_of(found[-1]) if found else "")
         assert hash_of(dump[key]) == entry["hash"], f"{key} is damaged"
         lines = b""
+        for allowed in entry.get("rewritten", ()):
+            own = known[f"{allowed['tap']}.{allowed['stream']}"].log
+            assert own[allowed["transaction"] - 1]["operation"] == "erase-start"
         for table in entry["tables"]:
             log = known[f"{table['tap']}.{table['stream']}"].log
             frozen = [one["version"] for one in log if "version" in one]
@@ -272,6 +285,11 @@ def lake_versions(dump: Dump) -> list[dict[str, Any]]:
         assert entry["fingerprint"] == f"lv1:{sha256(lines)}"
         found.append(entry)
     return found
+
+
+def chain_of(entry: dict[str, Any]) -> str:
+    """What the next entry must say that it follows."""
+    return str(entry.get("stands_for") or entry.get("hash", ""))
 
 
 def sha256(data: bytes) -> str:

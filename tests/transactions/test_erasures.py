@@ -19,7 +19,7 @@ from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.verify import check_log
 from singerlake.transactions.checkpoint import write_checkpoint
 from singerlake.transactions.commit import commit, draft_entry
-from singerlake.transactions.log import refresh
+from singerlake.transactions.log import entries, refresh
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
@@ -33,7 +33,7 @@ LEFT = [ErasedVersion(version=n, rows_before=2, rows=1, fingerprint="e" * 32) fo
 
 @pytest.fixture
 def table(lake: Lake) -> Table:
-    """Two transactions, a version of each, of which the second is deleted; 6 is another."""
+    """Two transactions, a version of each, the second deleted; 6 is another, 7 announces."""
     for n in (1, 2):
         commit_rows(lake, "tap.s", BASE, ["id"], [{"id": 1, "n": n}, {"id": 2, "n": n}])
     table = lake.table(NAME)
@@ -41,6 +41,11 @@ def table(lake: Lake) -> Table:
     freeze(table, 2)
     delete_version(table.store, table.snapshot(), "2", "wrong")
     freeze(table, 2)
+
+    def announcement(present: Snapshot) -> Entry:
+        return draft_entry(present.table, Operation.ERASE_START, erasure=WHY)
+
+    commit(table.store, table.snapshot(), announcement)
     return table
 
 
@@ -64,26 +69,26 @@ def told(snapshot: Snapshot) -> list[tuple[int, int, str, int, int]]:
 def test_versions_are_what_the_erasure_left(table: Table) -> None:
     """From the entry, from the log alone, and from the manifest alone."""
     after = erase(table)
-    expected = [(1, 1, "e", 2, 7), (2, 1, "e", 2, 7)]
+    expected = [(1, 1, "e", 2, 8), (2, 1, "e", 2, 8)]
     assert told(after) == told(table.snapshot()) == expected
     assert [v.rows for v in after.frozen] == [1, 0], "the third had no such row"
-    assert after.erased_at == after.at(1).erased_at == table.snapshot().erased_at == 7
+    assert after.erased_at == after.at(1).erased_at == table.snapshot().erased_at == 8
     assert after.format == sealed.ERASABLE
     table.store.delete(NAME.manifest)
     assert told(table.snapshot()) == expected
-    assert table.snapshot().erased_at == 7
+    assert table.snapshot().erased_at == 8
 
 
 def test_a_second_erasure_is_told_beside_the_first(table: Table) -> None:
     erase(table)
     again = [ErasedVersion(version=1, rows_before=1, rows=0, fingerprint="f" * 32)]
     after = erase(table, erased=again)
-    assert told(after)[:2] == [(1, 0, "f", 2, 7), (1, 0, "f", 1, 8)]
+    assert told(after)[:2] == [(1, 0, "f", 2, 8), (1, 0, "f", 1, 9)]
     (frozen, _) = after.frozen
     assert [note.reason for note in frozen.erased] == ["request 4711"] * 2
 
 
-@pytest.mark.parametrize("lost", [(3,), (7,), (3, 4, 5, 6, 7), (8,)])
+@pytest.mark.parametrize("lost", [(3,), (8,), (3, 4, 5, 6, 7, 8), (9,)])
 def test_lost_entries_are_written_again(table: Table, lost: tuple[int, ...]) -> None:
     erase(table)
     erase(table, erased=[ErasedVersion(version=1, rows_before=1, rows=0, fingerprint="f" * 32)])
@@ -95,14 +100,15 @@ def test_lost_entries_are_written_again(table: Table, lost: tuple[int, ...]) -> 
     assert not checked.problems
     table.store.delete(NAME.manifest)
     after = table.snapshot()
-    assert (after.frozen, after.erased_at) == (before.frozen, 8)
+    assert (after.frozen, after.erased_at) == (before.frozen, 9)
     assert told(after) == told(before)
 
 
 def test_an_earlier_release_refuses_the_table(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert table.snapshot().format < sealed.ERASABLE
+    formats = [entry.format for entry in entries(table.store, NAME)]
+    assert [form >= sealed.ERASABLE for form in formats] == [False] * 6 + [True]
     erase(table)
     monkeypatch.setattr(sealed, "FORMAT", sealed.ERASABLE - 1)
     with pytest.raises(NewerFormatError, match="upgrade it"):
@@ -140,9 +146,9 @@ def test_who_read_rows_before_commits_nothing_after(table: Table, operation: Ope
     commits: Callable[[], object] = lambda: commit(table.store, before, draft)  # noqa: E731
     if operation.value in reads_none:
         commits()
-        assert refresh(table.store, before).number == 8
+        assert refresh(table.store, before).number == 9
         return
-    with pytest.raises(ConflictError, match=r"erased meanwhile \(transaction 7\)"):
+    with pytest.raises(ConflictError, match=r"erased meanwhile \(transaction 8\)"):
         commits()
 
 
@@ -161,6 +167,6 @@ def test_versions_tell_of_it(table: Table, lake: Lake) -> None:
     erase(table)
     shown = " ".join(run(lake, "versions", "tap.s").stdout.split())
     assert "rows of version 1 were erased by ada on 20" in shown
-    assert "(transaction 7): request 4711; it had 2 until then, and 1 after" in shown
+    assert "(transaction 8): request 4711; it had 2 until then, and 1 after" in shown
     (first, *_) = run_json(lake, "versions", "tap.s")
     assert (first["rows"], first["erased"][0]["rows_before"]) == (1, 2)

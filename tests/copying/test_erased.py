@@ -1,0 +1,114 @@
+"""Copies of tables that rows were erased from: never from before the erasure, nor amid it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from singerlake.copying.lake_versions import copy_lake_versions
+from singerlake.copying.logs import WholeLog
+from singerlake.erasure.resealing import reseal
+from singerlake.errors import ConflictError
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.verify import check_log
+from singerlake.storage.local.store import LocalStore
+from singerlake.transactions.log import read_whole
+from singerlake.transactions.snapshot import Snapshot
+from tests.copying.world import copy, problems
+from tests.erasure import by_hand
+from tests.erasure.test_resealing import ADA, NAME, filled, freeze_all, told
+
+
+@pytest.fixture
+def table(lake: Lake) -> Table:
+    return filled(lake)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "copy")
+
+
+def erased(table: Table) -> None:
+    reseal(table.store, by_hand.erase(table, ADA))
+
+
+def test_a_copy_made_after_it(table: Table, place: LocalStore) -> None:
+    erased(table)
+    copy(table.store, place)
+    there = Table(place, NAME)
+    assert told(there) == told(table)
+    assert not check_log(place, NAME).problems
+    assert problems(place, str(NAME)) == []
+    by_hand.write(Lake(table.store), table, {"id": 8, "name": "Flo"})
+    copy(table.store, place)
+    assert there.snapshot().chain == table.snapshot().chain
+    assert read_whole(place, NAME, there.snapshot().number).erased_at
+
+
+def test_a_copy_from_before_goes_on_no_more(table: Table, place: LocalStore) -> None:
+    copy(table.store, place)
+    before = Table(place, NAME).snapshot()
+    erased(table)
+    with pytest.raises(ConflictError, match=r"erased at the source .* still has them: delete raw/"):
+        copy(table.store, place)
+    assert Table(place, NAME).snapshot() == before
+    for item in [*place.list(NAME.folder)]:
+        place.delete(item.key)
+    copy(table.store, place)
+    assert Table(place, NAME).snapshot().chain == table.snapshot().chain
+
+
+def test_none_is_made_amid_one(table: Table, place: LocalStore) -> None:
+    head = by_hand.start(table, ADA)
+    copy(table.store, place)
+    by_hand.commit_erase(table, head, ADA)
+    with pytest.raises(ConflictError, match="still has them"):
+        copy(table.store, place)
+    with pytest.raises(ConflictError, match="is not finished at the source"):
+        copy(table.store, LocalStore(Path(f"{place.uri}-2")))
+
+
+def test_entries_that_are_rewritten_meanwhile(table: Table) -> None:
+    """The copy has read the head of before the erasure, and the entries of after it."""
+    before = table.snapshot()
+    erased(table)
+    with pytest.raises(ConflictError, match="were erased while it was copied"):
+        WholeLog(table.store, NAME, Snapshot(NAME), before.number)
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_copies_of_versions(table: Table, place: LocalStore, version: str) -> None:
+    old = LocalStore(Path(f"{place.uri}-old"))
+    copy(table.store, old, f"{NAME}.{version}")
+    erased(table)
+    with pytest.raises(ConflictError, match="without version"):
+        copy(table.store, old, f"{NAME}.{version}")
+    copy(table.store, place, f"{NAME}.{version}")
+    copy(table.store, place, f"{NAME}.{version}")
+    there = Table(place, NAME)
+    ours, theirs = table.snapshot().version(version), there.snapshot().version(version)
+    assert (ours.fingerprint, ours.rows) == (theirs.fingerprint, theirs.rows)
+    assert not check_log(place, NAME).problems
+    entries = [json.loads(data) for data in by_hand.log_of(there).values()]
+    assert not any(entry.get("rewritten") or entry.get("stands_for") for entry in entries)
+
+
+def test_lake_versions_go_along(lake: Lake, table: Table, place: LocalStore) -> None:
+    def copied(destination: LocalStore) -> list[int]:
+        copy(table.store, destination)
+        some = copy_lake_versions(table.store, destination, lake.lake_versions(), [])
+        assert Lake(destination).lake_versions() == lake.lake_versions()
+        return [one.number for one in some]
+
+    assert copied(place) == [1]
+    erased(table)
+    with pytest.raises(ConflictError, match="fingerprints of before: delete versions/"):
+        copy_lake_versions(table.store, place, lake.lake_versions(), [])
+    fresh = LocalStore(Path(f"{place.uri}-2"))
+    assert copied(fresh) == [1]
+    by_hand.freeze(table)
+    freeze_all(lake, table)
+    assert copied(fresh) == [2]
