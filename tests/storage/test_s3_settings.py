@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.config import Config
+from botocore.loaders import JSONFileLoader
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -37,6 +39,7 @@ from singerlake.storage.options import (
     from_environment,
     from_settings,
 )
+from singerlake.storage.s3.connection import connect, resolved
 from singerlake.storage.s3.store import S3Store
 from tests.copying.world import copy, problems, write
 from tests.storage.conftest import BUCKET, options, staged_file
@@ -250,6 +253,25 @@ def test_attempts_are_counted(relay: Relay, s3_store: S3Store, monkeypatch: Any)
         with pytest.raises(StoreError):
             store_with(relay, s3_store.uri, max_attempts=attempts).get("raw/none")
         assert len(relay.seen) == wanted
+
+
+def test_a_profile_of_the_settings_goes_before_that_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    profiles = "[{0}]\naws_access_key_id = key-of-{0}\naws_secret_access_key = x\n"
+    (tmp_path / "aws-credentials").write_text(profiles.format("one") + profiles.format("two"))
+    monkeypatch.setenv("AWS_PROFILE", "one")
+    for named, wanted in (("two", "two"), (None, "one")):
+        found = resolved(StoreOptions(profile=named, region="us-east-1"))
+        assert found.access_key_id == f"key-of-{wanted}"
+
+
+def test_what_boto3_knows_of_s3_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(options("http://localhost:1"), Config())
+    read: list[str] = []
+    monkeypatch.setattr(JSONFileLoader, "load_file", lambda _, path: read.append(path))
+    connect(options("http://localhost:2"), Config())
+    assert read == []
 
 
 @pytest.fixture

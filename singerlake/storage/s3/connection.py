@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from dataclasses import replace
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ProfileNotFound
+from botocore.loaders import Loader, create_loader
 
 from singerlake.errors import UsageError
 from singerlake.storage.options import StoreOptions
@@ -27,7 +30,10 @@ def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
     """
     settings.check(options)
     try:
+        core = botocore.session.Session(profile=options.profile)
+        core.register_component("data_loader", _loader(core.get_config_variable("data_path")))
         session = boto3.session.Session(
+            botocore_session=core,
             aws_access_key_id=options.access_key_id,
             aws_secret_access_key=options.secret_access_key,
             aws_session_token=options.session_token,
@@ -61,6 +67,19 @@ def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
 
         client.meta.events.register("provide-client-params.s3", add, "singerlake-settings")
     return session, client
+
+
+@functools.cache
+def _loader(places: str | None) -> Loader:
+    """What boto3 knows of S3, read once a process: it takes longer than all else of a client.
+
+    Args:
+        places: Where else its files may lie, as the AWS configuration says.
+    """
+    loader = create_loader(places)
+    # The one document that is changed once it is read, before others see it.
+    loader.load_service_model("s3", "service-2")
+    return loader
 
 
 def _asked(options: StoreOptions) -> Config:
