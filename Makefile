@@ -93,11 +93,15 @@ $(ORCHESTRATORS)/installed: tests/orchestrators/environments.txt .venv-meltano/i
 test: export PYTHONDONTWRITEBYTECODE =
 # What the tests with PostgreSQL, with Azurite, with DuckDB's extensions and with orchestrators need is
 # installed beside the first tests, which do not need it.
+# Where what tests import is not compiled yet, one process does it meanwhile: each of the three that
+# run them would else compile all of it, which takes most of a minute.
 test: .venv/installed-dev .venv-meltano/installed
 	@$(BIN)/python -m tests.postgres.plugins >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.storage.azurite >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.projections.duckdb_apart >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.orchestrators.environments >/dev/null 2>&1 & \
+	test .venv/compiled -nt .venv/installed-dev || \
+	{ $(BIN)/python -m pytest --collect-only >/dev/null 2>&1; touch .venv/compiled; }; \
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile $(ARGS)
 
 # What is wrong with a link, an anchor or a docstring is a warning, and a warning is an error.

@@ -21,7 +21,6 @@ from tests.lineage_events import events, tell_into
 from tests.tap.run import run as run_tap
 from tests.target.harness import TAP, record, run, schema, state
 
-pytest.importorskip("openlineage.client")
 GOOD = [
     schema("a", {"id": {"type": "integer", "description": "Which."}, "at": {"type": "string"}}),
     record("a", {"id": 1}),
@@ -114,8 +113,7 @@ def test_without_the_extra_it_says_what_installs_it(
 def test_a_server_that_is_gone_or_hangs_holds_up_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from openlineage.client import OpenLineageClient
-
+    OpenLineageClient = pytest.importorskip("openlineage.client").OpenLineageClient
     monkeypatch.delenv("OPENLINEAGE_DISABLED")
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("OPENLINEAGE_API_KEY", "hunter2-hunter2")

@@ -27,8 +27,6 @@ from tests.build import commit_rows
 from tests.site import browser as browsers
 from tests.site.example import NOW, fill
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 HOME = "index.html"
 TAP = "taps/tap-shop/index.html"
@@ -49,6 +47,9 @@ def browser() -> Iterator[Any]:
     path = browsers.executable()
     if path is None:
         pytest.skip("no chromium on this machine: apt-get install chromium-headless-shell")
+    # It takes a second to import: not in every process that looks for tests.
+    reason = "playwright is not installed"
+    playwright = pytest.importorskip("playwright.sync_api", reason=reason)
     with playwright.sync_playwright() as started:
         launched = started.chromium.launch(executable_path=path)
         yield launched
