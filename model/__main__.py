@@ -23,6 +23,7 @@ SIZES = {
     "Readers": ("reader", "readers"),
     "Passers": ("reader without a lease", "readers without a lease"),
     "Freezers": ("freezer", "freezers"),
+    "Tables": ("table", "tables"),
     "Vacuums": ("vacuum", "vacuums"),
     "Droppers": ("dropper", "droppers"),
     "MaxSyncs": ("sync", "syncs"),

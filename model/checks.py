@@ -36,6 +36,12 @@ CHANGES = (
     "ChangesAreOfTheirTable",
     "RefusedForAReason",
 )
+LAKE_VERSIONS = (
+    "CutsAreOfOneMoment",
+    "NamedVersionsExist",
+    "NamedVersionsAreOfTheCut",
+    "NumbersAreWrittenOnce",
+)
 INVARIANTS = {
     "Lake": LAKE,
     "Contents": CONTENTS,
@@ -43,6 +49,7 @@ INVARIANTS = {
     "Changes": CHANGES,
     "Index": INDEX,
     "Turns": TURNS,
+    "LakeVersions": LAKE_VERSIONS,
     "Publish": PUBLISH,
 }
 
@@ -71,6 +78,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
         *("MarkerReadAgain", "FilesLookedFor"),
     ),
     "Turns": ("LockRecheck", "ReadBackEntry", "GiveWayWhenSlow", "DistrustOldLock"),
+    "LakeVersions": ("LookTwice", "ListAgain", "FreezeAtCut", "VersionsFirst", "PutIfAbsent"),
     "Publish": PUBLISH_RULES,
 }
 
@@ -178,6 +186,16 @@ def turns(writers: int = 2, **times: int) -> dict[str, object]:
     }
 
 
+def lake_versions(freezers: int, syncs: int, tables: int = 2) -> dict[str, object]:
+    """Constants of the module LakeVersions with every rule in force."""
+    return {
+        "Tables": tables,
+        "Freezers": freezers,
+        "MaxSyncs": syncs,
+        **dict.fromkeys(RULES["LakeVersions"], True),
+    }
+
+
 def small() -> list[Check]:
     """What must hold, and end, on the smallest lakes in which each process meets each other."""
     reached, dropped = (*LAKE, "AllIsReached"), (*LAKE, "DropsAreReached")
@@ -222,6 +240,16 @@ def small() -> list[Check]:
         ),
         Check("Index", "Index", index(2, 1, 1), INDEX),
         Check("Turns", "Turns", turns(), TURNS),
+        Check(
+            "Lake versions", "LakeVersions", lake_versions(2, 2), (*LAKE_VERSIONS, "AllIsReached")
+        ),
+        Check(
+            "Lake versions, all ends",
+            "LakeVersions",
+            lake_versions(2, 1),
+            properties=("FreezersEnd",),
+            specification="LiveSpec",
+        ),
         *publications.smallest(),
     ]
 
@@ -253,6 +281,7 @@ def full() -> list[Check]:
         Check("Changes", "Changes", changes(2), CHANGES),
         Check("Index", "Index", index(2, 2, 1), INDEX),
         Check("Turns", "Turns", turns(Beats=2), TURNS),
+        Check("Lake versions", "LakeVersions", lake_versions(2, 3, tables=3), LAKE_VERSIONS),
         *publications.full(),
     ]
 
@@ -267,5 +296,6 @@ def large() -> list[Check]:
         Check("Changes", "Changes", changes(3, 2), CHANGES),
         Check("Index", "Index", index(3, 3, 1), INDEX),
         Check("Turns", "Turns", turns(3, Beats=2), TURNS),
+        Check("Lake versions", "LakeVersions", lake_versions(3, 3), LAKE_VERSIONS),
         *publications.large(),
     ]

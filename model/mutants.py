@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from model.checks import changes, contents, history, index, lake, locked, turns
+from model.checks import changes, contents, history, index, lake, lake_versions, locked, turns
 from model.publications import PUBLISH_MUTANTS
 from model.tlc import Check
 
@@ -62,7 +62,7 @@ _RULES: Sequence[Group] = [
     ),
     (
         "Contents",
-        contents(1, 2, Droppers=1),
+        contents(1, 2),
         {
             "KnownByLists": "NothingAnnouncedIsNamed",
             "LostListRefuses": "NothingAnnouncedIsNamed",
@@ -113,6 +113,17 @@ _RULES: Sequence[Group] = [
         },
     ),
     ("Changes", changes(1, Attempts=1), {"OwnRowsOnly": "RefusedForAReason"}),
+    (
+        "LakeVersions",
+        lake_versions(2, 2),
+        {
+            "LookTwice": "CutsAreOfOneMoment",
+            "ListAgain": "CutsAreOfOneMoment",
+            "FreezeAtCut": "NamedVersionsAreOfTheCut",
+            "VersionsFirst": "NamedVersionsExist",
+            "PutIfAbsent": "NumbersAreWrittenOnce",
+        },
+    ),
     (
         "Turns",
         turns(),
