@@ -243,13 +243,6 @@ def small() -> list[Check]:
         Check(
             "Lake versions", "LakeVersions", lake_versions(2, 2), (*LAKE_VERSIONS, "AllIsReached")
         ),
-        Check(
-            "Lake versions, all ends",
-            "LakeVersions",
-            lake_versions(2, 1),
-            properties=("FreezersEnd",),
-            specification="LiveSpec",
-        ),
         *publications.smallest(),
     ]
 
@@ -282,6 +275,13 @@ def full() -> list[Check]:
         Check("Index", "Index", index(2, 2, 1), INDEX),
         Check("Turns", "Turns", turns(Beats=2), TURNS),
         Check("Lake versions", "LakeVersions", lake_versions(2, 3, tables=3), LAKE_VERSIONS),
+        Check(
+            "Lake versions, all ends",
+            "LakeVersions",
+            lake_versions(2, 2),
+            properties=("FreezersEnd",),
+            specification="LiveSpec",
+        ),
         *publications.full(),
     ]
 
