@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from singerlake import extras, publishing, reverting
@@ -112,7 +113,7 @@ class Table(reverting.Table):
         allow_violations: bool = False,
         spark: SparkSession | None = None,
     ) -> FrozenVersion:
-        """Freeze a state as the next version, on Spark.
+        """Freeze a state as the next version; on Spark, unless it is small, without constraints.
 
         Args:
             label: A name that can stand for the version's number.
@@ -128,20 +129,16 @@ class Table(reverting.Table):
             DamagedError: A row cannot be read under the table's schema, or breaks its rules.
             RuntimeMissingError: Spark or Java is not installed.
         """
-        from singerlake.maintenance.freeze import plan
+        from singerlake.freezing import freeze_if_small
 
-        plan(self.snapshot(), at=transaction, label=label, comment=comment)
+        done = freeze_if_small(self, spark, at=transaction, label=label, comment=comment)
+        if done is not None:
+            return done
         spark = session_for(spark, "freezing a version")
         from singerlake.spark.jobs.maintenance.freeze import freeze
 
-        return freeze(
-            spark,
-            self,
-            at=transaction,
-            label=label,
-            comment=comment,
-            allow_violations=allow_violations,
-        )
+        job = partial(freeze, spark, self, at=transaction, label=label, comment=comment)
+        return job(allow_violations=allow_violations)
 
     def vacuum(
         self,

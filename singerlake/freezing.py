@@ -119,6 +119,20 @@ def freeze_small(
     return frozen(table, lambda state: _proven(table, state), at=at, label=label, comment=comment)
 
 
+def freeze_if_small(
+    table: Table, spark: object | None, *, at: int | None, label: str | None, comment: str | None
+) -> FrozenVersion | None:
+    """Make a version here, where no session is given that could; else as :func:`freeze_small`.
+
+    Returns:
+        None where Spark is to make it; by then all was checked that can be before it starts.
+    """
+    wanted = plans.plan(table.snapshot(), at=at, label=label, comment=comment)
+    if spark is not None or not is_small(wanted.at):
+        return None
+    return freeze_small(table, at=at, label=label, comment=comment)
+
+
 def _proven(table: Table, snapshot: Snapshot) -> Proven:
     if not is_small(snapshot):
         raise ConflictError(

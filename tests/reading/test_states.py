@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import singerlake
-from singerlake import extras
+from singerlake import extras, freezing
 from singerlake.errors import (
     DamagedError,
     InvalidQueryError,
@@ -328,7 +328,6 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
         (state.to_pandas, "pandas"),
         (state.to_polars, "polars"),
         (lambda: state.to_duckdb("x"), "duckdb"),
-        (table.freeze, "spark"),
         (lambda: table.revert(transaction=1), "spark"),
         (table.verify, "spark"),
         (lambda: lake.query("select 1"), "spark"),
@@ -338,6 +337,10 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
         ):
             call()  # type: ignore[operator]
     assert table.vacuum().transaction == 0, "there is nothing to do"
+    assert table.freeze("small").rows == 1
+    monkeypatch.setattr(freezing, "SMALL_BYTES", 0)
+    with pytest.raises(RuntimeMissingError, match="freezing a version"):
+        table.freeze()
     with pytest.raises(UsageError, match="name the state to go back to"):
         table.revert()
 
