@@ -17,6 +17,8 @@ from singerlake.transactions.staging import publish_file
 
 SIDE_BY_SIDE = 8
 """Files that are read and stored at a time."""
+_BEGINNINGS = frozenset(f"{number:02x}" for number in range(256))
+"""Of all hashes: the folders that files lie in."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Stored:
 class Contents:
     """What a table has, and what is stored in it anew; for any number of threads.
 
+    What the table's rows name and the store has lost counts as not there: it is stored again.
+
     Args:
         store: The lake's store.
         table: The table.
@@ -60,8 +64,8 @@ class Contents:
             first file.
         check: Called now and then, from any thread; may raise to end the run.
         together: Whether what is stored becomes durable only with :meth:`settle`.
-        looked_for: Whether the store lists its files first, so that content which it has lost is
-            stored again.
+        looked_for: Whether all of the table's files are looked for in the store before the first;
+            else, those whose hashes begin alike, with the first that is to be named again.
 
     Attributes:
         stored: Files that were stored.
@@ -88,6 +92,7 @@ class Contents:
         self._may_choose = self._had_any = False
         self._mutex = threading.Lock()
         self._busy: dict[str, threading.Lock] = {}
+        self._looked_at: set[str] = set()
         self.stored = 0
         self.bytes = 0
 
@@ -104,6 +109,8 @@ class Contents:
                 self._had_any = any(block.files is not None for block in snapshot.blocks)
                 if self._looked_for and self._had_any:
                     known.keep(self._listed())
+                if self._looked_for or not self._had_any:
+                    self._looked_at |= _BEGINNINGS
                 self._known = known
             return self._known
 
@@ -121,7 +128,11 @@ class Contents:
         """
         self._check()
         known = self.load()
-        found = known.find(digest, wanted if self._may_choose else "")
+        wanted = wanted if self._may_choose else ""
+        found = known.find(digest, wanted)
+        if found is not None and digest[:2] not in self._looked_at:
+            with self._alone(digest):
+                found = self._there(known, digest, wanted)
         return Stored(*found) if found is not None else None
 
     def put_unless_there(self, read: Callable[[], Iterable[bytes]]) -> Stored:
@@ -177,8 +188,9 @@ class Contents:
             compare(digest, staged.size)
             may_choose = self._may_choose and file_paths.digest_in(wanted) == digest
             with self._alone(digest):  # another thread may have the same
-                if (found := known.find(digest, wanted if may_choose else "")) is not None:
-                    return Stored(*found)
+                there = self._there(known, digest, wanted if may_choose else "")
+                if there is not None:
+                    return Stored(*there)
                 namer = _Namer(self._table, digest, [wanted] if may_choose else [])
                 path = publish_file(self._store, staged, namer, self._together)
                 known.add(path, staged.size)
@@ -189,9 +201,22 @@ class Contents:
         finally:
             staged.discard()
 
-    def _listed(self) -> Iterator[tuple[str, int]]:
+    def _there(self, known: KnownFiles, digest: str, wanted: str) -> tuple[str, int] | None:
+        """Find a file that the store has; called by one thread at a time of those of its hash.
+
+        One look for all hashes that begin alike: the table may have a million files, and a
+        run name as many of them again.
+        """
+        found, beginning = known.find(digest, wanted), digest[:2]
+        if found is None or beginning in self._looked_at:
+            return found
+        known.keep(self._listed(f"{beginning}/"), beginning)
+        self._looked_at.add(beginning)
+        return known.find(digest, wanted)
+
+    def _listed(self, below: str = "") -> Iterator[tuple[str, int]]:
         start = len(self._table.folder)
-        for item in self._store.list(self._table.content):
+        for item in self._store.list(f"{self._table.content}{below}"):
             self._check()
             if file_paths.is_content(item.key[start:]):
                 yield item.key[start:], item.size

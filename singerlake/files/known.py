@@ -12,6 +12,8 @@ from singerlake.storage.base import Store
 from singerlake.transactions import file_lists
 from singerlake.transactions.snapshot import Snapshot
 
+_DIGEST_BYTES = 32
+
 
 class KnownFiles:
     """An index by hash, in a database that the system keeps on disk where it becomes large.
@@ -38,19 +40,24 @@ class KnownFiles:
         for _, named in file_lists.read_all(store, snapshot.table, lists):
             self._put((path, size) for path, size in named.items())
 
-    def keep(self, there: Iterable[tuple[str, int]]) -> None:
+    def keep(self, there: Iterable[tuple[str, int]], beginning: str = "") -> None:
         """Forget all files but those that are there.
 
         Args:
             there: Paths and sizes of what the store has.
+            beginning: The first digits of the hashes of those that are meant, an even number of
+                them; all without.
         """
+        least = bytes.fromhex(beginning)
         with self._mutex:
             self._db.execute("CREATE TABLE there (path TEXT PRIMARY KEY, size INTEGER)")
             self._db.execute("BEGIN")
             self._db.executemany("INSERT INTO there VALUES (?, ?)", there)
             self._db.execute("COMMIT")
             self._db.execute(
-                "DELETE FROM files WHERE (path, size) NOT IN (SELECT path, size FROM there)"
+                "DELETE FROM files WHERE digest BETWEEN ? AND ?"
+                " AND (path, size) NOT IN (SELECT path, size FROM there)",
+                [least, least.ljust(_DIGEST_BYTES, b"\xff")],
             )
             self._db.execute("DROP TABLE there")
 

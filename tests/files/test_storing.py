@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 
 from singerlake.errors import InputError, UsageError
 from singerlake.format import file_paths
+from singerlake.storage.base import Listed
+from singerlake.storage.local.store import LocalStore
 from tests.files.photos import (
     FILE,
     PHOTOS,
@@ -93,6 +96,56 @@ def test_a_file_whose_hash_is_known_is_not_read_again(folder: Path) -> None:
     [photo] = photos()
     sync("lake", {2: {"uri": "a.jpg", "checksum": photo["checksum"], "size": 3}})
     assert photos()[1] == {**photo}
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["gone", "cut off"])
+def test_what_the_lake_has_lost_is_stored_again(folder: Path, cut: bool) -> None:
+    sync("lake", {1: "a.jpg", 2: "b.jpg"})
+    first = photos()
+    table = table_of("lake")
+    lost, whole = (photo["path"] for photo in first)
+    where = Path(table.store.uri, table.name.key(lost))
+    where.write_bytes(b"a") if cut else where.unlink()
+    said = {"uri": "a.jpg", "checksum": first[0]["checksum"], "size": 3}
+    sync("lake", {3: "a.jpg", 4: said, 5: "b.jpg"})
+    again = photos()[2:]
+    assert again[0]["path"] == again[1]["path"] != lost
+    assert again[2]["path"] == whole
+    assert [content(photo) for photo in again] == [b"aaa", b"aaa", b"b" * 5000]
+    where.unlink(missing_ok=True)
+    (folder / "a.jpg").unlink()
+    sync("lake", {6: said})  # the copy that is there counts, and not the one that is not
+    assert photos()[5]["path"] == again[0]["path"]
+
+
+def test_a_hash_of_what_the_lake_has_lost_is_not_enough(folder: Path) -> None:
+    sync("lake", {1: "a.jpg"})
+    [photo] = photos()
+    (folder / "a.jpg").unlink()
+    Path(table_of("lake").store.uri, table_of("lake").name.key(photo["path"])).unlink()
+    with pytest.raises(InputError, match=r"a\.jpg' is not there"):
+        sync("lake", {2: {"uri": "a.jpg", "checksum": photo["checksum"]}})
+    assert len(photos()) == 1
+
+
+def test_what_is_there_is_looked_for_once_for_all_hashes_that_begin_alike(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {n: f"data:,{n}" for n in range(300)}
+    sync("lake", texts)
+    asked: list[str] = []
+    works = LocalStore.list
+
+    def watched(store: LocalStore, prefix: str) -> Iterator[Listed]:
+        asked.append(prefix)
+        return works(store, prefix)
+
+    monkeypatch.setattr(LocalStore, "list", watched)
+    sync("lake", {**texts, 300: "data:,300"})
+    looks = [prefix for prefix in asked if "/files/" in prefix]
+    beginnings = {hashlib.sha256(b"%d" % n).hexdigest()[:2] for n in range(300)}
+    assert sorted(looks) == [f"{table_of('lake').name.content}{two}/" for two in sorted(beginnings)]
+    assert len(stored(table_of("lake").store)) == 301
 
 
 def test_what_the_file_itself_is_in_is_not_stored_twice() -> None:

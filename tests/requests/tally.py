@@ -34,7 +34,7 @@ _FOLDERS = (
     (re.compile(r"raw/[^/]+/[^/]+/"), "table"),
     (re.compile(r".*/transactions/"), "log"),
     (re.compile(r".*/leases/"), "leases"),
-    (re.compile(r".*/files/"), "stored"),
+    (re.compile(r".*/files/([0-9a-f]{2}/)?"), "stored"),
     (re.compile(r"versions/"), "lake-versions"),
     (re.compile(r"index/[^/]+/[^/]+/"), "indexes"),
     (re.compile(r"index/[^/]+/[^/]+/[^/]+/"), "index"),
