@@ -124,8 +124,10 @@ class _Build:
         self._options = options
         self._before = before
         self._title = options.title or lists.lake_title(lake.store.uri)
-        self._renderer = Renderer(options.form, self._title)
-        self._templates = f"{templates_digest()} {self._title} {__version__}"
+        # Only samples lead to files; without them, a site says the same wherever the lake lies.
+        to_lake = to.way_to(lake.store.local_path("")) if options.samples else ""
+        self._renderer = Renderer(options.form, self._title, to_lake)
+        self._templates = f"{templates_digest()} {self._title} {__version__} {to_lake}"
         self._index = Index()
         self._pages: dict[str, str] = {}
         self._made: list[str] = []
@@ -251,7 +253,8 @@ class _Build:
             else None
             for at in (place - 1, place + 1)
         ]
-        about = [lean.tap, lean.summary.name, lean.summary.said.owner, version, near]
+        summary, has_files = lean.summary, lean.has_files
+        about = [lean.tap, summary.name, summary.said.owner, version, near, has_files]
         self._put(
             "version",
             paths.version(name, version.number),
@@ -262,8 +265,10 @@ class _Build:
                 "version": version,
                 "before": near[0],
                 "after": near[1],
-                "citation": citation(self._title, lean.summary, version),
-                "commands": version_commands(name, lean.summary.name, sql_name(name), version),
+                "citation": citation(self._title, summary, version),
+                "commands": version_commands(
+                    name, summary.name, sql_name(name), version, has_files
+                ),
             },
         )
 

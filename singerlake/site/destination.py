@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
+from urllib.parse import quote
 
 from singerlake.errors import StoreError, UsageError
 from singerlake.site import paths
@@ -56,6 +57,17 @@ class Destination(ABC):
         self._building = building
         self._folders: set[Path] = set()
         """Those that are made: to ask the disk anew for each file would take longer."""
+
+    def way_to(self, there: Path | None) -> str:
+        """The way to a folder of this machine, as a relative URI that ends in ``/``.
+
+        Empty where there is none: a page that a web server shows leads to no disk.
+
+        Args:
+            there: The folder; None where it is on no disk.
+        """
+        del there
+        return ""
 
     @abstractmethod
     def state(self) -> bytes | None:
@@ -126,6 +138,11 @@ class _Folder(Destination):
         if self._to == self._to.parent:
             raise UsageError(f"{to} is no place for a site: name a folder")
         self._lock: int | None = None
+
+    def way_to(self, there: Path | None) -> str:
+        if there is None:
+            return ""
+        return quote(os.path.relpath(os.path.realpath(there), self._to)) + "/"
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()

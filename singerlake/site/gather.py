@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from singerlake.annotations.fields import is_url
 from singerlake.errors import DamagedError, UsageError
-from singerlake.format import times
+from singerlake.format import content, file_paths, times
 from singerlake.format.annotations import JobRun, TableEntry, TapEntry
 from singerlake.format.log import Operation
 from singerlake.format.metadata import LakeFile, last_sync
@@ -96,6 +97,7 @@ class Gatherer:
             said=self._description(snapshot, said),
         )
         notes, sources, query = self._special(table, snapshot)
+        has_files = content.place_in(snapshot.schema.schema) is not None
         blocks = snapshot.blocks
         return TablePage(
             tap=name.tap,
@@ -119,7 +121,8 @@ class Gatherer:
             last=next((block.last for block in reversed(blocks) if block.last), None),
             floor=snapshot.floor,
             run=safe_run(tap.last_run),
-            commands=commands(name, shown_name),
+            commands=[*commands(name, shown_name), *file_commands(shown_name, has_files, shown)],
+            has_files=has_files,
             sampled=self._samples,
         )
 
@@ -285,6 +288,28 @@ def commands(name: TableName, shown: str) -> list[Command]:
     return found
 
 
+def file_commands(shown: str, has_files: bool, sampled: Iterable[Column] = ()) -> list[Command]:
+    """What to do with the files that the rows of a state name.
+
+    Args:
+        shown: The table, or a version of it, as a person writes it.
+        has_files: Whether they may name any.
+        sampled: Columns with samples: the first file of one can be taken out.
+    """
+    if not has_files:
+        return []
+    folder = shlex.quote(f"files-of-{shown}".replace("/", "-"))
+    found = [
+        Command("List the files that its rows name", _shell("files ls", shown)),
+        Command("Take them out into a folder", _shell("files export", shown) + f" {folder}"),
+    ]
+    one = next((sample.file for column in sampled for sample in column.samples if sample.file), "")
+    if digest := file_paths.digest_in(one[one.rfind(file_paths.FOLDER) :])[:16]:
+        text = _shell("files get", shown) + f" {digest} --to {digest}"
+        found.append(Command("Take out one of them, by its SHA-256", text))
+    return found
+
+
 def _select(table: str, more: str = "") -> str:
     return f"select * from {table}{more}"  # noqa: S608  # shown, never run
 
@@ -298,7 +323,9 @@ def _shell(command: str, argument: str) -> str:
     return f"singerlake {command} {shlex.quote(argument)}"
 
 
-def version_commands(name: TableName, shown: str, sql: str, version: Version) -> list[Command]:
+def version_commands(
+    name: TableName, shown: str, sql: str, version: Version, has_files: bool
+) -> list[Command]:
     """What to do with a version."""
     number = version.number
     return [
@@ -315,4 +342,5 @@ def version_commands(name: TableName, shown: str, sql: str, version: Version) ->
             "from singerlake.spark import read_table\n\n"
             f"frame = read_table({shown!r}, version={number})",
         ),
+        *file_commands(f"{shown}.{number}", has_files),
     ]

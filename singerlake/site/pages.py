@@ -23,6 +23,18 @@ class Said(Annotations, Page, frozen=True, kw_only=True, omit_defaults=False, gc
 _NOTHING = Said()
 
 
+class Sample(Page, frozen=True):
+    """A value of a column.
+
+    Attributes:
+        text: As it is shown.
+        file: The lake's key of the file that it names; empty where it names none.
+    """
+
+    text: str
+    file: str = ""
+
+
 class Column(Page, frozen=True, kw_only=True):
     """A column, or a property inside one.
 
@@ -50,7 +62,7 @@ class Column(Page, frozen=True, kw_only=True):
     description: str | None = None
     by_schema: bool = False
     said: Said = Said()
-    samples: list[str] = []
+    samples: list[Sample] = []
 
 
 class SchemaChange(Page, frozen=True, kw_only=True):
@@ -142,6 +154,7 @@ class TablePage(Page, frozen=True, kw_only=True):
         uses: What was made of it.
         more_sources: How many more sources there are than are shown.
         more_uses: The same of uses.
+        has_files: Whether its rows may name files.
         error: Why it cannot be read; then there is little else.
     """
 
@@ -170,6 +183,7 @@ class TablePage(Page, frozen=True, kw_only=True):
     floor: int = 0
     run: JobRun | None = None
     commands: list[Command] = []
+    has_files: bool = False
     sampled: int = 0
     error: str | None = None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 from jinja2.compiler import CodeGenerator
@@ -63,12 +64,15 @@ class Renderer:
     Args:
         form: ``html`` or ``markdown``.
         title: The site's.
+        to_lake: The way from the site to the lake, as a relative URI that ends in ``/``; empty
+            where there is none.
     """
 
-    def __init__(self, form: str, title: str) -> None:
+    def __init__(self, form: str, title: str, to_lake: str = "") -> None:
         self.suffix = SUFFIXES[form]
         self._form = form
         self._title = title
+        self._to_lake = to_lake
         html = form == "html"
         self._environment = (_HtmlEnvironment if html else jinja2.Environment)(
             loader=jinja2.FunctionLoader(partial(_source, form)),
@@ -99,6 +103,7 @@ class Renderer:
         layout = self._environment.get_template(f"{template}{self.suffix}")
         text = layout.render(
             link=partial(self._link, path),
+            stored=partial(self._stored, path),
             root=paths.root(path),
             site_title=self._title,
             script_src=SELF,
@@ -110,7 +115,15 @@ class Renderer:
         return Rendered(path + self.suffix, text.encode("utf-8", errors="replace"))
 
     def _link(self, here: str, path: str) -> str:
-        address = paths.link(path, here, self.suffix)
+        return self._address(paths.link(path, here, self.suffix))
+
+    def _stored(self, here: str, key: str) -> str:
+        """How a page names a file of the lake; empty where it cannot be reached from there."""
+        if not key or not self._to_lake:
+            return ""
+        return self._address(f"{paths.root(here)}{self._to_lake}{quote(key)}")
+
+    def _address(self, address: str) -> str:
         return address if self._form == "html" else Markup(address)  # noqa: S704  # encoded
 
     def chart(self, chart: charts.Chart, path: str) -> Rendered:

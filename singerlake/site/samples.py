@@ -12,7 +12,8 @@ from singerlake.errors import DamagedError
 from singerlake.files import stored
 from singerlake.format.annotations import ColumnEntry
 from singerlake.lake import Table
-from singerlake.site.pages import Column
+from singerlake.site import words
+from singerlake.site.pages import Column, Sample
 from singerlake.transactions.snapshot import Snapshot
 
 MAX_LETTERS = 60
@@ -51,15 +52,15 @@ def add_samples(
         if column.depth or (entry is not None and _is_classified(entry)):
             sampled.append(column)
             continue
-        texts: list[str] = []
+        found: list[Sample] = []
         for record in records:
             if record.get(column.name) is not None:
-                text = _text(record[column.name])
-                if text not in texts:
-                    texts.append(text)
-            if len(texts) == count:
+                sample = _sample(table, record[column.name])
+                if sample not in found:
+                    found.append(sample)
+            if len(found) == count:
                 break
-        sampled.append(msgspec.structs.replace(column, samples=texts))
+        sampled.append(msgspec.structs.replace(column, samples=found))
     return sampled
 
 
@@ -86,11 +87,9 @@ def _newest(table: Table, snapshot: Snapshot) -> list[dict[str, Any]]:
     return []
 
 
-def _text(value: Any) -> str:
+def _sample(table: Table, value: Any) -> Sample:
     file = stored.of_value(value) if isinstance(value, dict) else None
     if file is not None:
-        text, most = file.glance, MAX_OF_FILES
-    else:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        most = MAX_LETTERS
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+        return Sample(words.cut(file.glance, MAX_OF_FILES), table.name.key(file.path))
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return Sample(words.cut(text, MAX_LETTERS))

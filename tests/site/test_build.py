@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
@@ -30,8 +31,10 @@ from singerlake.site.destination import open_destination
 from singerlake.site.render import Rendered, Renderer
 from singerlake_cli.main import cli
 from tests.build import commit_rows
-from tests.files.photos import sync
+from tests.files.photos import sync, table_of
+from tests.maintenance.plain_table import freeze
 from tests.site.example import NOW, Example, fill
+from tests.target.harness import TAP
 
 ORDERS = "taps/tap-shop/tables/orders/index.html"
 
@@ -382,7 +385,40 @@ def test_files_are_shown_by_name_size_and_type(tmp_path: Path) -> None:
             samples > 0
         )
     long = {"uri": "n" * 500, "path": f"files/{digest[:2]}/{digest}-{'0' * 16}"}
-    assert len(samples_of._text(long)) == samples_of.MAX_OF_FILES
+    shown = samples_of._sample(table_of(tmp_path / "lake"), long).text
+    assert len(shown) == samples_of.MAX_OF_FILES
+
+
+@pytest.mark.parametrize(("form", "suffix"), [("html", ".html"), ("markdown", ".md")])
+@pytest.mark.parametrize("samples", [0, 2])
+def test_pages_lead_to_files(tmp_path: Path, form: str, suffix: str, samples: int) -> None:
+    lake = tmp_path / "my lake"
+    sync(lake, {1: "data:,a", 2: "data:,b"})
+    freeze(table_of(lake), at=1)
+    make(lake, tmp_path / "a" / "site", form=form, samples=samples)
+    folder = tmp_path / "a" / "site" / "taps" / TAP / "tables" / "photos"
+    page = folder / f"index{suffix}"
+    text = page.read_text()
+    links = re.findall(r'href="([^"]*)"' if form == "html" else r"\]\(([^)]*)\)", text)
+    ways = [page.parent / unquote(link) for link in links if "/files/" in link]
+    assert [way.read_bytes() for way in ways] == [b"b", b"a"][:samples]
+    digest = hashlib.sha256(b"b").hexdigest()[:16]
+    for command_, there in (
+        (f"singerlake files ls {TAP}.photos", True),
+        (f"singerlake files export {TAP}.photos files-of-{TAP}.photos", True),
+        (f"singerlake files get {TAP}.photos {digest} --to {digest}", samples > 0),
+    ):
+        assert (command_ in text) is there
+    version = (folder / "versions" / f"1{suffix}").read_text()
+    assert f"singerlake files export {TAP}.photos.1 files-of-{TAP}.photos.1" in version
+
+
+def test_pages_in_a_bucket_or_of_one_lead_to_no_disk(tmp_path: Path) -> None:
+    sync(tmp_path / "lake", {1: "data:,a"})
+    with open_destination(str(tmp_path / "site")) as place:
+        assert place.way_to(tmp_path / "lake") == "../lake/"
+        assert not place.way_to(None)  # the lake is in a bucket
+    assert not Renderer("html", "lake")._stored("index", "raw/tap/photos/files/00/x")
 
 
 @pytest.mark.parametrize(
