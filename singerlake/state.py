@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 Engine = Literal["spark", "arrow"]
 Misfits = Literal["fail", "null"]
+Files = Literal["reference", "binary"]
 _ENGINES, _MISFITS = ("spark", "arrow"), ("fail", "null")
 
 
@@ -255,20 +256,24 @@ class State:
         connection.from_arrow(self.scanner(columns, filter)).create(name)
         return connection
 
-    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+    def to_spark(
+        self, spark: SparkSession | None = None, *, files: Files = "reference"
+    ) -> DataFrame:
         """Give the rows as a Spark frame; see :func:`singerlake.spark.read_table`.
 
         Args:
             spark: The session; the running one by default, or a new one.
+            files: ``binary`` adds columns with what the files hold that rows name.
 
         Raises:
+            UsageError: Their content is asked for, and no column names files.
             RuntimeMissingError: Spark or Java is not installed.
         """
         extras.require("pyspark", "to_spark()")
         from singerlake.spark.jobs.queries.reading import read_state
 
         wanted = f"@{self.transaction}" if self._snapshot.from_log else None
-        return read_state(self.table, wanted, spark=spark, misfits=self._misfits)
+        return read_state(self.table, wanted, spark=spark, misfits=self._misfits, files=files)
 
     def _index(self, snapshot: Snapshot) -> Index | None:
         from singerlake.reading import index

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from singerlake.format import file_paths
+from singerlake.format.log import FileList
+from singerlake.format.names import TableName
 from singerlake.storage.base import Store
 from singerlake.transactions import file_lists
 from singerlake.transactions.snapshot import Snapshot
@@ -36,8 +38,15 @@ class KnownFiles:
         Raises:
             DamagedError: A list of them cannot be read.
         """
-        lists = file_lists.lists_of(snapshot.blocks)
-        for _, named in file_lists.read_all(store, snapshot.table, lists):
+        self.load_lists(store, snapshot.table, file_lists.lists_of(snapshot.blocks))
+
+    def load_lists(self, store: Store, table: TableName, lists: Iterable[FileList]) -> None:
+        """Take in all files that some lists name.
+
+        Raises:
+            DamagedError: A list cannot be read.
+        """
+        for _, named in file_lists.read_all(store, table, lists):
             self._put((path, size) for path, size in named.items())
 
     def keep(self, there: Iterable[tuple[str, int]], beginning: str = "") -> None:

@@ -25,6 +25,8 @@ def read_table(
     spark: SparkSession | None = None,
     provenance: bool = False,
     misfits: str = "fail",
+    files: str = "reference",
+    file_bytes: int = 64 << 20,
 ) -> DataFrame:
     """Read a table's rows as a Spark frame.
 
@@ -45,20 +47,36 @@ def read_table(
         misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
             error to read one, ``null`` reads it as null, and ``text`` makes text of its
             column. How many there are is logged as a warning.
+        files: ``binary`` gives the table one more column for each that is of format
+            ``singer.file``, or a list of such: ``photo_content`` behind ``photo``, with the
+            file's bytes, checked against their hash; null where a row has no file in the lake.
+            Executors read them, and only for who asks for that column, of the rows that
+            remain: ``read_table(…, files="binary").where("id < 100").select("photo_content")``
+            reads a hundred.
+        file_bytes: The most that such a file may have, up to 2**30; it is an error to read a
+            larger one.
 
     Returns:
         A frame whose columns are named exactly as the schema's properties.
 
     Raises:
         NotFoundError: There is no such lake, table or version.
-        UsageError: Name and ``version`` name a version each.
+        UsageError: Name and ``version`` name a version each; or ``files="binary"`` of a table
+            without files.
         DamagedError: A block that is needed cannot be read.
     """
     # Late: whoever only asks which Java there is (singerlake.spark.jvm.java) needs no pyspark.
     from singerlake.spark.jobs.queries import reading
 
     return reading.read_table(
-        name, lake=lake, version=version, spark=spark, provenance=provenance, misfits=misfits
+        name,
+        lake=lake,
+        version=version,
+        spark=spark,
+        provenance=provenance,
+        misfits=misfits,
+        files=files,
+        file_bytes=file_bytes,
     )
 
 

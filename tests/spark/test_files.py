@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from singerlake.errors import InputError
+import singerlake
+from singerlake.errors import InputError, UsageError
 from singerlake.lake import Table
 from singerlake.maintenance.change import Mode
 from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
+from singerlake.spark import read_table
 from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
@@ -23,10 +25,14 @@ from singerlake.spark.jobs.reverting.undo import undo
 from tests.faults import plain
 from tests.files.photos import NAME, listed, lists, named_by_rows, stored, sync, table_of
 from tests.spark.row_sets import row_set
+from tests.target.harness import record, records_of, run, schema
 
 AT_ONCE = VacuumOptions(
     retain_seconds=0, guard=False, lease_wait_seconds=0, lock_wait_seconds=0, parts=PARTS
 )
+
+
+CHECKSUM = {"checksum": {"type": "string"}}
 
 
 @pytest.fixture
@@ -172,3 +178,62 @@ def test_files_of_every_promised_state_are_there(spark: SparkSession, tmp_path: 
     assert world.contents().isdisjoint({b"c", b"g"})
     world.revert(world.versions[2])
     world.check()
+
+
+@pytest.mark.spark
+def test_what_files_hold_as_columns_of_bytes(
+    spark: SparkSession, table: Table, tmp_path: Path
+) -> None:
+    root, name = table.store.uri, f"{NAME.tap}.{NAME.stream}"
+    sync(root, {3: None, 4: "data:,gone", 5: "data:,large"})
+    paths = {
+        row["id"]: row["photo"]["path"] for row in records_of(root, NAME.stream) if row["photo"]
+    }
+    Path(root, NAME.key(paths[4])).unlink()
+
+    def frame(**more: Any) -> DataFrame:
+        return read_table(name, lake=root, spark=spark, files="binary", **more)
+
+    some = frame(provenance=True)
+    assert some.columns[-3:] == ["id", "photo", "photo_content"]
+    assert dict(some.dtypes)["photo_content"] == "binary"
+    # Of what is asked for alone: the one that is gone, or too large, is in nobody's way.
+    assert some.select("id").count() == 5
+    found = some.where("id not in (4, 5)").select("id", "photo_content").collect()
+    assert {row[0]: row[1] and bytes(row[1]) for row in found} == {1: b"a", 2: b"b", 3: None}
+    assert frame(file_bytes=4).where("id < 4").selectExpr("sum(length(photo_content))").head() == (
+        2,
+    )
+    with pytest.raises(Exception, match="is larger than the 4 B"):
+        frame(file_bytes=4).where("id = 5").collect()
+    with pytest.raises(Exception, match="which a row names, is gone"):
+        frame().where("id = 4").collect()
+    assert "photo_content" not in read_table(name, lake=root, spark=spark).columns
+
+
+@pytest.mark.spark
+def test_where_no_bytes_can_be_read(spark: SparkSession, table: Table) -> None:
+    root = table.store.uri
+    plain_file = {"type": "object", "format": "singer.file"}
+    properties = {
+        "id": {"type": "integer"},
+        "all": {"type": "array", "items": {**plain_file, "properties": CHECKSUM}},
+        "ALL_content": {"type": "string"},
+    }
+    lines = [schema("pages", properties, ["id"])]
+    files = [{"uri": "data:,one"}, {"uri": "data:,two"}]
+    lines.append(record("pages", {"id": 1, "all": files, "ALL_content": "x"}))
+    hidden = {**plain_file, "properties": {"uri": {"type": "string"}}}
+    lines += [schema("hidden", {"file": hidden}), schema("none", {"id": {"type": "integer"}})]
+    run(root, [*lines, record("hidden", {"file": {"uri": "data:,x"}}), record("none", {"id": 1})])
+
+    lake = singerlake.open(root)
+    frame = lake[f"{NAME.tap}.pages"].at().to_spark(spark, files="binary")
+    [row] = frame.select("all_content_").collect()
+    assert [bytes(one) for one in row[0]] == [b"one", b"two"]
+    for stream, why in (("hidden", "neither path nor checksum"), ("none", "is of format")):
+        with pytest.raises(UsageError, match=why):
+            lake[f"{NAME.tap}.{stream}"].at().to_spark(spark, files="binary")
+    for bad in ({"files": "bytes"}, {"files": "binary", "file_bytes": 1 << 31}):
+        with pytest.raises(UsageError, match="is neither|is not from 1 to"):
+            read_table(f"{NAME.tap}.pages", lake=root, spark=spark, **bad)

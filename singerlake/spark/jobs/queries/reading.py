@@ -8,10 +8,13 @@ import weakref
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.errors import UsageError
+from singerlake.files.content_column import MOST_BYTES
 from singerlake.lake import Lake, Table
 from singerlake.reading.index import Index
 from singerlake.reading.selection import Read
 from singerlake.records.blocks.misfits import FAIL
+from singerlake.spark.jobs.queries import file_contents
+from singerlake.spark.jobs.queries.file_contents import BINARY, REFERENCE, with_contents
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import session
 from singerlake.spark.sql.result import QueryResult
@@ -36,6 +39,8 @@ def read_table(
     spark: SparkSession | None = None,
     provenance: bool = False,
     misfits: str = FAIL,
+    files: str = REFERENCE,
+    file_bytes: int = MOST_BYTES,
 ) -> DataFrame:
     """Do what :func:`singerlake.spark.read_table` says."""
     if not isinstance(lake, Lake):
@@ -44,7 +49,15 @@ def read_table(
     if version is not None and ref.version is not None:
         raise UsageError(f"{name} names a version, and version={version!r} another: give one")
     wanted = ref.version if version is None else str(version)
-    return read_state(table, wanted, spark=spark, provenance=provenance, misfits=misfits)
+    return read_state(
+        table,
+        wanted,
+        spark=spark,
+        provenance=provenance,
+        misfits=misfits,
+        files=files,
+        file_bytes=file_bytes,
+    )
 
 
 def read_state(
@@ -54,12 +67,15 @@ def read_state(
     spark: SparkSession | None = None,
     provenance: bool = False,
     misfits: str = FAIL,
+    files: str = REFERENCE,
+    file_bytes: int = MOST_BYTES,
 ) -> DataFrame:
     """Read a table's rows at a version's number or label, or at ``@17``; at the head for None.
 
     The other arguments are those of :func:`singerlake.spark.read_table`.
     """
     check_choice(misfits)
+    file_contents.check_choice(files, file_bytes)
     spark = spark or session()
     lease = table.lease().acquire()
     try:
@@ -71,6 +87,8 @@ def read_state(
                 if provenance
                 else renamed(requested.frame, requested.shape)
             )
+            if files == BINARY:
+                frame = with_contents(frame, table, snapshot, file_bytes)
     except BaseException:
         lease.release()
         raise
