@@ -17,9 +17,10 @@ from msgspec import Raw
 
 from singerlake.errors import DamagedError, StoreError, UsageError
 from singerlake.format.names import RAW, STAGING
+from singerlake.plugins import batch_places
 from singerlake.plugins.settings import batch_options, lake_uri
 from singerlake.storage.keys import is_key
-from singerlake.storage.opening import folder, in_project, is_remote
+from singerlake.storage.opening import folder, in_project, is_remote, open_store
 from tap_singerlake.output import Output
 
 ROWS = 10_000
@@ -79,14 +80,12 @@ class Bucket:
     """A bucket, or what lies below a prefix of one.
 
     Args:
-        uri: ``s3://bucket/prefix``.
+        uri: ``s3://bucket/prefix`` and the like.
         config: The tap's settings, which say how it is reached.
     """
 
     def __init__(self, uri: str, config: Mapping[str, Any]) -> None:
-        from singerlake.storage.s3.store import S3Store  # late: it brings boto3
-
-        self._store = S3Store.open(uri, batch_options(config))
+        self._store = open_store(uri, batch_options(config))
 
     def put(self, name: str, data: bytes) -> str:
         """Keep a file; see :class:`Place`."""
@@ -158,29 +157,23 @@ def _place(config: Mapping[str, Any], root: str | None, prefix: str) -> Place:
         UsageError: It is no place, or one where they may not be.
     """
     if not root:
-        raise UsageError("batch_config.storage.root is missing: a folder or s3://bucket/prefix")
+        raise UsageError(f"batch_config.storage.root is missing: {batch_places.FORMS}")
     if not is_key(f"{prefix}x"):
         raise UsageError(
             f"batch_config.storage.prefix is {prefix!r}: names begin with it below the root, so it "
             "cannot have an empty part, . or .. between its slashes"
         )
     lake = lake_uri(config)
-    if root.lower().startswith("s3://"):
-        from singerlake.storage.s3.settings import split  # late: few files go to a bucket
-
-        bucket, base = split(root, _PLACE)
-        if lake.startswith("s3://"):
-            own, inner = split(lake)
+    if batch_places.in_bucket(root):
+        bucket, base = batch_places.split(root, _PLACE)
+        if batch_places.in_bucket(lake):
+            own, inner = batch_places.split(lake, "a lake")
             key = f"{base}/{prefix}" if base else prefix
             below = f"{inner}/" if inner else ""
             if (own, key[: len(below)]) == (bucket, below):
                 _check_apart(f"{key[len(below) :]}x")
-        return Bucket(root, config)
-    if is_remote(root):
-        raise UsageError(
-            f"batch_config.storage.root is in {root.partition(':')[0]}://, where no files of "
-            "records can go: give a folder or s3://bucket/prefix"
-        )
+        return Bucket(f"{bucket}/{base}" if base else bucket, config)
+    batch_places.refuse_elsewhere(root, "batch_config.storage.root")
     path = folder(in_project(root), _PLACE)
     if not is_remote(lake):
         named = os.path.relpath((path / f"{prefix}x").resolve(), folder(lake).resolve())

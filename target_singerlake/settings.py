@@ -109,9 +109,9 @@ _TARGET = [
         th.ArrayType(th.StringType),
         title="Batch roots",
         description=(
-            "Where the files of BATCH messages may lie: folders, and s3://bucket/prefix. Default: "
-            "the folder that the run is started in, the system's temporary folder, the lake's "
-            "bucket."
+            "Where the files of BATCH messages may lie: folders, and s3://bucket/prefix, gs://… or "
+            "az://…. Default: the folder that the run is started in, the system's temporary "
+            "folder, the lake's bucket."
         ),
         examples=[["/data/batches", "s3://bucket/batches"]],
     ),

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 from singerlake.errors import DamagedError, SingerlakeError, StoreError
 from singerlake.storage.base import KeyExistsError, KeyMissingError
 from singerlake.storage.local import files
+from singerlake.storage.opening import open_store
 from singerlake.storage.options import StoreOptions
 from target_singerlake.errors import InvalidLineError
 
 if TYPE_CHECKING:
+    from singerlake.storage.object_store.store import ObjectStore
     from singerlake.storage.s3.store import S3Store
 
 PIECE_BYTES = 4 << 20
@@ -124,11 +126,11 @@ class LocalBatchFile:
 
 
 @dataclass
-class S3BatchFile:
-    """An object of a bucket.
+class ObjectBatchFile:
+    """An object of a bucket or container.
 
     Attributes:
-        bucket: The bucket.
+        bucket: Its URI, ``s3://bucket``, ``gs://bucket`` or ``az://container``.
         key: The object's whole name.
         options: How to reach the bucket.
     """
@@ -141,7 +143,7 @@ class S3BatchFile:
     @property
     def name(self) -> str:
         """Its URI."""
-        return f"s3://{self.bucket}/{self.key}"
+        return f"{self.bucket}/{self.key}"
 
     @property
     def place(self) -> Hashable:
@@ -173,6 +175,9 @@ class S3BatchFile:
         try:
             self._etag = store.etag(self.key)
             yield from store.pieces(self.key, PIECE_BYTES)
+            # On S3 each piece is asked for on condition that it is of the same object.
+            if not self.bucket.startswith("s3:") and store.etag(self.key) != self._etag:
+                raise KeyExistsError(self.name)
         except KeyMissingError as error:
             raise _missing(self.name) from error
         except KeyExistsError as error:
@@ -238,10 +243,8 @@ def seekable(pieces: Iterator[bytes], name: str) -> BinaryIO:
 
 
 @functools.lru_cache(maxsize=16)
-def _store(bucket: str, options: StoreOptions) -> S3Store:
-    from singerlake.storage.s3.store import S3Store  # late: it brings boto3
-
-    return S3Store.open(f"s3://{bucket}", options)
+def _store(bucket: str, options: StoreOptions) -> S3Store | ObjectStore:
+    return cast("S3Store | ObjectStore", open_store(bucket, options))
 
 
 def _facts(about: os.stat_result) -> tuple[int, ...]:

@@ -18,16 +18,16 @@ from urllib.parse import unquote
 
 from singerlake.errors import UsageError
 from singerlake.format.names import RAW, STAGING
+from singerlake.plugins import batch_places
 from singerlake.plugins.settings import batch_options
 from singerlake.safe_text import redacted
 from singerlake.storage.keys import is_key
 from singerlake.storage.opening import folder, in_project, is_remote
 from singerlake.storage.options import StoreOptions
-from target_singerlake.batches.files import BatchFile, LocalBatchFile, S3BatchFile
+from target_singerlake.batches.files import BatchFile, LocalBatchFile, ObjectBatchFile
 from target_singerlake.errors import InvalidLineError
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?=/)")
-_S3 = "s3://"
 FOLDERS = 1000
 """Folders of which is remembered where they are."""
 SHOWN = 300
@@ -38,19 +38,19 @@ SHOWN = 300
 class _Bucket:
     """A bucket, or the keys below a prefix of one, which ends in a slash where it is not empty."""
 
-    name: str
+    uri: str
     prefix: str
 
     def __str__(self) -> str:
-        return f"{_S3}{self.name}/{self.prefix}".rstrip("/")
+        return f"{self.uri}/{self.prefix}".rstrip("/")
 
 
 class Roots:
     """The places that files may be taken from.
 
     Args:
-        allowed: Folders, and ``s3://bucket/prefix``; None for the run's own folder, the system's
-            temporary one and the lake's bucket.
+        allowed: Folders, and ``s3://bucket/prefix`` and the like; None for the run's own folder,
+            the system's temporary one and the lake's bucket.
         lake: The lake's URI; its own files are no input.
         base: What relative names are relative to; None for the run's own folder. Files below it
             are allowed.
@@ -69,12 +69,12 @@ class Roots:
     ) -> None:
         self._base = _base_of(base) if base else Path.cwd()
         self._options = options or StoreOptions()
-        other = _SCHEME.match(lake)  # a lake elsewhere has no files that a manifest could name
-        elsewhere = other is not None and other["scheme"].lower() not in ("s3", "file")
+        # Of a lake that is named by a web address, no file can be named by a manifest.
+        elsewhere = is_remote(lake) and not batch_places.in_bucket(lake)
         at_lake = None if elsewhere else _place(lake, "lake")
         if allowed is None:
             places = [*_own_folders(), *([at_lake] if isinstance(at_lake, _Bucket) else [])]
-            places = [_Bucket(p.name, "") if isinstance(p, _Bucket) else p for p in places]
+            places = [_Bucket(p.uri, "") if isinstance(p, _Bucket) else p for p in places]
         else:
             places = [_place(text, "batch_roots") for text in allowed]
         if base:
@@ -105,22 +105,22 @@ class Roots:
         """Find the file that a manifest names; it is not looked at yet.
 
         Args:
-            uri: ``file:///folder/file``, ``s3://bucket/key``, a path, or a name relative to the
-                base.
+            uri: ``file:///folder/file``, ``s3://bucket/key`` and the like, a path, or a name
+                relative to the base.
 
         Raises:
             InvalidLineError: It names no place, or one that is not allowed.
         """
         if "\0" in uri or not uri.strip():
             raise InvalidLineError(f"{shown(uri)!r} is no file's name")
-        if uri.lower().startswith(_S3):
+        if batch_places.in_bucket(uri):
             return self._object(uri)
         match = _SCHEME.match(uri)
         if match is None:
             return self._relative(uri)
         if match["scheme"].lower() != "file":
             raise InvalidLineError(
-                f"{shown(uri)} is neither a file:// nor an s3:// URI, and files are taken from "
+                f"{shown(uri)} is no file://, s3://, gs:// or az:// URI, and files are taken from "
                 "nowhere else"
             )
         rest = unquote(uri[match.end() :], errors="surrogateescape")
@@ -169,20 +169,22 @@ class Roots:
         return os.path.realpath(resolved) if is_link else resolved
 
     def _object(self, uri: str) -> BatchFile:
-        bucket, _, key = uri[len(_S3) :].partition("/")
+        scheme, _, rest = uri.partition("://")
+        name, _, key = rest.partition("/")
+        bucket = f"{scheme.lower()}://{name}"
         if not is_key(key):
             raise InvalidLineError(
                 f"{shown(uri)} is no object's name: it has an empty or dotted part"
             )
-        if (lake := self._lake_bucket) is not None and bucket == lake.name:
+        if (lake := self._lake_bucket) is not None and bucket == lake.uri:
             inner = key.removeprefix(lake.prefix)
             if key.startswith(lake.prefix) and inner.startswith((RAW, STAGING)):
                 raise InvalidLineError(
                     f"{shown(uri)} is a file of the lake's own, which is no input"
                 )
-        if not any(bucket == one.name and key.startswith(one.prefix) for one in self._buckets):
+        if not any(bucket == one.uri and key.startswith(one.prefix) for one in self._buckets):
             raise self._not_allowed(uri)
-        return S3BatchFile(bucket, key, self._options)
+        return ObjectBatchFile(bucket, key, self._options)
 
     def _not_allowed(self, uri: str) -> InvalidLineError:
         places = [*map(str, self._folders), *map(str, self._buckets)]
@@ -222,18 +224,12 @@ def _place(text: str, setting: str) -> Path | _Bucket:
     Raises:
         UsageError: It is neither.
     """
-    if text.lower().startswith(_S3):
-        from singerlake.storage.s3 import settings  # late: it brings boto3
-
-        bucket, prefix = settings.split(text, f"{setting}: a place for files")
+    if batch_places.in_bucket(text):
+        bucket, prefix = batch_places.split(text, f"{setting}: a place for files")
         return _Bucket(bucket, f"{prefix}/" if prefix else "")
     if not text.strip() or "\0" in text:
         raise UsageError(f"{setting}: {text!r} names no folder")
-    if is_remote(text):
-        raise UsageError(
-            f"{setting} names a place in {text.partition(':')[0]}://, where no files of records "
-            "are taken from: give a folder or s3://bucket/prefix"
-        )
+    batch_places.refuse_elsewhere(text, setting)
     try:
         return Path(os.path.realpath(folder(in_project(text), "a place for files")))
     except UsageError as error:

@@ -155,14 +155,15 @@ def test_files_go_neither_elsewhere_nor_into_the_lake(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("scheme", ["s3", "gs", "az"])
 @pytest.mark.parametrize(
     ("root", "prefix"),
-    [("s3://one/lake/raw/x", ""), ("s3://one", "lake/.staging/"), ("s3://one/lake/", "raw/x-")],
+    [("one/lake/raw/x", ""), ("one", "lake/.staging/"), ("one/lake/", "raw/x-")],
 )
-def test_files_go_not_into_a_lake_on_s3(root: str, prefix: str) -> None:
-    storage = {"root": root, "prefix": prefix}
+def test_files_go_not_into_a_lake_in_a_bucket(scheme: str, root: str, prefix: str) -> None:
+    storage = {"root": f"{scheme}://{root}", "prefix": prefix}
     with pytest.raises(UsageError, match="in the lake's own"):
-        options_of({"lake": "s3://one/lake", "batch_config": {"storage": storage}})
+        options_of({"lake": f"{scheme}://one/lake", "batch_config": {"storage": storage}})
 
 
 def test_files_hold_the_records_bytes(tmp_path: Path) -> None:
@@ -247,7 +248,11 @@ def test_buckets_both_ways(tmp_path: Path, s3_store: S3Store, s3_port: int) -> N
     ("said", "words"),
     [
         ({"storage": {}}, "storage.root is missing"),
-        ({"storage": {"root": "gs://x/y"}}, "gs://.*give a folder or s3://bucket/prefix$"),
+        (
+            {"storage": {"root": "wasb://c@a.blob.core.windows.net/y"}},
+            "storage.root .*give a folder",
+        ),
+        ({"storage": {"root": "az://?/y"}}, "^a place of batches on Azure .* is named az://"),
         ({"storage": {"root": "s3://?/y"}}, "^a place of batches on S3 is named"),
         ({"storage": {"root": "x"}, "batch_size": 0}, "batch_size"),
         ({"storage": {"root": "x"}, "batch_size": True}, "batch_size"),

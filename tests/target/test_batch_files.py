@@ -75,6 +75,8 @@ OUT: dict[str, Callable[[Path], str]] = {
     "a device": lambda folder: "file:///dev/zero",
     "this process": lambda folder: "/proc/self/environ",
     "a foreign bucket": lambda folder: "s3://other/key",
+    "a bucket of Google's": lambda folder: "gs://other/key",
+    "a container": lambda folder: "AZ://other/key",
 }
 
 
@@ -92,7 +94,7 @@ def test_nothing_outside_is_read(tmp_path: Path, inside: Path, name: str) -> Non
 ODD: dict[str, tuple[str, str]] = {
     "empty": ("", "is no file's name"),
     "NUL": ("file:///a%00b", "is no file's name"),
-    "web": ("https://example.org/x", "neither a file:// nor an s3:// URI"),
+    "web": ("https://example.org/x", "no file://, s3://, gs:// or az:// URI"),
     "dots in a bucket": ("s3://bucket/a/../b", "an empty or dotted part"),
     "no key": ("s3://bucket", "an empty or dotted part"),
 }
@@ -375,7 +377,8 @@ def test_a_disk_that_is_full_of_temporary_files(
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"batch_roots": ["gs://bucket/x"]}, "batch_roots.*give a folder or s3://bucket/prefix$"),
+        ({"batch_roots": ["abfs://c@a.dfs.core.windows.net/x"]}, "batch_roots.*give a folder, s3:"),
+        ({"batch_roots": ["gs://?/x"]}, "^batch_roots: a place for files on Google .*is named gs:"),
         ({"batch_roots": ["s3://?/x"]}, "^batch_roots: a place for files on S3 is named"),
         ({"batch_roots": [""]}, "batch_roots"),
         ({"batch_s3": {"aws_regoin": "x"}}, "batch_s3 has no setting 'aws_regoin'.*aws_region"),

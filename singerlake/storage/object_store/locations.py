@@ -53,8 +53,12 @@ def named_by_container(uri: str, options: StoreOptions) -> tuple[str, StoreOptio
     return uri, replace(options, azure_storage_account_name=account)
 
 
-def split(uri: str) -> tuple[Vendor, str, str]:
+def split(uri: str, what: str = "a lake") -> tuple[Vendor, str, str]:
     """Service, bucket and prefix (without slashes at its ends) of a URI.
+
+    Args:
+        uri: The URI.
+        what: What lies there, for messages.
 
     Raises:
         UsageError: It is not of the form ``gs://bucket/prefix`` or ``az://container/prefix``.
@@ -65,14 +69,14 @@ def split(uri: str) -> tuple[Vendor, str, str]:
     if not vendor.names.fullmatch(container):
         # Not repeated: it may be an attempt to give credentials.
         raise UsageError(
-            f"a lake on {vendor.name} is named {scheme}://{vendor.container}/prefix, and what is "
+            f"{what} on {vendor.name} is named {scheme}://{vendor.container}/prefix, and what is "
             f"given as the {vendor.container} cannot be its name ({vendor.spelling}); credentials "
             "belong in the settings"
         )
     if "?" in prefix:
         # Not repeated either.
         raise UsageError(
-            f"what follows the ? is no part of a lake's name: a lake on {vendor.name} is named "
+            f"what follows the ? is no part of its name: {what} on {vendor.name} is named "
             f"{scheme}://{vendor.container}/prefix; credentials belong in the settings"
         )
     if _CONTROL.search(prefix):

@@ -159,6 +159,24 @@ class ObjectStore(Store):
         except BeyondEndError:
             return b""
 
+    def etag(self, key: str) -> str:
+        """Return an object's tag, which changes whenever its bytes do; empty where it has none.
+
+        Raises:
+            KeyMissingError: There is no such object.
+        """
+        name = self._name(key)
+
+        def read() -> str:
+            answer = obstore.get(self._quick, name, options={"range": (0, 1)})
+            answer.bytes()  # so that the connection is free again
+            return self._tag(answer.meta)
+
+        try:
+            return self._requests.read("read", key, read)
+        except BeyondEndError:  # there is nothing in it
+            return ""
+
     # Whatever is written here outlasts a power cut.
     def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:  # noqa: ARG002
         # Where a request is repeated whose answer was lost, the repetition finds the key taken:
