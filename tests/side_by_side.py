@@ -18,13 +18,13 @@ from xdist.workermanage import WorkerController
 SECONDS = {
     "tests/faults/test_faults.py": 150,
     "tests/model/test_model.py": 130,
-    "tests/meltano/test_meltano.py": 110,
+    "tests/meltano/test_meltano.py": 85,
     "tests/spark/test_change.py": 95,
     "tests/spark/test_published_files.py": 90,
     "tests/pages/test_run.py": 85,
     "tests/spark/test_change_interleavings.py": 65,
     "tests/test_wheel.py": 62,
-    "tests/spark/test_undo.py": 60,
+    "tests/spark/test_undo.py": 70,
     "tests/projections/test_publish.py": 54,
     "tests/spark/test_model.py": 52,
     "tests/target/test_drafts.py": 50,
@@ -46,6 +46,7 @@ SECONDS = {
     "tests/site/test_browser.py": 31,
     "tests/postgres": 29,  # 86, but what it needs is still being installed at first
     "tests/orchestrators/test_examples.py": 28,
+    "tests/meltano/test_job.py": 28,
     "tests/spark/test_class_data.py": 28,
     "tests/spark/test_difference.py": 27,
     "tests/cli/test_change_commands.py": 27,

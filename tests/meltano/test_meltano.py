@@ -8,30 +8,23 @@ import sysconfig
 from pathlib import Path
 
 import jsonschema
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from tests.build import commit_rows
 from tests.meltano import definitions, project
+from tests.meltano.project import ORDERS, rows
 from tests.test_wheel import wheel
 
 __all__ = ["wheel"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
-ORDERS = TableName("tap-shop", "orders")
 
 
 @pytest.fixture(scope="module")
 def meltano() -> Path:
     return project.installed()
-
-
-def rows(folder: Path) -> list[tuple[str, int]]:
-    snapshot = Lake.open(str(folder / "lake")).table(ORDERS).snapshot()
-    return [(t.operation, t.rows) for t in snapshot.transactions]
 
 
 def test_the_readmes_commands_and_state_kept_between_runs(tmp_path: Path, meltano: Path) -> None:
@@ -60,21 +53,6 @@ def test_the_readmes_commands_and_state_kept_between_runs(tmp_path: Path, meltan
     assert (version["number"], version["rows"], version["transaction"]) == (1, 100, 1)
     here.run("run", "vacuum-lake")
     assert "tap-shop.orders" in here.run("invoke", "singerlake:ls")
-
-
-def test_a_job_syncs_publishes_and_freezes(tmp_path: Path, meltano: Path) -> None:
-    here = project.copied(tmp_path, meltano)
-    here.run("run", "shop-to-published")
-    assert rows(tmp_path) == [("sync", 100), ("freeze", 0)]
-    place = tmp_path / "published" / "orders"
-    said = json.loads((place / "_latest.json").read_text("utf-8"))
-    for folder in (said["folder"], said["versions"]["1"]["folder"]):
-        files = (place / folder).glob("*.parquet")
-        assert sum(pq.read_metadata(file).num_rows for file in files) == 100
-    here.run("run", "tap-shop", "target-singerlake", "singerlake:publish-all")
-    said = json.loads((place / "_latest.json").read_text("utf-8"))
-    assert sum(one["rows"] for one in said["files"]) == 109
-    assert set(said["versions"]) == {"1"}
 
 
 def test_the_hubs_definitions_are_plugins_to_meltano(tmp_path: Path, meltano: Path) -> None:
