@@ -168,7 +168,7 @@ class Table(reverting.Table):
         options = vacuum.VacuumOptions(retain_seconds=retain.total_seconds(), parts=parts)
         options.check()
         plan = vacuum.plan_vacuum(self.store, self.snapshot(dropped=True), options)
-        if plan.empty:
+        if plan.empty and not plan.snapshot.erased_at:
             return vacuum.Vacuumed(self.name, kept=plan.garbage.kept)
         extras.require("pyspark", "a vacuum with something to do")
         from singerlake.spark.jobs.maintenance.vacuum import vacuum_table

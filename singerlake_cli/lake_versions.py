@@ -27,6 +27,9 @@ DROPPED_FIRST = ("by", "tables", "rows", "proof")
 """Columns that a narrow terminal leaves out, those that matter least first."""
 
 
+_SELDOM = ("previous", "stands_for", "rewritten")
+
+
 @dataclass(frozen=True)
 class Chosen:
     """Tables that somebody names.
@@ -185,9 +188,9 @@ def frozen_words(table: TableName, version: FrozenVersion) -> str:
 
 
 def as_json(version: LakeVersion) -> dict[str, Any]:
-    """A lake version for scripts; the first follows no other, and says nothing of one."""
+    """A lake version for scripts; what it has no reason to say is left out."""
     members = structs.asdict(version)
-    return {name: value for name, value in members.items() if name != "previous" or value}
+    return {name: value for name, value in members.items() if value or name not in _SELDOM}
 
 
 def show_all(shared: Shared, lake: Lake) -> None:
@@ -248,6 +251,11 @@ def show_one(shared: Shared, lake: Lake, name: str) -> None:
         f"cut at {output.clock(version.cut)} UTC, when head was each table's last transaction · "
         f"of: the transaction of the version, of the same rows · fingerprint {version.fingerprint}"
     )
+    erased = [
+        f"rows of {one.tap}.{one.stream} were erased (announced by transaction {one.transaction}): "
+        "fingerprints of it, and of this lake version, that were told before no longer hold"
+        for one in version.rewritten
+    ]
     drop = ("head", "of", "proof")
     shared.output.result(
         lambda: {
@@ -259,5 +267,5 @@ def show_one(shared: Shared, lake: Lake, name: str) -> None:
                 for table, one in said.items()
             ],
         },
-        lambda: output.print_table(str(version), columns, rows, note, *lost, drop=drop),
+        lambda: output.print_table(str(version), columns, rows, note, *lost, *erased, drop=drop),
     )

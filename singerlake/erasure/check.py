@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from singerlake.erasure import derived
+from singerlake.erasure.old_proofs import SOUGHT, WORDS, OldProofs
 from singerlake.erasure.places import Place, Places
 from singerlake.erasure.reading import CopySource
 from singerlake.erasure.scan import Hits, Scanner
@@ -18,6 +19,7 @@ from singerlake.format import names
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.storage.base import READERS, KeyMissingError, StoredCopy
+from singerlake.transactions import log
 
 WAITING = 4 * READERS
 """Objects that are waited for at a time: a lake of a million names fills no memory."""
@@ -121,6 +123,8 @@ class _Check:
         self._texts = Scanner(texts, only_own=True) if texts else None
         self._own = Scanner(sought, only_own=True)
         self._others = Scanner(sought, only_own=False)
+        head = log.read_snapshot(lake.store, table) if table is not None else None
+        self._proofs = OldProofs(lake.store, head) if head is not None else None
         self._of_others: list[Finding] = []
         self._stopped = Event()
 
@@ -166,8 +170,16 @@ class _Check:
     def _look(self, copy: StoredCopy) -> Hits:
         place = self._places.of(copy.key)
         scanner = self._scanner(place)
+        self._look_for_proofs(copy, place)
         source = CopySource(self._lake.store, copy, self._stopped)
         return scanner.look(source) if scanner else Hits()
+
+    def _look_for_proofs(self, copy: StoredCopy, place: Place) -> None:
+        """Note an object that has fingerprints from before rows of the table were erased."""
+        if self._proofs is not None and self._proofs.are_in(copy):
+            words = self._places.described(copy.key).words
+            where = (SOUGHT, copy.key, copy.version, place.kind, words, self._table)
+            self._report.found.append(Finding(*where, count=1, first=WORDS))
 
     def _scanner(self, place: Place) -> Scanner | None:
         if not place.rows:

@@ -37,7 +37,7 @@ def check_erasures(
         yield (
             f"{len(stale)} of its log entries (the first is transaction {stale[0]}) still have "
             "fingerprints or checksums from before rows were erased, by which a guess at a row "
-            f"could be confirmed: finish that with: singerlake erase {table}"
+            f"could be confirmed: take these out with: singerlake vacuum {table}"
         )
 
 

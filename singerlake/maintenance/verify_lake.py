@@ -142,6 +142,8 @@ def _check_table(
         if getattr(table, name) != getattr(found, name)
     }
     for name, (said, there) in wrong.items():
-        yield Problem("lake", where, f"{name} {said}", str(there), BACKUP)
+        erased = f"rows were erased: finish that with: singerlake vacuum {table.name}"
+        hint = erased if found.erased else BACKUP
+        yield Problem("lake", where, f"{name} {said}", str(there), hint)
     if gone := versions.gone_words(head, found):
         yield f"{version}: {gone}"

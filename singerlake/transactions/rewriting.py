@@ -8,6 +8,7 @@ had, and each names the ``erase-start`` that allows it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from msgspec import structs
 from singerlake.errors import DamagedError
 from singerlake.format.lake_log import LakeErasure, LakeTable, LakeVersion, fingerprint
 from singerlake.format.log import FREEZES_ITSELF, Block, Entry, Operation
-from singerlake.format.metadata import TransactionSummary
+from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
 from singerlake.format.sealed import ERASABLE
 from singerlake.format.version_notes import ErasedVersion
@@ -81,25 +82,30 @@ class Erasures:
             removed += [(first, end, told) for first, end in entry.removed]
         return cls(head.table, last, versions, blocks, removed)
 
+    def are_told_in(self, manifest: Manifest) -> bool:
+        """Tell whether a manifest says what versions or blocks were before."""
+        for one in manifest.table_versions:
+            told = self.versions.get(one.number)
+            if told is not None and told.version and _with_proofs(one, told.version) != one:
+                return True
+        if manifest.transaction >= self.last:
+            return False
+        rows = (row for file in manifest.files for row in file.blocks)
+        blocks = ((row.crc, self.blocks.get(row.number)) for row in rows)
+        return any(told is not None and crc not in (None, told.crc) for crc, told in blocks)
+
     def may_tell(self, head: Snapshot) -> list[int]:
         """Return the transactions whose entries may say what was before, in order."""
-        numbers = []
-        after = 0
-        for one in head.transactions[: max(0, self.last)]:
-            operation = one.operation
-            brought = (*range(after + 1, one.last_block + 1),) if self._any_in(after, one) else ()
-            if operation in _MAY_TELL or operation not in _KNOWN or brought:
-                numbers.append(one.number)
-            after = one.last_block
-        return numbers
-
-    def _any_in(self, after: int, one: TransactionSummary) -> bool:
-        """Whether a transaction brought blocks that rows were erased from."""
-        if one.last_block == after:
-            return False
-        return any(after < number <= one.last_block for number in self.blocks) or any(
-            first <= one.last_block and end > after for first, end, _ in self.removed
-        )
+        before = head.transactions[: max(0, self.last)]
+        ends = [one.last_block for one in before]
+        brought = {bisect_left(ends, number) for number in self.blocks}
+        for first, end, _ in self.removed:
+            brought.update(range(bisect_left(ends, first), bisect_left(ends, end) + 1))
+        return [
+            one.number
+            for index, one in enumerate(before)
+            if one.operation in _MAY_TELL or one.operation not in _KNOWN or index in brought
+        ]
 
     def without_traces(self, entry: Entry) -> Entry:
         """Return what an entry says that tells nothing of erased rows; itself where it is that.

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from singerlake.erasure.check import check
+from singerlake.erasure.old_proofs import SOUGHT
 from singerlake.erasure.resealing import reseal
+from singerlake.erasure.sought import Text
 from singerlake.errors import DamagedError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import decode_entry
@@ -18,14 +21,18 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance import freeze_lake
 from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.maintenance.vacuum import DELETE
 from singerlake.maintenance.verify import check_log
 from singerlake.maintenance.verify_lake import check_lake_log
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.transactions import versions
 from singerlake.transactions.log import read_whole
 from tests.build import resealed
+from tests.cli.call import run, run_json
 from tests.erasure import by_hand
 from tests.erasure.by_hand import holding, log_of, rows_at
 from tests.faults import plain
+from tests.faults.operations import no_spark, vacuum_options
 from tests.transactions.non_conditional import NonConditionalStore
 
 ADA = 7
@@ -248,6 +255,11 @@ def test_lake_versions_get_the_proofs_of_now(lake: Lake, table: Table) -> None:
     allowed = [(e.tap, e.stream, e.transaction) for v in after for e in v.rewritten]
     assert allowed == [("tap", "people", done.head.number - 2)] * 2
     assert check_lake_log(lake.store).problems == []
+    shown = run(lake, "versions", "--lake-version", "1").stdout
+    assert f"rows of tap.people were erased (announced by transaction {allowed[0][2]})" in shown
+    document = run_json(lake, "versions", "--lake-version", "1")
+    assert document["rewritten"][0]["transaction"] == allowed[0][2]
+    assert "rewritten" not in run_json(lake, "versions", "--lake-version", "2")
     assert len(plain.lake_versions(plain.dump_folder(Path(lake.store.uri)))) == 3
     fourth = freeze_all(lake, other)
     assert fourth.previous == third.hash
@@ -286,3 +298,44 @@ def test_entries_of_the_first_format(tmp_path: Path) -> None:
     formats = [json.loads(data)["format"] for data in log_of(table).values()]
     assert formats[-3:] == [5, 5, 5]
     assert {*formats[:-3]} == {1, 5}
+
+
+def proofs_found(lake: Lake) -> list[str]:
+    report = check(lake, [Text("text 1", "nowhere to be found")], NAME)
+    assert {one.sought for one in report.found} <= {SOUGHT}
+    return sorted(one.key for one in report.found)
+
+
+def test_the_check_finds_what_is_left(lake: Lake, table: Table) -> None:
+    assert proofs_found(lake) == []
+    manifest = table.store.get(NAME.manifest).data
+    after = by_hand.erase(table, ADA)
+    stale = [NAME.transaction(number) for number in (1, 2, 3, 4, 5, 7)]
+    assert proofs_found(lake) == [*stale, "versions/000000000001.json"]
+    assert (
+        "6 of its log entries (the first is transaction 1)" in check_log(table.store, NAME).notes[0]
+    )
+    table.store.replace(NAME.manifest, manifest, None)
+    assert NAME.manifest in proofs_found(lake)
+    reseal(table.store, table.snapshot())
+    assert proofs_found(lake) == []
+    assert check_log(table.store, NAME).notes == []
+    assert table.snapshot().number == after.number
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_vacuum_finishes_it(lake: Lake, table: Table, deleted: bool) -> None:
+    """Whether there are files to delete, or only entries to rewrite."""
+    after = by_hand.erase(table, ADA, deleted=deleted)
+    old = {*after.dropped}
+    vacuum_table(no_spark, table, vacuum_options((DELETE,)))
+    assert proofs_found(lake) == []
+    assert lake.lake_versions()[0].rewritten
+    assert not old & {item.key[len(NAME.folder) :] for item in table.store.list(NAME.folder)}
+    check_whole(table)
+
+
+def test_verify_says_how_to_finish_it(table: Table) -> None:
+    by_hand.erase(table, ADA)
+    [*_, problem] = check_lake_log(table.store).problems
+    assert problem.hint == "rows were erased: finish that with: singerlake vacuum tap.people"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
+from singerlake.erasure.resealing import reseal
 from singerlake.errors import OutcomeUnknownError, SingerlakeError
 from singerlake.format.names import TableName
 from singerlake.lake import Table
@@ -20,7 +21,7 @@ from singerlake.maintenance.vacuum import Vacuumed, VacuumOptions, VacuumPlan
 from singerlake.spark.jobs.maintenance import drop_history
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.storage.base import Store
-from singerlake.transactions.locks.lock import WriterLock, new_writer_id
+from singerlake.transactions.locks.lock import Waiting, WriterLock, new_writer_id
 from singerlake.transactions.log import refresh
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import update_checkpoint
@@ -51,7 +52,7 @@ def vacuum_table(
         StoreError: The store refused. What was committed stays; the next run goes on.
     """
     plan = plan or vacuum.plan_vacuum(table.store, table.snapshot(dropped=True), options)
-    if plan.empty:
+    if plan.empty and not plan.snapshot.erased_at:
         return Vacuumed(table.name, kept=plan.garbage.kept)
     writer_id = new_writer_id()
     with vacuum.vacuum_lock(table.store, table.name, writer_id, options) as lock:
@@ -62,8 +63,18 @@ def vacuum_table(
         if present.number != plan.snapshot.number:
             plan = vacuum.plan_vacuum(table.store, present, options)
         if plan.empty:
+            _finish_erasures(present, table, options, lock)
             return Vacuumed(table.name, kept=plan.garbage.kept)
         return _Job(start, table, options, writer_id, lock).run(plan)
+
+
+def _finish_erasures(
+    snapshot: Snapshot, table: Table, options: VacuumOptions, lock: WriterLock
+) -> None:
+    """Take out of the log what still tells of erased rows: a run that died may have left some."""
+    if snapshot.erased_at:
+        waiting = Waiting(options.lock_wait_seconds, options.stale_seconds)
+        reseal(table.store, snapshot, waiting=waiting, check=lock.check)
 
 
 @dataclass
@@ -79,6 +90,7 @@ class _Job:
     def run(self, plan: VacuumPlan) -> Vacuumed:
         store = self.table.store
         snapshot, garbage = vacuum.announce(store, plan, self.options, self.writer_id)
+        _finish_erasures(snapshot, self.table, self.options, self.lock)
         done = Vacuumed(self.table.name)
         if plan.drop_history is not None:
             snapshot, done = self._drop_history(snapshot, plan.drop_history, done)
