@@ -39,7 +39,8 @@ def shop(lake: Lake) -> Lake:
 @pytest.mark.parametrize(
     "words",
     [
-        "freeze tap-shop.orders",
+        "freeze tap-shop.orders --master local[1]",
+        "freeze --all",
         "query|select 1",
         "revert tap-shop.orders --to-transaction 1",
         "verify tap-shop.orders",
