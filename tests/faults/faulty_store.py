@@ -24,12 +24,14 @@ from singerlake.storage.base import (
     StoredObject,
 )
 from singerlake.storage.local.store import LocalStore
+from singerlake.storage.together import Together
 
 READS = frozenset({"get", "get_range", "list", "folders"})
 CREATES = frozenset({"put_if_absent", "replace", "publish"})
 WRITES = CREATES | {"delete"}
 STAGING = frozenset({"stage", "write"})
-ALL = READS | WRITES | STAGING | {"discard"}
+SETTLES = frozenset({"settle"})
+ALL = READS | WRITES | STAGING | SETTLES | {"discard"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Kind:
 
 ERROR_BEFORE = Kind("error before", ALL - {"discard"})
 LOST_REPLY = Kind("error after the effect (lost reply)", WRITES)
-NOT_DURABLE = Kind("written, but the folder's fsync fails (EIO)", CREATES)
+NOT_DURABLE = Kind("written, but the folder's fsync fails (EIO)", CREATES | SETTLES)
 LOST_REQUEST = Kind("no reply and no effect", CREATES)
 LATE = Kind("no reply, the effect comes when the run is over", CREATES)
 TORN = Kind("torn write", frozenset({"write", "put_if_absent", "replace"}))
@@ -219,6 +221,9 @@ class FaultyStore(Store):
     def remove_leftover(self, leftover: Leftover) -> None:
         self.inner.remove_leftover(leftover)
 
+    def together(self) -> Together:
+        return _FaultyTogether(self, self.inner.together())
+
     def stage(self) -> Staged:
         return _FaultyStaged(self, self.do("stage", "", self.inner.stage))
 
@@ -256,3 +261,22 @@ class _FaultyStaged(Staged):
             self._store.do("discard", "", self._inner.discard)
         except StoreError:  # an outage is not of this process's own temporary files
             self._inner.discard()
+
+
+class _FaultyTogether(Together):
+    def __init__(self, store: FaultyStore, inner: Together) -> None:
+        self._store = store
+        self._inner = inner
+
+    def publish(self, staged: Any, key: str) -> None:
+        if self._store._kind == LATE and self._store.next_strikes:
+            staged.publish(key)
+        else:
+            work = lambda: self._inner.publish(staged._inner, key)  # noqa: E731
+            self._store.do("publish", key, work)
+
+    def settle(self) -> None:
+        self._store.do("settle", "settled", self._inner.settle)
+
+    def close(self) -> None:
+        self._inner.close()

@@ -11,7 +11,10 @@ from unittest import mock
 
 from singerlake import api
 from singerlake.files import stored
-from singerlake.lake import Lake
+from singerlake.files.folder import Folder
+from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.vacuum import DELETE
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.storage.base import Store
@@ -20,7 +23,15 @@ from tests.copying import world
 from tests.faults import plain
 from tests.faults.copies import Copy, source_of
 from tests.faults.faulty_store import FaultyStore
-from tests.faults.operations import ID, TAP, Operation, Target, no_spark, vacuum_options
+from tests.faults.operations import (
+    ID,
+    TAP,
+    Operation,
+    Target,
+    no_spark,
+    vacuum_options,
+    write_options,
+)
 from tests.faults.plain import Dump
 from tests.faults.published import unbound
 from tests.files.photos import FILE, forget
@@ -201,6 +212,53 @@ class BatchCleanUp(Target):
             assert number <= last or self.file(number).exists(), "it went before its STATE was out"
 
 
+class UploadFolder(Operation):
+    """A folder again: of its files some are new, changed or gone, and two have the same bytes."""
+
+    name = "upload, folder"
+    spark = True
+    table = "archive.docs"
+    before: ClassVar[dict[str, str]] = {"a": "1", "b": "2", "in/c": "3"}
+    after: ClassVar[dict[str, str]] = {"a": "1", "b": "4", "d": "5", "in/e": "5"}
+
+    def prepare(self, lake: Lake) -> None:
+        self.folder = Path(lake.store.uri).parent / "docs"
+        self._write(self.before)
+        self._upload(lake, TableName("archive", "docs"), again=False)
+        self._write(self.after)
+
+    def _write(self, texts: dict[str, str]) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for name, text in texts.items():
+            place = self.folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        lake = Lake(store)
+        # One file after the other, so that the k-th operation is always the same.
+        with mock.patch("singerlake.files.folder_rows.SIDE_BY_SIDE", 1):
+            self._upload(lake, lake.find(self.table)[0], again=again)
+
+    def _upload(self, lake: Lake, into: Table | TableName, *, again: bool) -> None:
+        from singerlake.spark.jobs.loading.upload import UploadOptions
+        from singerlake.spark.jobs.loading.upload_folder import upload_folder
+        from singerlake.spark.jvm.session import session
+
+        folder = Folder.named(str(self.folder), None)
+        assert folder is not None
+        options = UploadOptions(
+            Mode.REPLACE, change=ChangeOptions(writing=write_options(again=again))
+        )
+        upload_folder(lambda: session("local[2]"), lake, into, folder, options)
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        paths = {row["path"]: row["file"]["path"] for row in table.state()}
+        found = {name: dump[table.folder + path].decode() for name, path in paths.items()}
+        assert found == self.after if done else found in (self.before, self.after)
+
+
 @contextmanager
 def counted_removals(store: Store) -> Iterator[None]:
     """Deleting a file of a BATCH counts as an operation on the store, and can go wrong."""
@@ -223,3 +281,5 @@ FILES: tuple[Callable[[], Operation], ...] = (
     ExportFiles,
     BatchCleanUp,
 )
+UPLOADS: tuple[Callable[[], Operation], ...] = (UploadFolder,)
+"""Those that are Spark's."""

@@ -83,7 +83,8 @@ class Operation(ABC):
         """
 
 
-def _options(*, again: bool) -> WriteOptions:
+def write_options(*, again: bool) -> WriteOptions:
+    """How a run writes; one again waits for locks, and takes over stale ones."""
     if again:
         return WriteOptions(lock_wait_seconds=20, lock_stale_seconds=STALE_SECONDS)
     # No refresh comes in between, and a lock that could not be given up ends the run soon.
@@ -130,7 +131,7 @@ class Target(Operation):
             mock.patch("singerlake.lake.open_store", lambda *_: store),
             # The setting takes whole seconds.
             mock.patch(
-                "target_singerlake.settings.WriteOptions", lambda **_: _options(again=again)
+                "target_singerlake.settings.WriteOptions", lambda **_: write_options(again=again)
             ),
             # One table after the other, so that the k-th operation is always the same.
             mock.patch("target_singerlake.run.COMMITTING", 1),
@@ -222,7 +223,7 @@ class Revert(Operation):
         from singerlake.spark.jvm.session import session
 
         table = Lake(store).find(self.table)[0]
-        revert(session("local[2]"), table, 1, options=_options(again=again))
+        revert(session("local[2]"), table, 1, options=write_options(again=again))
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         table = plain.tables(dump)[self.table]
@@ -262,7 +263,7 @@ class Undo(Operation):
             Lake(store).find(self.table)[0],
             [2],
             on_conflict=OnConflict.OURS,
-            options=_options(again=again),
+            options=write_options(again=again),
         )
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
@@ -295,7 +296,7 @@ class Change(Operation):
         from singerlake.spark.jobs.changes.table_change import TableChange
         from singerlake.spark.jvm.session import session
 
-        options = ChangeOptions(new_version=True, writing=_options(again=again))
+        options = ChangeOptions(new_version=True, writing=write_options(again=again))
         table = Lake(store).find(self.table)[0]
         with TableChange(table, options, session("local[2]")) as change:
             self.ask(change)
@@ -370,7 +371,7 @@ class Alter(Operation):
         def by_name(snapshot: Snapshot) -> Overlay:
             return with_key(snapshot, ["name"])
 
-        options = AlterOptions(writing=_options(again=again))
+        options = AlterOptions(writing=write_options(again=again))
         alter(session("local[2]"), Lake(store).find(self.table)[0], by_name, options)
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
@@ -394,7 +395,7 @@ class CreateTable(Operation):
         from singerlake.spark.jvm.session import session
 
         sql = "select id, name from tap_test.t where id < 2"
-        options = ChangeOptions(writing=_options(again=again))
+        options = ChangeOptions(writing=write_options(again=again))
         try:
             create(session("local[2]"), Lake(store), "made.new", sql, keys=("id",), options=options)
         except UsageError as error:

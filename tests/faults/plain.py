@@ -26,7 +26,7 @@ _STORED = re.compile(
     r"raw/[^/]+/[^/]+/files/(([0-9a-f]{2})/\2[0-9a-f]{62}-[0-9a-f]{16}"
     r"|(lists|doomed)/[0-9a-f]{32}\.gz)"
 )
-_PATH = re.compile(rb'"path": "(files/[^"]*)"')
+_PATH = re.compile(rb'"path": ?"(files/[^"]*)"')
 _DATA = re.compile(r"raw/[^/]+/[^/]+/[^/]{7}/[^/]+\.singer\.gz")
 
 

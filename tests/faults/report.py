@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.faults.copies import COPIES
 from tests.faults.faulty_store import KINDS
-from tests.faults.files import FILES
+from tests.faults.files import FILES, UPLOADS
 from tests.faults.operations import OPERATIONS
 from tests.faults.published import PUBLISHING
 from tests.faults.s3_place import WIRE_KINDS
@@ -17,7 +17,7 @@ ON_S3 = "target on S3"
 ELSEWHERE = {"gs": "target on Google", "az": "target on Azure"}
 ROWS = [kind.name for kind in (*KINDS, *WIRE_KINDS)]
 COLUMNS = [
-    *(operation.name for operation in (*OPERATIONS, *COPIES, *FILES, *PUBLISHING)),
+    *(operation.name for operation in (*OPERATIONS, *COPIES, *FILES, *UPLOADS, *PUBLISHING)),
     ON_S3,
     *ELSEWHERE.values(),
 ]

@@ -23,16 +23,19 @@ from tests.faults.faulty_store import (
     KINDS,
     LOST_REPLY,
     LOST_THEN_OUTAGE,
+    NOT_DURABLE,
     OUTAGE,
     TAKEN,
     Kind,
 )
 from tests.faults.files import (
     FILES,
+    UPLOADS,
     BatchCleanUp,
     CopyFiles,
     ExportFiles,
     TargetFiles,
+    UploadFolder,
     VacuumFiles,
 )
 from tests.faults.operations import (
@@ -64,7 +67,7 @@ from tests.storage.services import azure, google
 __all__ = ["azure", "google", "no_aws_settings", "s3_port"]
 EVERYTHING = os.environ.get("SINGERLAKE_FAULTS") == "all"
 PLAIN = [*(operation for operation in OPERATIONS if not operation.spark), *COPIES]
-SPARK = [*(operation for operation in OPERATIONS if operation.spark), *PUBLISHING]
+SPARK = [*(operation for operation in OPERATIONS if operation.spark), *UPLOADS, *PUBLISHING]
 # Of the Spark jobs the suite takes a fault at the commit each, and one that was a bug once.
 QUICK = [
     (Freeze, TAKEN, "_index.json"),
@@ -77,6 +80,8 @@ QUICK = [
     (ChangeKey, LOST_THEN_OUTAGE, "/transactions/"),
     (Alter, LOST_THEN_OUTAGE, "/transactions/"),
     (CreateTable, LOST_REPLY, "/transactions/"),
+    (UploadFolder, NOT_DURABLE, "settled"),
+    (UploadFolder, LOST_THEN_OUTAGE, "/transactions/"),
     (Publish, LOST_THEN_OUTAGE, "/transactions/"),
     (Publish, KILL_AFTER, "beside/_latest.json"),
     (PublishFirst, INTERRUPT, "beside/"),

@@ -12,25 +12,16 @@ import singerlake
 from singerlake.errors import InputError, UsageError
 from singerlake.lake import Table
 from singerlake.maintenance.change import Mode
-from singerlake.maintenance.delete_version import delete_version
-from singerlake.maintenance.undo import OnConflict
-from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.spark import read_table
 from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.reverting.revert import revert
-from singerlake.spark.jobs.reverting.undo import undo
-from tests.faults import plain
-from tests.files.photos import NAME, listed, lists, named_by_rows, stored, sync, table_of
+from tests.files.photos import NAME, listed, named_by_rows, stored, sync, table_of
+from tests.spark.file_histories import AT_ONCE, Histories
 from tests.spark.row_sets import row_set
 from tests.target.harness import record, records_of, run, schema
-
-AT_ONCE = VacuumOptions(
-    retain_seconds=0, guard=False, lease_wait_seconds=0, lock_wait_seconds=0, parts=PARTS
-)
-
 
 CHECKSUM = {"checksum": {"type": "string"}}
 
@@ -83,74 +74,6 @@ def test_a_change_names_only_files_that_are_there(spark: SparkSession, table: Ta
 
 def upsert(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> None:
     change(spark, table, lambda present: [row_set(spark, present, rows)], Mode.UPSERT)
-
-
-class Histories:
-    """A table of photos beside a plain model: what each row's file holds, at each transaction."""
-
-    def __init__(self, spark: SparkSession, root: Path) -> None:
-        self._spark, self._root = spark, root
-        self.states: list[dict[int, str]] = [{}]
-        self.versions: dict[int, int] = {}
-        self.floor = 1
-
-    @property
-    def table(self) -> Table:
-        return table_of(self._root)
-
-    def sync(self, photos: dict[int, str]) -> None:
-        sync(self._root, {id_: f"data:,{text}" for id_, text in photos.items()})
-        self.states.append({**self.states[-1], **photos})
-
-    def freeze(self) -> None:
-        number = freeze(self._spark, self.table).number
-        self.versions[number] = len(self.states) - 1
-        self.states.append(self.states[-1])
-
-    def delete_version(self, number: int) -> None:
-        delete_version(self.table.store, self.table.snapshot(), str(number), "wrong")
-        del self.versions[number]
-        self.states.append(self.states[-1])
-
-    def revert(self, to: int) -> None:
-        revert(self._spark, self.table, to)
-        self.states.append(self.states[to])
-
-    def undo(self, number: int) -> None:
-        """Rows that later ones touched again stay."""
-        undo(self._spark, self.table, [number], on_conflict=OnConflict.OURS)
-        before, at, now = self.states[number - 1], self.states[number], {**self.states[-1]}
-        for id_, text in at.items():
-            if text != before.get(id_) and now.get(id_) == text:
-                del now[id_]
-                now |= {id_: before[id_]} if id_ in before else {}
-        self.states.append(now)
-
-    def vacuum(self) -> None:
-        """Twice, for lists of what the first deleted go with the second; nothing else stays."""
-        for _ in range(2):
-            vacuum_table(lambda: self._spark, self.table, AT_ONCE)
-        head = self.table.snapshot()
-        self.floor = head.floor
-        self.states += [self.states[-1]] * (head.number + 1 - len(self.states))
-        named = plain.tables(plain.dump_folder(self._root))[str(NAME)]
-        assert stored(self.table.store) == named.files().keys() == {*named_by_rows(self.table)}
-        assert lists(self.table.store) == named.lists()
-
-    def contents(self) -> set[bytes]:
-        """What is in the files that are there."""
-        return {self.table.store.get(NAME.key(path)).data for path in stored(self.table.store)}
-
-    def check(self) -> None:
-        """The content of every file is there that the head, a version or retained history names."""
-        dump = plain.dump_folder(self._root)
-        found = plain.tables(dump)[str(NAME)]  # each file is held to its hash
-        assert len(found.log) == len(self.states) - 1
-        promised = {*range(self.floor, len(self.states)), *self.versions.values()}
-        for at in promised:
-            rows = {row["id"]: row["photo"]["path"] for row in found.state(at)}
-            texts = {id_: dump[found.folder + path].decode() for id_, path in rows.items()}
-            assert texts == self.states[at], f"at {at}"
 
 
 @pytest.mark.spark
