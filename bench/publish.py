@@ -182,6 +182,7 @@ class Bench:
 
     def _increment(self, ids: str) -> Cost:
         from singerlake.projections.destinations.opening import open_destination
+        from singerlake.spark.jobs.publishing.increments import Publication
         from singerlake.spark.jobs.publishing.publish_changes import write_increment
 
         self.turn += 1
@@ -201,7 +202,8 @@ class Bench:
                 since = base.position.sources
                 assert asked.obstacle(since) is None
                 schema = self._schema(asked, destination)
-                done = write_increment(self.spark, asked, projection, destination, base, schema)
+                publication = Publication(projection, destination, base, schema)
+                done = write_increment(self.spark, asked, publication)
                 assert not done.full_build
                 self._commit(asked, destination, done.kept, done.added, done.removed)
 

@@ -72,6 +72,7 @@ class StagedRows:
         inserted: Rows that were not there.
         updated: Rows that are others now.
         deleted: Rows that are gone.
+        columns: What became of the columns, in words.
     """
 
     table: str
@@ -81,6 +82,7 @@ class StagedRows:
     inserted: int
     updated: int
     deleted: int
+    columns: tuple[str, ...] = ()
 
     @property
     def changed(self) -> int:
@@ -100,7 +102,11 @@ class PublishedRows:
         why_full: Why they were, as a clause, where that is another reason.
         rows: Rows there; None where it was only asked.
         files: Files there; None likewise.
-        written: Rows in new files; in a dry run, rows that differ.
+        written: Rows in new files. What a dry run says is what the run does; None where that is
+            not known before something else is written: a staging table that changes, or the
+            state of a version on the way to the rows of now.
+        changed: Rows that differ from those that readers saw; None where all were written anew,
+            or likewise.
         versions: The frozen versions that were published.
     """
 
@@ -112,6 +118,7 @@ class PublishedRows:
     rows: int | None = None
     files: int | None = None
     written: int | None = None
+    changed: int | None = None
     versions: tuple[int, ...] = ()
 
 
@@ -125,7 +132,7 @@ class Outcome:
         staged: What was done to its staging table; None where it has none, or nothing was to do.
         published: What was done at its destination; None likewise.
         error: Why it failed.
-        reason: Why it was skipped, or what it is up to date with.
+        reason: Why it was skipped, or what it waits for in a dry run.
     """
 
     projection: str
@@ -137,13 +144,13 @@ class Outcome:
 
     def words(self) -> list[str]:
         """Say it to a person, a line each."""
+        reason = f": {self.reason}" if self.reason else ""
         if self.result in (Result.SKIPPED, Result.UP_TO_DATE, Result.FAILED):
-            reason = f": {self.reason}" if self.reason else ""
             return [f"{self.projection}: {self.result}{reason}"]
         name = self.projection
         if self.result is Result.TO_DO:
             name += ": would be done"
-        told = []
+        told = [f"{name}{reason}"] if reason else []
         if self.staged is not None:
             told.append(f"{name}: {_staged(self.staged)}")
         if self.published is not None:
@@ -158,11 +165,22 @@ def _staged(staged: StagedRows) -> str:
     return f"{staged.table}{transaction} ({how}): {rows}"
 
 
-def _published(published: PublishedRows) -> str:
-    rows = count(published.written or 0, "row")
-    how = f"{rows} written"
+def _how(published: PublishedRows) -> str:
+    if published.written is None and not published.full:
+        # Files hold other rows, too; how many lie in those that are written again is known then.
+        changed = published.changed
+        return (
+            "rows that changed written" if changed is None else f"{count(changed, 'row')} changed"
+        )
+    how = "rows" if published.written is None else count(published.written, "row")
+    how += " written"
     if published.full:
         how += f", all of them as {published.why_full}" if published.why_full else ", all of them"
+    return how
+
+
+def _published(published: PublishedRows) -> str:
+    how = _how(published)
     parts = [f"{how}: {published.why}"] if published.why else []
     if published.versions:
         parts.append(", ".join(f"v{number}" for number in published.versions))

@@ -127,7 +127,9 @@ def test_raw_staging_published(spark: SparkSession, shop: singerlake.Lake, tmp_p
     dry = shop.publish(file=file, dry_run=True, spark=spark)
     assert dry[0].result is Result.TO_DO
     assert dry[0].staged is not None and dry[0].staged.changed == 3
-    assert dry[0].published is not None and dry[0].published.written == 3
+    assert dry[0].published is not None and dry[0].published.changed == 3
+    assert dry[0].published.written is None  # where they lie is known once they are staged
+    assert dry[1].result is Result.TO_DO and dry[1].reason.startswith("staging.orders changes")
     assert before == {place: commits(out / place) for place in before}
     assert shop["staging.orders"].snapshot().number == head
 
@@ -135,6 +137,7 @@ def test_raw_staging_published(spark: SparkSession, shop: singerlake.Lake, tmp_p
     assert orders.staged is not None and orders.staged.how == "incremental"
     assert (orders.staged.inserted, orders.staged.updated, orders.staged.deleted) == (1, 1, 1)
     assert orders.published is not None and not orders.published.full
+    assert orders.published.changed == 3
     assert cities.published is not None and cities.published.full  # rows are put together
     kept = [(n, "Rome" if n % 2 else "Oslo", n / 2) for n in range(8, 3, -1)]
     assert read(out / "orders") == [(20, None, 9.0), *kept, (3, None, 1.0)]
@@ -179,11 +182,8 @@ def test_ad_hoc(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> N
     assert f"published     {place} (parquet)\n" in listed
     sync(shop, [{"id": 11, "city": "Rome", "total": 9}, {"id": 12, "city": "Oslo", "total": 9}])
     dry = run_json(shop, "publish", *args, "--to", str(place), "--dry-run")[0]
-    assert (dry["result"], dry["published"]["full"], dry["published"]["written"]) == (
-        "to do",
-        False,
-        1,
-    )
+    counted = [dry["published"][name] for name in ("full", "written", "changed")]
+    assert (dry["result"], counted) == ("to do", [False, 5, 1])  # the file that it goes into
     assert [row[0] for row in read(place)] == [7, 5, 3, 1]
     result = run(shop, "publish", *args, "--to", str(place), "--dry-run", "--full-refresh")
     assert (
@@ -204,6 +204,23 @@ def test_ad_hoc(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> N
     assert [row[0] for row in read(place)] == [1, 3, 5, 7]
     with pytest.raises(UsageError, match="inside the lake"):
         shop["tap-shop.orders"].publish(tmp_path / "lake" / "raw")
+
+
+def test_ad_hoc_by_sql(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    args = ["--sql", "select id, city, total * 2 as twice from tap_shop.orders", "--key", "id"]
+    args += ["--partition-by", "city", "--order-by", "twice desc", "--format", "csv"]
+    args += ["--compression", "gzip", "--file-size", "1MB", "--to", str(place)]
+    assert run_json(shop, "publish", *args)[0]["published"]["format"] == "csv"
+    sync(shop, [{"id": 1, "city": "Rome", "total": 7}])
+    would, done = (run_json(shop, "publish", *args, *more)[0] for more in (["--dry-run"], []))
+    counted = ("full", "written", "changed")
+    assert [would["published"][name] for name in counted] == [False, 4, 1]
+    assert [done["published"][name] for name in counted] == [False, 4, 1]
+    files = sorted((place / commits(place)).glob("city=*/*.csv.gz"))
+    assert {file.parent.name for file in files} == {"city=Oslo", "city=Rome"}
+    (rome,) = (file for file in files if file.parent.name == "city=Rome")
+    assert duckdb.sql(f"select id from read_csv('{rome}')").fetchall() == [(1,), (7,), (5,), (3,)]
 
 
 def test_ad_hoc_by_the_tables_own_key(

@@ -100,7 +100,7 @@ def no_other_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def compared(*_: Any) -> None:
         raise AssertionError("two states were compared")
 
-    monkeypatch.setattr(publish_changes, "write_changes", compared)
+    monkeypatch.setattr(publish_changes, "planned_changes", compared)
     yield
 
 

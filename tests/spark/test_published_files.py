@@ -33,7 +33,7 @@ from singerlake.projections.projection import (
     Transform,
 )
 from singerlake.projections.published import Commit, DataFile, Position, Published
-from singerlake.spark.jobs.publishing.increments import Increment
+from singerlake.spark.jobs.publishing.increments import Increment, Publication
 from singerlake.spark.jobs.publishing.projected import SourceChanges
 from singerlake.spark.jobs.publishing.publish_changes import write_changes
 from singerlake.spark.write import ordered_files
@@ -80,15 +80,8 @@ class Place:
         come = {n: row for n, row in state.items() if self.shown.get(n) != row}
         changes = SourceChanges(self.frame(gone), self.frame(come), ("id",) if self.keyed else ())
         files_schema = self.destination.file_schema(self.schema, self.base)
-        done = write_changes(
-            self.spark,
-            changes,
-            lambda: self.frame(state),
-            self.projection,
-            self.destination,
-            self.base,
-            files_schema,
-        )
+        publication = Publication(self.projection, self.destination, self.base, files_schema)
+        done = write_changes(self.spark, changes, lambda: self.frame(state), publication)
         if not (done.is_empty or done.full_build):
             self._commit(state, files_schema, done.kept, done.added, done.removed)
         return done

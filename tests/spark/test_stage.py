@@ -267,14 +267,14 @@ def test_a_refresh_that_was_overtaken_begins_anew(
     sync(lake, order(1))
     stage(spark, lake, OPEN)
     sync(lake, order(2))
-    changes, others = Projected.changes, [stage]
+    fresh, others = Projected.fresh, [stage]
 
     def overtaken(self: Projected, since: Any) -> Any:
         if others:
             others.pop()(spark, lake, OPEN)
-        return changes(self, since)
+        return fresh(self, since)
 
-    monkeypatch.setattr(Projected, "changes", overtaken)
+    monkeypatch.setattr(Projected, "fresh", overtaken)
     assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
     assert rows(spark, lake) == [(1, "NEW", 2), (2, "NEW", 2)]
     assert len(list(staged(lake).entries())) == 2

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.lake import Table
 from singerlake.maintenance.difference import Comparison
+from singerlake.projections.keys import Keys
 from singerlake.projections.lookup import can_look_up
 from singerlake.records.blocks import block_tasks
 from singerlake.records.blocks.block_reader import BlockReader
@@ -43,6 +47,32 @@ class FreshRows:
 
     keys: pa.Table
     rows: pa.Table
+
+    @cached_property
+    def of_key(self) -> NDArray[np.int64]:
+        """Of each key, the place of its row; -1 where the answer has none now."""
+        found = np.full(len(self.keys), -1)
+        if self.keys.num_columns:
+            placed = Keys(self.keys).find(self.rows)
+            found[placed.keys] = placed.rows
+        return found
+
+    def to_upsert(self, delete: str) -> pa.Table:
+        """Return the rows as an upsert has them: those of which only the key is left are to go.
+
+        Args:
+            delete: What the column is called that says so.
+        """
+        gone = self.keys.filter(pa.array(self.of_key < 0))
+        columns = [
+            gone.column(one.name)
+            if one.name in gone.column_names
+            else pa.nulls(len(gone), one.type)
+            for one in self.rows.schema
+        ]
+        every = pa.concat_tables([self.rows, pa.table(columns, schema=self.rows.schema)])
+        goes = np.arange(len(every)) >= len(self.rows)
+        return every.append_column(delete, pa.array(goes)).combine_chunks()
 
 
 @dataclass(frozen=True)
@@ -129,7 +159,7 @@ def _asked(
 
 def _put_together(packed: Iterator[bytes | None], schema: pa.Schema) -> pa.Table:
     tables = [unpack(bytes(data)) for data in packed if data is not None]
-    return pa.concat_tables([schema.empty_table(), *tables])
+    return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
 
 
 def _found(keys: pa.Table | None, rows: pa.Table | None) -> pa.RecordBatch:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+import pyarrow as pa
+
+from singerlake.errors import UsageError
+from singerlake.projections.destinations.base import Destination
+from singerlake.projections.files import file_format
 from singerlake.projections.overlap import overlap
 from singerlake.projections.projection import Projection, Target
 from singerlake.projections.published import DataFile, Published
-from singerlake.projections.ranges import SMALL, Plan
+from singerlake.projections.ranges import SMALL, Places, Plan
+from singerlake.spark.write.files_reader import FilesReader
+from singerlake.spark.write.published_files import bounded_column
 
 FILES = 64
 """Files that a table is cut into, at least, before those of an increment become larger."""
@@ -60,40 +68,116 @@ class Counted:
     changed: int
 
 
-def in_pieces(projection: Projection, base: Published) -> Projection:
-    """Return the projection with smaller files: where rows change, the next rows will change, too.
+@dataclass(frozen=True)
+class Publication:
+    """A projection at its destination, as an increment finds it.
 
-    Args:
-        projection: What is published; it has a target.
-        base: What the destination shows.
+    Attributes:
+        projection: Says order, partitions and size of the files; it is the one that ``base`` is of.
+        destination: Where they go.
+        base: What it shows.
+        schema: The columns of the files, see ``Destination.file_schema``.
     """
-    target = projection.target
-    assert target is not None  # noqa: S101  # who calls has looked
-    return replace(projection, target=replace(target, file_bytes=piece_bytes(target, base)))
+
+    projection: Projection
+    destination: Destination
+    base: Published
+    schema: pa.Schema
+
+    @property
+    def target(self) -> Target:
+        """How it is published.
+
+        Raises:
+            UsageError: It is only staged.
+        """
+        if self.projection.target is None:
+            raise UsageError(f"{self.projection.name} is only staged: it says no place in `to`")
+        return self.projection.target
+
+    @property
+    def has_columns_of_base(self) -> bool:
+        """Whether the files that are there have the columns that new ones have."""
+        there = self.base.schema.remove_metadata()
+        return bool(self.schema.remove_metadata().equals(there))
+
+    @property
+    def piece_bytes(self) -> int:
+        """The bytes of a file that an increment writes: less than a full build's."""
+        share = max(LEAST_BYTES, sum(file.bytes for file in self.base.files) // FILES)
+        return max(1, min(self.target.file_bytes // SMALL, share))
+
+    @property
+    def in_pieces(self) -> Projection:
+        """The projection with smaller files: where rows change, the next rows will change, too."""
+        smaller = replace(self.target, file_bytes=self.piece_bytes)
+        return replace(self.projection, target=smaller)
+
+    @cached_property
+    def bounded(self) -> str | None:
+        """The column whose bounds the files have."""
+        return bounded_column(self.projection, self.schema)
+
+    @cached_property
+    def places(self) -> Places:
+        """Which rows lie in which file."""
+        return Places(self.base.files, self.projection.partition_by, self.bounded)
+
+    def reader(self, files: Sequence[DataFile], wanted: pa.Schema) -> FilesReader:
+        """Return what reads files back.
+
+        Args:
+            files: Which.
+            wanted: The columns of rows.
+        """
+        form, by = file_format(self.target.format), self.projection.partition_by
+        return FilesReader(self.destination.store, form, files, by, wanted, self.schema)
 
 
-def piece_bytes(target: Target, base: Published) -> int:
-    """Return the bytes of a file that an increment writes: less than a full build's.
+@dataclass(frozen=True)
+class Planned:
+    """An increment of which it is known what will be written, and nothing is.
 
-    Args:
-        target: Says how large files are wished.
-        base: What the destination shows.
+    Attributes:
+        publication: What it is for.
+        counted: How many rows it is of.
+        made: Which files are written again; None where none has to be, or it cannot be done.
+        files: Writes the new files.
+        full_build: Why it can only be published by a full build, as a clause; empty where it can.
     """
-    share = max(LEAST_BYTES, sum(file.bytes for file in base.files) // FILES)
-    return max(1, min(target.file_bytes // SMALL, share))
+
+    publication: Publication
+    counted: Counted = Counted(0, 0, 0)
+    made: Plan | None = None
+    files: Callable[[], Sequence[DataFile]] = tuple
+    full_build: str = ""
+
+    @property
+    def written(self) -> int:
+        """How many rows the new files will have."""
+        if self.made is None:
+            return 0
+        there = self.publication.base.files
+        again = sum(there[index].rows for index in self.made.touched)
+        return again - self.counted.gone + self.counted.come
+
+    def write(self) -> Increment:
+        """Write the new files.
+
+        Raises:
+            DamagedError: A file cannot be read back.
+        """
+        base = self.publication.base
+        if self.full_build:
+            return Increment(full_build=self.full_build)
+        if self.made is None:
+            return Increment(kept=base.files, overlap=overlap(base.files))
+        return _increment(base, self.made, self.files(), self.counted)
 
 
-def increment_of(
+def _increment(
     base: Published, made: Plan, files: Sequence[DataFile], counted: Counted
 ) -> Increment:
-    """Put together what is to be committed.
-
-    Args:
-        base: What the destination shows.
-        made: Which of its files were written again.
-        files: What was written.
-        counted: How many rows differ.
-    """
     every = base.files
     kept = [one for index, one in enumerate(every) if index not in made.touched]
     added = [one for one in files if one.rows] if kept else files

@@ -25,7 +25,7 @@ from singerlake.projections.publishing import (
     StagedRows,
 )
 from singerlake.spark.jobs.publishing.publish_rows import PublishRows
-from singerlake.spark.jobs.publishing.stage import How, stage
+from singerlake.spark.jobs.publishing.stage import How, Staged, stage
 
 
 def publish(
@@ -52,16 +52,30 @@ def publish(
     options = options or PublishOptions()
     arranged = graph(lake, projections)
     failed: set[str] = set()
+    moved: dict[str, str] = {}
     for projection in arranged.projections:
-        broken = [name for name in arranged.makers(projection.name) if name in failed]
-        if broken:
-            reason = f"it reads what {broken[0]} makes"
-            outcome = Outcome(projection.name, Result.SKIPPED, reason=reason)
+        name, makers = projection.name, arranged.makers(projection.name)
+        if broken := [one for one in makers if one in failed]:
+            outcome = Outcome(name, Result.SKIPPED, reason=f"it reads what {broken[0]} makes")
+        elif ahead := [moved[one] for one in makers if one in moved]:
+            # What it will read nobody can read yet.
+            reason = f"{ahead[0]} changes first; what that comes to here is known then"
+            outcome = Outcome(name, Result.TO_DO, reason=reason)
         else:
             outcome = _outcome(spark, lake, projection, options)
         if outcome.result in (Result.SKIPPED, Result.FAILED):
-            failed.add(projection.name)
+            failed.add(name)
+        if outcome.result is Result.TO_DO and _moves(outcome):
+            moved[name] = str(projection.stage)
         yield outcome
+
+
+def _moves(outcome: Outcome) -> bool:
+    """Whether the rows or columns of a staging table would be others after the run."""
+    staged = outcome.staged
+    if staged is None:
+        return bool(outcome.reason)  # it reads one of which that is so
+    return staged.how == How.CREATED or bool(staged.changed or staged.columns)
 
 
 def _outcome(
@@ -69,13 +83,14 @@ def _outcome(
 ) -> Outcome:
     if options.lake_version is not None and projection.target is None:
         return Outcome(projection.name, Result.UP_TO_DATE)  # nothing of it is published anywhere
-    staged = published = None
+    refreshed = staged = published = None
     try:
         # A version of a staging table is what it was: to publish it, nothing is to be refreshed.
         if projection.stage is not None and not (options.of_a_version and projection.target):
-            staged = _staged(spark, lake, projection, options)
+            refreshed = _refreshed(spark, lake, projection, options)
+            staged = None if refreshed is None else _told(refreshed)
         if projection.target is not None:
-            published = _published(spark, lake, projection, projection.target, options, staged)
+            published = _published(spark, lake, projection, projection.target, options, refreshed)
             if not options.dry_run:
                 registry.note(lake, projection)
     except SingerlakeError as error:
@@ -92,7 +107,7 @@ def _published(
     projection: Projection,
     target: Target,
     options: PublishOptions,
-    staged: StagedRows | None,
+    staged: Staged | None,
 ) -> PublishedRows | None:
     """Bring the rows to their destination; None where they were there."""
     uri, active = lake.store.uri, not options.dry_run
@@ -100,9 +115,9 @@ def _published(
         return PublishRows(spark, lake, projection, target, options, telling).run(staged)
 
 
-def _staged(
+def _refreshed(
     spark: SparkSession, lake: Lake, projection: Projection, options: PublishOptions
-) -> StagedRows | None:
+) -> Staged | None:
     """Refresh the staging table; None where it was up to date."""
     done = stage(
         spark,
@@ -112,15 +127,18 @@ def _staged(
         dry_run=options.dry_run,
         at=options.at,
     )
-    if done.how is How.UP_TO_DATE:
-        return None
+    return None if done.how is How.UP_TO_DATE else done
+
+
+def _told(done: Staged) -> StagedRows:
     changed = done.changed
     return StagedRows(
-        str(projection.stage),
+        str(done.projection.stage),
         done.transaction,
         str(done.how),
         done.why,
         changed.inserted,
         changed.updated,
         changed.deleted,
+        tuple(map(str, done.columns)),
     )

@@ -8,9 +8,10 @@ file's range become files of their own, or make a small neighbour larger.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 
 import pyarrow as pa
@@ -21,37 +22,22 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from singerlake.errors import UsageError
 from singerlake.projections import ranges
-from singerlake.projections.destinations.base import Destination
 from singerlake.projections.files import FileFormat, file_format
-from singerlake.projections.overlap import overlap
-from singerlake.projections.projection import Projection
-from singerlake.projections.published import DataFile, Published
+from singerlake.projections.published import DataFile
 from singerlake.projections.ranges import Found, Places, Plan
 from singerlake.projections.shares import Shares
 from singerlake.records.rows.steps import Batches
-from singerlake.spark.jobs.publishing.increments import (
-    Counted,
-    Increment,
-    in_pieces,
-    increment_of,
-    piece_bytes,
-)
+from singerlake.spark.jobs.publishing.increments import Counted, Increment, Planned, Publication
 from singerlake.spark.jobs.publishing.projected import AFTER, BEFORE, Projected, SourceChanges
-from singerlake.spark.jobs.publishing.publish_fresh import can_write_fresh, write_fresh
+from singerlake.spark.jobs.publishing.publish_fresh import can_plan_fresh, plan_fresh
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import cores
 from singerlake.spark.state import layers
 from singerlake.spark.state.frames import numbered
-from singerlake.spark.write.files_reader import FilesReader
 from singerlake.spark.write.merged_files import conforming, shares_of, write_merged
 from singerlake.spark.write.ordered_files import write_ordered
-from singerlake.spark.write.published_files import (
-    bounded_column,
-    check_columns,
-    column,
-)
+from singerlake.spark.write.published_files import check_columns, column
 
 TASK_BYTES = 64 << 20
 """Bytes of files that one task reads back, about; and writes, where it is all."""
@@ -60,76 +46,104 @@ _SIDE, _BOTH = "__singerlake_side", "__singerlake_both"
 _GONE, _COME = 0, 1
 
 
-def write_increment(
-    spark: SparkSession,
-    asked: Projected,
-    projection: Projection,
-    destination: Destination,
-    base: Published,
-    schema: pa.Schema,
-) -> Increment:
-    """Write what changed of an answer since a destination was committed.
+@contextmanager
+def planned_increment(
+    spark: SparkSession, asked: Projected, publication: Publication
+) -> Iterator[Planned]:
+    """Find what changed of an answer since a destination was committed, and which files hold it.
+
+    What was found is given up at the end: write within.
 
     Args:
         spark: The session.
-        asked: The answer; ``obstacle`` gave None for what ``base`` is of.
-        projection: Says order, partitions and size of the files; it is the one that ``base`` is of.
-        destination: Where they go.
-        base: What it shows.
-        schema: The columns of the files, see ``Destination.file_schema``.
+        asked: The answer; ``obstacle`` gave None for what the destination shows.
+        publication: What is there.
 
     Raises:
         DamagedError: A file cannot be read back, or a block.
         UsageError: A column of the order or of the partitions is not there.
     """
-    since = base.position.sources
-    if can_write_fresh(projection, base, schema):
-        fresh = asked.fresh(since)
-        if fresh is not None:
-            found = write_fresh(spark, fresh, projection, destination, base, schema)
-            if found is not None:
-                return found
-    changes = asked.changes(since)
+    since = publication.base.position.sources
+    fresh = asked.fresh(since) if can_plan_fresh(publication) else None
+    found = None if fresh is None else plan_fresh(spark, fresh, publication)
+    if found is not None:
+        yield found
+        return
     everything = lambda: asked.rows().frame  # noqa: E731
-    return write_changes(spark, changes, everything, projection, destination, base, schema)
+    with planned_changes(spark, asked.changes(since), everything, publication) as compared:
+        yield compared
+
+
+def write_increment(spark: SparkSession, asked: Projected, publication: Publication) -> Increment:
+    """Write what changed of an answer since a destination was committed.
+
+    Args:
+        spark: The session.
+        asked: The answer; ``obstacle`` gave None for what the destination shows.
+        publication: What is there.
+
+    Raises:
+        DamagedError: A file cannot be read back, or a block.
+        UsageError: A column of the order or of the partitions is not there.
+    """
+    with planned_increment(spark, asked, publication) as planned:
+        return planned.write()
+
+
+@contextmanager
+def planned_changes(
+    spark: SparkSession,
+    changes: SourceChanges,
+    everything: Callable[[], DataFrame],
+    publication: Publication,
+) -> Iterator[Planned]:
+    """Find which files hold rows that changed between two states.
+
+    Args:
+        spark: The session.
+        changes: What changed of the rows since the state that is published.
+        everything: Gives all rows of now. Asked only where files cannot be read back.
+        publication: What is there.
+
+    Raises:
+        DamagedError: A file cannot be read back.
+        UsageError: A column of the order or of the partitions is not there.
+    """
+    target = publication.target
+    if not publication.has_columns_of_base:
+        yield Planned(publication, full_build="its columns are others")
+        return
+    with plain_errors():
+        rows = to_arrow_schema(changes.after.schema, timezone="UTC")
+        check_columns(publication.projection, rows)
+        pairs = changes.pairs.persist(StorageLevel.DISK_ONLY)
+        try:
+            form = file_format(target.format)
+            yield _Job(spark, changes, pairs, publication, form).planned(everything)
+        finally:
+            pairs.unpersist()
 
 
 def write_changes(
     spark: SparkSession,
     changes: SourceChanges,
     everything: Callable[[], DataFrame],
-    projection: Projection,
-    destination: Destination,
-    base: Published,
-    schema: pa.Schema,
+    publication: Publication,
 ) -> Increment:
-    """Write what changes for a destination that shows an earlier state.
+    """Write what changes at a destination that shows an earlier state.
 
     Args:
         spark: The session.
         changes: What changed of the rows since that state.
         everything: Gives all rows of now. Asked only where files cannot be read back.
-        projection: Says order, partitions and size of the files; it is the one that ``base`` is of.
-        destination: Where they go.
-        base: What it shows.
-        schema: The columns of the files, see ``Destination.file_schema``.
+        publication: What is there.
 
     Raises:
         DamagedError: A file cannot be read back.
         UsageError: A column of the order or of the partitions is not there.
     """
-    if projection.target is None:
-        raise UsageError(f"{projection.name} is only staged: it says no place in `to`")
-    if not schema.remove_metadata().equals(base.schema.remove_metadata()):
-        return Increment(full_build="its columns are others")
-    with plain_errors():
-        check_columns(projection, to_arrow_schema(changes.after.schema, timezone="UTC"))
-        pairs = changes.pairs.persist(StorageLevel.DISK_ONLY)
-        try:
-            job = _Job(spark, changes, pairs, projection, destination, base, schema)
-            return job.run(everything)
-        finally:
-            pairs.unpersist()
+    with planned_changes(spark, changes, everything, publication) as planned:
+        return planned.write()
 
 
 class _Job:
@@ -138,87 +152,80 @@ class _Job:
         spark: SparkSession,
         changes: SourceChanges,
         pairs: DataFrame,
-        projection: Projection,
-        destination: Destination,
-        base: Published,
-        schema: pa.Schema,
+        publication: Publication,
+        form: FileFormat,
     ) -> None:
         self._spark = spark
         self._key = changes.key
         self._pairs = pairs
         self._before = pairs.where(F.col(BEFORE).isNotNull()).select(f"{BEFORE}.*")
         self._after = pairs.where(F.col(AFTER).isNotNull()).select(f"{AFTER}.*")
-        self._projection = projection
-        self._destination = destination
-        self._base = base
-        self._schema = schema
-        self._bounded = bounded_column(projection, schema)
-        self._places = Places(base.files, projection.partition_by, self._bounded)
+        self._publication = publication
+        self._form = form
+        self._places = publication.places
 
-    def run(self, everything: Callable[[], DataFrame]) -> Increment:
-        found = self._find()
+    def planned(self, everything: Callable[[], DataFrame]) -> Planned:
+        publication, found = self._publication, self._find()
         if found.gone and not self._key:
-            return Increment(full_build="rows without a key are gone")
+            return Planned(publication, full_build="rows without a key are gone")
         if not found.changed:
-            return Increment(kept=self._base.files, overlap=overlap(self._base.files))
-        target = self._projection.target
-        assert target is not None  # noqa: S101  # looked at before
-        form = file_format(target.format)
+            return Planned(publication)
         made = ranges.plan(
             self._places,
             found.before,
             found.after,
-            small=piece_bytes(target, self._base),
-            whole_ranges=not form.reads_back,
+            small=publication.piece_bytes,
+            whole_ranges=not self._form.reads_back,
         )
-        if form.reads_back:
-            shared = shares_of(self._projection, self._places, made, found.changed)
+        files = partial(self._files, found.counted, made, everything)
+        return Planned(publication, found.counted, made, files)
+
+    def _files(
+        self, counted: Counted, made: Plan, everything: Callable[[], DataFrame]
+    ) -> Sequence[DataFile]:
+        if self._form.reads_back:
+            projection = self._publication.projection
+            shared = shares_of(projection, self._places, made, counted.changed)
             if shared is not None:
-                files = self._merged(form, made, shared, gone=found.gone > 0)
-                return increment_of(self._base, made, files, found.counted)
-            rows = self._read_back(form, made, found.gone).unionByName(self._after)
+                return self._merged(made, shared, gone=counted.gone > 0)
+            rows = self._read_back(made, counted.gone).unionByName(self._after)
         else:
             rows = self._computed(everything(), made)
-        size = sum(self._base.files[index].bytes for index in made.touched)
-        few = size <= TASK_BYTES and found.changed <= layers.MOST_ROWS
+        size = sum(self._publication.base.files[index].bytes for index in made.touched)
+        few = size <= TASK_BYTES and counted.changed <= layers.MOST_ROWS
         # Shared out by ranges rows are computed twice.
         rows = rows if few else rows.persist(StorageLevel.DISK_ONLY)
         try:
-            files = self._write(rows, made, few=few)
+            return self._write(rows, made, few=few)
         finally:
             rows.unpersist()
-        return increment_of(self._base, made, files, found.counted)
 
-    def _merged(
-        self, form: FileFormat, made: Plan, shared: Shares, *, gone: bool
-    ) -> Sequence[DataFile]:
+    def _merged(self, made: Plan, shared: Shares, *, gone: bool) -> Sequence[DataFile]:
         return write_merged(
             self._spark,
             self._before if gone else None,
             self._after,
             self._key,
             shared,
-            self._reader(form, self._base.files),
-            in_pieces(self._projection, self._base),
-            self._destination,
+            self._publication.reader(self._publication.base.files, conforming(self._after)),
+            self._publication.in_pieces,
+            self._publication.destination,
             made.slots,
         )
 
-    def _reader(self, form: FileFormat, files: Sequence[DataFile]) -> FilesReader:
-        store, by = self._destination.store, self._projection.partition_by
-        return FilesReader(store, form, files, by, conforming(self._after), self._schema)
-
     def _write(self, rows: DataFrame, made: Plan, *, few: bool) -> Sequence[DataFile]:
         slots = made.slots if any(made.slots.starts.values()) else None
-        projection, destination = in_pieces(self._projection, self._base), self._destination
+        projection, destination = self._publication.in_pieces, self._publication.destination
+        schema = self._publication.schema
         return write_ordered(
-            self._spark, rows, projection, destination, self._schema, slots=slots, few=few
+            self._spark, rows, projection, destination, schema, slots=slots, few=few
         )
 
     def _find(self) -> _Places:
         """Look the changed rows up among the files."""
-        by = {key.column for key in self._projection.partition_by}
-        names = sorted(by | ({self._bounded} if self._bounded is not None else set()))
+        by = {key.column for key in self._publication.projection.partition_by}
+        bounded = self._publication.bounded
+        names = sorted(by | ({bounded} if bounded is not None else set()))
         sides = [
             F.struct(*(F.col(side)[name].alias(name) for name in names), F.lit(code).alias(_SIDE))
             for side, code in ((BEFORE, _GONE), (AFTER, _COME))
@@ -234,15 +241,15 @@ class _Job:
             found.add(pickle.loads(bytes(row.found)))  # noqa: S301  # of our own tasks
         return found
 
-    def _read_back(self, form: FileFormat, made: Plan, gone: int) -> DataFrame:
+    def _read_back(self, made: Plan, gone: int) -> DataFrame:
         """The rows of files that are written again, without those that changed."""
-        files = [self._base.files[index] for index in sorted(made.touched)]
+        files = [self._publication.base.files[index] for index in sorted(made.touched)]
         schema = T.StructType(
             [T.StructField(one.name, one.dataType) for one in self._after.schema.fields]
         )
         if not files:
             return self._spark.createDataFrame([], schema)
-        reader = self._reader(form, files)
+        reader = self._publication.reader(files, conforming(self._after))
         size = sum(file.bytes for file in files)
         wished = max(2 * cores(self._spark), size // TASK_BYTES)
         reader.tasks = min(len(files), wished)

@@ -16,65 +16,40 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from singerlake.projections import ranges
-from singerlake.projections.destinations.base import Destination
 from singerlake.projections.files import file_format
 from singerlake.projections.files.base import Piece
 from singerlake.projections.lookup import Lookup
-from singerlake.projections.overlap import overlap
-from singerlake.projections.projection import Projection
-from singerlake.projections.published import Published
-from singerlake.projections.ranges import Places
+from singerlake.projections.published import DataFile
 from singerlake.records.blocks import block_tasks
 from singerlake.records.rows.steps import Batches
 from singerlake.spark.jobs.publishing.fresh_rows import FreshRows
-from singerlake.spark.jobs.publishing.increments import (
-    Counted,
-    Increment,
-    in_pieces,
-    increment_of,
-    piece_bytes,
-)
+from singerlake.spark.jobs.publishing.increments import Counted, Planned, Publication
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import cores
 from singerlake.spark.state.frames import numbered
 from singerlake.spark.write.files_reader import FilesReader
 from singerlake.spark.write.merged_files import shares_of, write_given
-from singerlake.spark.write.published_files import bounded_column
 
 _FOUND = "file int, key long, same boolean"
 
 
-def can_write_fresh(projection: Projection, base: Published, schema: pa.Schema) -> bool:
+def can_plan_fresh(publication: Publication) -> bool:
     """Tell whether published rows can be looked up at all.
 
     Args:
-        projection: What is published.
-        base: What the destination shows.
-        schema: The columns of the files.
+        publication: What they are to be looked up in.
     """
-    target = projection.target
-    if target is None or not schema.remove_metadata().equals(base.schema.remove_metadata()):
-        return False
-    return file_format(target.format).reads_back
+    reads_back = file_format(publication.target.format).reads_back
+    return reads_back and publication.has_columns_of_base
 
 
-def write_fresh(
-    spark: SparkSession,
-    fresh: FreshRows,
-    projection: Projection,
-    destination: Destination,
-    base: Published,
-    schema: pa.Schema,
-) -> Increment | None:
-    """Write what changes for a destination that shows an earlier state.
+def plan_fresh(spark: SparkSession, fresh: FreshRows, publication: Publication) -> Planned | None:
+    """Plan what changes at a destination that shows an earlier state.
 
     Args:
         spark: The session.
         fresh: What came since that state.
-        projection: Says order, partitions and size of the files; it is the one that ``base`` is of.
-        destination: Where they go.
-        base: What it shows.
-        schema: The columns of the files, see ``Destination.file_schema``.
+        publication: What is there.
 
     Returns:
         None where it cannot be done so: too many files cross, or these do not hold the key as it
@@ -83,43 +58,35 @@ def write_fresh(
     Raises:
         DamagedError: A file cannot be read back.
     """
-    target, key = projection.target, fresh.keys.column_names
-    if target is None or not set(key) <= set(schema.names):
+    key, schema, projection = fresh.keys.column_names, publication.schema, publication.projection
+    if not set(key) <= set(schema.names):
         return None
     if any(schema.field(one.name).type != one.type for one in fresh.keys.schema):
         return None  # files may hold another value than the one that is looked for
-    form = file_format(target.format)
-    by = projection.partition_by
-    reader = FilesReader(destination.store, form, base.files, by, fresh.rows.schema, schema)
+    reader = publication.reader(publication.base.files, fresh.rows.schema)
     with plain_errors():
         changed = _compared(spark, fresh, reader)
     if not changed.count:
-        return Increment(kept=base.files, overlap=overlap(base.files))
-    places = Places(base.files, by, bounded_column(projection, schema))
+        return Planned(publication)
+    places = publication.places
     before, after = places.nothing(), places.nothing()
     for file, keys in changed.gone:
         before.inside[file] += len(keys)
     for batch in changed.come.to_batches():
         after.add(places.find(batch))
-    small = piece_bytes(target, base)
+    small = publication.piece_bytes
     made = ranges.plan(places, before, after, small=small, whole_ranges=False)
     shared = shares_of(projection, places, made, changed.count)
     if shared is None:
         return None
-    with plain_errors():
-        files = write_given(
-            spark,
-            changed.gone,
-            changed.come,
-            key,
-            shared,
-            reader,
-            in_pieces(projection, base),
-            destination,
-            made.slots,
-        )
-    gone = sum(len(keys) for _, keys in changed.gone)
-    return increment_of(base, made, files, Counted(gone, len(changed.come), changed.count))
+
+    def files() -> list[DataFile]:
+        given = (changed.gone, changed.come, key, shared, reader)
+        to = (publication.in_pieces, publication.destination, made.slots)
+        with plain_errors():
+            return write_given(spark, *given, *to)
+
+    return Planned(publication, changed.counted, made, files)
 
 
 @dataclass(frozen=True)
@@ -136,15 +103,17 @@ class _Changed:
     come: pa.Table
     count: int
 
+    @property
+    def counted(self) -> Counted:
+        """How many rows an increment is of."""
+        return Counted(sum(len(keys) for _, keys in self.gone), len(self.come), self.count)
+
 
 def _compared(spark: SparkSession, fresh: FreshRows, reader: FilesReader) -> _Changed:
     """Look the rows that came up among those that are published."""
-    keys, rows = fresh.keys.combine_chunks(), fresh.rows.combine_chunks()
+    keys, rows, of_key = fresh.keys, fresh.rows, fresh.of_key
     if not keys.num_columns:  # then no row was ever replaced
         return _Changed([], rows, len(rows))
-    of_key = np.full(len(keys), -1)
-    placed = Lookup(keys, rows, of_key).find(rows)
-    of_key[placed.keys] = placed.rows
     files, found, same = _found(spark, Lookup(keys, rows, of_key), reader)
     stays = np.ones(len(rows), bool)
     stays[of_key[found[same]]] = False
@@ -155,7 +124,8 @@ def _compared(spark: SparkSession, fresh: FreshRows, reader: FilesReader) -> _Ch
     come = rows.filter(pa.array(stays)) if same.any() else rows
     differ = np.zeros(len(keys), bool)
     differ[found[~same]] = True
-    differ[placed.keys[stays[placed.rows]]] = True
+    stay = of_key >= 0
+    differ[stay] |= stays[of_key[stay]]
     return _Changed(gone, come, int(differ.sum()))
 
 

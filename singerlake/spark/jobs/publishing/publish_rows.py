@@ -18,14 +18,14 @@ from singerlake.lineage import Told
 from singerlake.projections.destinations.opening import open_destination
 from singerlake.projections.positions import behind, due, is_same_table
 from singerlake.projections.projection import OnSchemaChange, Projection, Target
-from singerlake.projections.published import Commit, DataFile, Position, SourceState
-from singerlake.projections.publishing import PublishedRows, PublishOptions, StagedRows
+from singerlake.projections.published import Commit, Position, SourceState
+from singerlake.projections.publishing import PublishedRows, PublishOptions
 from singerlake.projections.versions import not_published, rows_query, versioned_table
+from singerlake.spark.jobs.publishing.carrying_out import DryRun, Run
 from singerlake.spark.jobs.publishing.increments import Increment
 from singerlake.spark.jobs.publishing.projected import Projected
-from singerlake.spark.jobs.publishing.publish_changes import write_increment
+from singerlake.spark.jobs.publishing.stage import How, Staged
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.write.ordered_files import write_ordered
 from singerlake.spark.write.published_files import check_columns
 from singerlake.transactions.snapshot import Snapshot
 
@@ -39,7 +39,6 @@ class _Done:
     why: str = ""
     full: bool = False
     why_full: str = ""
-    written: int = 0
     versions: list[int] = field(default_factory=list)
 
 
@@ -78,8 +77,10 @@ class PublishRows:
         self._destination = open_destination(projection)
         self._base = self._destination.published()
         self._done = _Done()
+        how = DryRun if options.dry_run else Run
+        self._out = how(spark, projection, self._destination)
 
-    def run(self, staged: StagedRows | None) -> PublishedRows | None:
+    def run(self, staged: Staged | None) -> PublishedRows | None:
         """Publish what is not there yet.
 
         Args:
@@ -91,8 +92,8 @@ class PublishRows:
         Raises:
             SingerlakeError: It cannot be done; nothing that readers see has changed.
         """
-        if self._options.dry_run:
-            return self._plan(staged)
+        if self._options.dry_run and staged is not None and staged.is_change:
+            return self._after(staged)
         head, wanted = self._versions()
         for version in wanted:
             assert head is not None  # noqa: S101  # there are no versions without a table
@@ -105,51 +106,54 @@ class PublishRows:
         return self._told()
 
     def _told(self) -> PublishedRows:
-        base, done = self._base, self._done
+        base, done, asked = self._base, self._done, self._options.dry_run
         return PublishedRows(
             to=self._destination.store.uri,
             format=str(self._target.format),
             why=done.why,
             full=done.full,
             why_full=done.why_full if done.full else "",
-            rows=None if base is None else base.rows,
-            files=None if base is None else len(base.files),
-            written=done.written,
+            rows=None if base is None or asked else base.rows,
+            files=None if base is None or asked else len(base.files),
+            written=self._out.written,
+            changed=None if done.full else self._out.changed,
             versions=tuple(done.versions),
         )
 
-    def _plan(self, staged: StagedRows | None) -> PublishedRows | None:
-        """What would be done."""
-        done = self._done
-        wanted: list[FrozenVersion] = []
-        if staged is not None and staged.changed:
-            # What the staging table will be nobody can read yet.
-            done.why, done.full = f"{staged.table} changes", self._why_all() is not None
-            done.written = staged.changed
-        else:
+    def _after(self, staged: Staged) -> PublishedRows:
+        """What would be done once the staging table is what nobody can read yet."""
+        done, out, changed = self._done, self._out, staged.changed
+        done.why, why = f"{staged.projection.stage} changes", self._why_full_after(staged)
+        wanted: Sequence[FrozenVersion] = ()
+        now, up_to_date = 0, False
+        if staged.how is not How.CREATED:
             _, wanted = self._versions()
-            if not self._options.of_a_version:
-                self._look(self._due())
-        if not done.why and not wanted:
-            return None
+            up_to_date = self._base is not None and self._due() is None
+            if why is not None and not wanted:
+                with self._asked(None) as asked, plain_errors():
+                    now = asked.rows().frame.count()
+        done.full, done.why_full = why is not None, why or ""
         done.versions = [version.number for version in wanted]
-        return replace(self._told(), rows=None, files=None)
+        known = done.full and not wanted
+        out.written = now + changed.inserted - changed.deleted if known else None
+        rows = changed.inserted + changed.updated + changed.deleted
+        out.changed = rows if up_to_date else None
+        return self._told()
 
-    def _look(self, why: str | None) -> None:
-        """Find out how many rows would be written, without writing any."""
-        if why is None:
-            return
-        with self._asked(None) as asked, plain_errors():
-            self._check_sql(asked)
+    def _why_full_after(self, staged: Staged) -> str | None:
+        """Why all rows would have to be written then; None where those that changed would do."""
+        table, base = staged.projection.stage, self._base
+        if base is None or (why := self._why_all()) is not None:
+            return "" if base is None else why
+        if staged.how is How.CREATED:
+            return f"{table} is another table than the one that was read before"
+        if staged.columns:
+            return f"the columns of {table} are others than when it was read before"
+        with self._asked(None) as asked:
             self._schema(asked)
-            obstacle = self._obstacle(asked)
-            self._done.full = obstacle is not None
-            self._done.why, self._done.why_full = why, obstacle or ""
-            if obstacle is not None or self._base is None:
-                self._done.written = asked.rows().frame.count()
-            else:
-                since = self._base.position.sources
-                self._done.written = asked.changes(since).pairs.count()
+            if (why := self._obstacle(asked)) is not None:
+                return why
+        return None if self._projection.key or not base.rows else "rows without a key are gone"
 
     def _versions(self) -> tuple[Snapshot | None, list[FrozenVersion]]:
         """The head of the table whose versions are wanted, and those that are not there yet."""
@@ -202,7 +206,7 @@ class PublishRows:
             found = self._increment(asked, schema)
             same_rows = found is not None and found.is_empty
             if found is None:
-                files = self._written(asked, schema)
+                files = self._out.all_rows(asked, schema)
                 removed = () if base is None else base.files
                 found = Increment((), files, removed)
                 self._done.full = True
@@ -216,7 +220,7 @@ class PublishRows:
                 sources = tuple(replace(source, version=None) for source in sources)
             position = replace(self._own_position(), sources=sources)
             commit = Commit(position, schema, found.kept, found.added, found.removed)
-            self._base = self._destination.commit(base, commit)
+            self._base = self._out.commit(base, commit)
             if at is None:
                 self._tell(asked, schema)
 
@@ -226,20 +230,17 @@ class PublishRows:
             self._telling.read(state)
         columns = [(one.name, str(one.type)) for one in schema]
         uri = self._destination.store.uri
-        self._telling.published(uri, columns, self._done.written, asked.origins.columns)
+        self._telling.published(uri, columns, self._out.written or 0, asked.origins.columns)
 
     def _increment(self, asked: Projected, schema: pa.Schema) -> Increment | None:
         """Write only what changed; None where all has to be written."""
         if (obstacle := self._obstacle(asked)) is not None or self._base is None:
             self._done.why_full = obstacle or ""
             return None
-        found = write_increment(
-            self._spark, asked, self._projection, self._destination, self._base, schema
-        )
+        found = self._out.increment(asked, self._base, schema)
         if found.full_build:
             self._done.why_full = found.full_build
             return None
-        self._done.written += sum(file.rows for file in found.added)
         return found
 
     def _publish_version(self, head: Snapshot, version: FrozenVersion) -> None:
@@ -260,9 +261,9 @@ class PublishRows:
         else:
             with self._asked(version) as asked:
                 schema = self._schema(asked)
-                files = self._written(asked, schema)
+                files = self._out.all_rows(asked, schema)
             commit = Commit(position, schema, (), files, version=version.number)
-        self._base = self._destination.commit(base, commit)
+        self._base = self._out.commit(base, commit)
         self._done.versions.append(version.number)
 
     def _state(self) -> SourceState | None:
@@ -292,18 +293,9 @@ class PublishRows:
         """Give the columns of the files, which can all be written."""
         schema = to_arrow_schema(T.StructType(asked.fields), timezone="UTC")
         self._check(schema)
-        schema = self._destination.file_schema(schema, self._base)
+        schema = self._out.file_schema(schema, self._base)
         self._check_change(schema)
         return schema
-
-    def _written(self, asked: Projected, schema: pa.Schema) -> Sequence[DataFile]:
-        """Write all rows into new files, which nobody sees yet."""
-        with plain_errors():
-            files = write_ordered(
-                self._spark, asked.source(), self._projection, self._destination, schema
-            )
-        self._done.written += sum(file.rows for file in files)
-        return files
 
     def _check_sql(self, asked: Projected) -> None:
         if self._projection.incremental:
@@ -356,7 +348,7 @@ class PublishRows:
     def _sweep(self) -> None:
         """Delete what no reader needs; that it failed changes nothing of what was published."""
         try:
-            self._destination.sweep(self._projection.keep)
+            self._out.sweep()
         except SingerlakeError as error:
             logger.warning("old files of %s stay for now: %s", self._projection.name, error)
 

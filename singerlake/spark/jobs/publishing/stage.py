@@ -2,7 +2,7 @@
 
 The transaction holds the difference alone, and its metadata say which states of which tables the
 rows were computed of. Where the SQL is row by row over one table and keeps its key, the rows of
-that table which changed are all that is read; else everything is computed anew and compared. The
+that table which came since are all that is read; else everything is computed anew and compared. The
 rows come out the same either way: nothing of how they were computed is kept but that position.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
@@ -28,14 +29,14 @@ from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.projections import refreshes
 from singerlake.projections.positions import behind
 from singerlake.projections.projection import DECIDE_ROWS, OnSchemaChange, Projection
-from singerlake.projections.published import Position
+from singerlake.projections.published import Position, SourceState
 from singerlake.projections.refreshes import Refresh
 from singerlake.projections.schema_changes import AnswerChange, answer_changes, evolved
 from singerlake.records.given.rows import special_names
 from singerlake.records.rows.row_columns import aliases
 from singerlake.spark.jobs.changes.change import Changed, change_parts
 from singerlake.spark.jobs.loading.create_table import check_key_names, create_of
-from singerlake.spark.jobs.publishing.projected import AFTER, BEFORE, Projected, SourceChanges
+from singerlake.spark.jobs.publishing.projected import AFTER, BEFORE, Projected
 from singerlake.spark.jobs.row_sets import given_frames
 from singerlake.spark.jobs.row_sets.asked_rows import PART_ROWS, Part
 from singerlake.spark.jvm.failures import plain_errors
@@ -90,6 +91,13 @@ class Staged:
     def transaction(self) -> int | None:
         """The transaction that it made; None where it made none."""
         return self.changed.transaction
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the table has other rows or columns then."""
+        done = self.changed
+        rows = done.inserted or done.updated or done.deleted
+        return self.how is How.CREATED or bool(rows or self.columns)
 
 
 def stage(
@@ -199,7 +207,7 @@ class _Job:
             return self._replace(self._head, last, entry, columns, why)
         if self._is_as_read(last):
             return self._staged(How.UP_TO_DATE, "", Changed(None), ())
-        rows = self._difference(asked.changes(last.position.sources), columns_of(entry))
+        rows = self._difference(last.position.sources, columns_of(entry))
         changed = self._change(self._head, last, rows, Mode.UPSERT)
         return self._staged(How.INCREMENTAL, "", changed, ())
 
@@ -314,16 +322,25 @@ class _Job:
                 "leave these rows out in the SQL, or name more columns that tell them apart",
             )
 
-    def _difference(self, changes: SourceChanges, columns: Columns) -> DataFrame:
-        """The rows that changed, as an upsert has them: those that are gone are to be deleted."""
-        before, after = F.col(BEFORE), F.col(AFTER)
+    def _difference(self, since: Sequence[SourceState], columns: Columns) -> DataFrame:
+        """The rows that may have changed, as an upsert has them: those that are gone are to go."""
+        asked, key = self._asked, self._projection.key
         names = [name for name, _ in columns]
-        cells = [
-            F.coalesce(after[name], before[name]) if name in self._projection.key else after[name]
-            for name in names
-        ]
         delete = special_names(names).delete
-        pairs = changes.pairs.select(*cells, after.isNull()).toDF(*names, delete)
+        # As published rows are, they are looked up in the table that holds them.
+        fresh = asked.fresh(since) if {*key} == {*asked.key} else None
+        if fresh is not None:
+            given = fresh.to_upsert(delete)
+            # Without a batch Spark does not take a table: of no rows there is one.
+            batches = given.to_batches() or [pa.RecordBatch.from_pylist([], given.schema)]
+            return _typed(
+                self._spark.createDataFrame(pa.Table.from_batches(batches)), columns, delete
+            )
+        before, after = F.col(BEFORE), F.col(AFTER)
+        cells = [
+            F.coalesce(after[name], before[name]) if name in key else after[name] for name in names
+        ]
+        pairs = asked.changes(since).pairs.select(*cells, after.isNull()).toDF(*names, delete)
         return _typed(pairs, columns, delete)
 
     def _change(
