@@ -84,6 +84,8 @@ def find(
         indexed: Those of its indexes, where they were listed already.
     """
     garbage = Garbage()
+    # What is older than an erasure of rows may hold these: for it there is no retention.
+    cutoff = max(cutoff, _last_erasure(snapshot))
     objects = None if listed is None else list(listed)
     used = {path for block in snapshot.blocks for path in block.paths}
     present = None if objects is None else _data_files(snapshot.table, objects)
@@ -95,7 +97,7 @@ def find(
             garbage.vanished.append(path)
             continue
         size = present[path].size if present is not None else file.bytes
-        old = _seconds(file.time) <= cutoff
+        old = _seconds(file.time) <= cutoff or file.transaction <= snapshot.erased_at
         reason = f"dropped by transaction {file.transaction} at {file.time}"
         reason += "" if old else ", within the retention"
         target = garbage.files if old else garbage.kept
@@ -110,6 +112,12 @@ def find(
         _find_indexes(store, snapshot, objects_of_indexes, cutoff, garbage)
         _find_dead(snapshot.table, objects, cutoff, garbage)
     return garbage
+
+
+def _last_erasure(snapshot: Snapshot) -> float:
+    """When rows were erased last, in seconds since 1970; long ago where none ever were."""
+    at = times.parse(snapshot.summary(snapshot.erased_at).time) if snapshot.erased_at else None
+    return at.timestamp() if at is not None else 0.0
 
 
 def _find_leftovers(
@@ -165,10 +173,12 @@ def _find_indexes(
         if folder.isdecimal() and (name == names.INDEX_MARKER or names.is_index_part(name)):
             folders.setdefault(int(folder), []).append(item)
     marked = [n for n, items in folders.items() if any(_is_marker(i) for i in items)]
+    marker_in = functools.cache(lambda folder: _marker(store, folder))
+    stale = _before_erasure(snapshot, marked, marker_in)
+    marked = [n for n in marked if n not in stale]
     # Of a table that was dropped none is the newest.
     last = 0 if snapshot.dropped_at else snapshot.number
     newest = max((n for n in marked if snapshot.first <= n <= last), default=0)
-    marker_in = functools.cache(lambda folder: _marker(store, folder))
     needed = _needed_indexes(snapshot, marked, newest, marker_in)
     for number, present in sorted(folders.items()):
         items = present
@@ -179,9 +189,10 @@ def _find_indexes(
         if not items:
             continue
         since = max(item.modified for item in items)
-        old = since <= cutoff
+        old = since <= cutoff or number in stale
         whole = number in marked and number not in needed
         why = "an index of no version" if whole else "a file of an unfinished index"
+        why = "an index from before rows were erased" if number in stale else why
         for item in items:
             reason = why if old else f"{why}, younger than the retention"
             entry = Item(item.key, item.size, reason, since=_iso(since))
@@ -191,6 +202,20 @@ def _find_indexes(
                 garbage.markers.append(entry)
             else:
                 garbage.index_files.append(entry)
+
+
+def _before_erasure(
+    snapshot: Snapshot, marked: list[int], marker_in: Callable[[str], IndexMarker | None]
+) -> set[int]:
+    """The indexes, by transaction, that may hold rows which were erased since."""
+    if not snapshot.erased_at:
+        return set()
+    markers = {number: marker_in(snapshot.table.index(number)) for number in marked}
+    return {
+        number
+        for number, marker in markers.items()
+        if marker is None or marker.erased != snapshot.erased_at
+    }
 
 
 def _needed_indexes(

@@ -52,6 +52,7 @@ def find(
         if by is not None:
             dropped_at = times.parse(by.time)
             since, old = by.time, dropped_at is not None and dropped_at.timestamp() <= cutoff
+            old = old or by.transaction <= snapshot.erased_at
             reason = f"named by no row since transaction {by.transaction} at {by.time}"
         else:
             since = times.iso(times.from_micros(int(item.modified * 1_000_000)))

@@ -1,4 +1,4 @@
-"""singerlake erase: see that a person's rows are nowhere in a lake."""
+"""singerlake erase: take rows out of all of a table, or see that they are nowhere in a lake."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import click
 
 from singerlake.errors import DamagedError, InputError, NotFoundError, UsageError
 from singerlake.lake import Lake
-from singerlake_cli import output
-from singerlake_cli.shared import Shared, complete_table
+from singerlake.maintenance.erase import EraseOptions
+from singerlake_cli import erasing, output
+from singerlake_cli.commands.vacuum import duration
+from singerlake_cli.shared import Shared, complete_table, spark_options
 from singerlake_cli.working import follow, working
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ SHOWN = 50
 @click.command("erase")
 @click.argument("table", required=False, shell_complete=complete_table)
 @click.option(
-    "--check", "checking", is_flag=True, help="Read all there is; erasing is not built yet."
+    "--check", "checking", is_flag=True, help="Erase nothing: say where rows or texts still are."
 )
 @click.option(
     "--key",
@@ -48,6 +50,33 @@ SHOWN = 50
     help="A file of texts, one a line, so that no list of processes shows them; - is standard "
     "input.",
 )
+@click.option("--where", metavar="SQL", help="Rows for which this held at any time.")
+@click.option(
+    "--from",
+    "ids_from",
+    metavar="FILE",
+    help="A file of ids, one a line, so that no list of processes shows them; - is standard input.",
+)
+@click.option(
+    "--reason",
+    metavar="TEXT",
+    help="Why: the log keeps it, and whoever looks at a version is told. Do not name the person.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@click.option(
+    "--wait",
+    type=duration,
+    metavar="DURATION",
+    default="10min",
+    show_default=True,
+    help="How long to wait for readers that may need files that are about to be deleted.",
+)
+@click.option(
+    "--leave-words",
+    is_flag=True,
+    help="Erase even if words in log entries, such as comments or a tap's bookmark, name a row.",
+)
+@spark_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -56,27 +85,52 @@ def command(
     keys: tuple[str, ...],
     texts: tuple[str, ...],
     file: str | None,
+    where: str | None,
+    ids_from: str | None,
+    reason: str | None,
+    dry_run: bool,
+    wait: float,
+    leave_words: bool,
+    master: str | None,
+    conf: tuple[str, ...],
 ) -> None:
-    """Say where a row or a text still stands in the lake.
+    """Erase rows of a TABLE from all that it ever was (on Spark), or see that they are gone.
 
-    Reads every object below the lake's prefix, whether a log names it or not: blocks, also of
-    dropped files and of writers that died, refused lines, indexes, files that rows name, the log
-    and its manifest, and on S3 also earlier versions of objects. A key is looked for in the rows of
+    Every line of a row goes: from the present state, from earlier ones and from frozen versions,
+    which keep their numbers and tell of it. Each version is proved to be what it was, less
+    exactly these rows. Then the old files are deleted, without a retention, once readers from
+    before have ended. This cannot be taken back. What cannot be followed (publications, tables
+    computed from it, refused lines) is named before anything is written.
+
+    With --check nothing is changed. It reads every object below the lake's prefix, whether a log
+    names it or not: blocks, also of dropped files and of writers that died, refused lines,
+    indexes, files that rows name, the log and its manifest, and on S3 also earlier versions of
+    objects. A key is looked for in the rows of
     its table; a text in every value, however JSON spells it, and in all other bytes.
 
-    The exit code is 0 if all was read and nothing found, and 5 if not. Nothing is changed. What
-    is sought is not repeated in the output.
+    The exit code of --check is 0 if all was read and nothing found, and 5 if not. What is sought
+    is not repeated in the output.
 
     \b
+    singerlake erase tap-shop.customers --key 4711 --reason "request 12" --dry-run
+    singerlake erase tap-shop.customers --from ids.txt --reason "request 12"
     singerlake erase --check tap-shop.customers --key 4711
     singerlake erase --check --text ada@example.com --text "Ada Lovelace"
     singerlake --output json erase --check --texts-from person.txt
     """
     if not checking:
-        raise UsageError(
-            "this release does not erase: it checks, with --check; how to get rows out of a "
-            "lake is in docs/how-to/erase-a-person.md"
-        )
+        if texts or file is not None:
+            raise UsageError("--text and --texts-from go with --check: rows are erased by --key")
+        if table is None:
+            raise UsageError("name the TABLE whose rows are to be erased")
+        if reason is None:
+            raise UsageError("say why rows are erased, with --reason TEXT: the log keeps it")
+        options = EraseOptions(reason, dry_run=dry_run, lease_wait_seconds=wait)
+        asked = erasing.Asked(keys, where, ids_from, options, words=not leave_words)
+        code = erasing.erase(shared, table, asked, (master, conf))
+        click.get_current_context().exit(code)
+    if where is not None or ids_from is not None or reason is not None or dry_run or leave_words:
+        raise UsageError("--check looks for --key, --text and --texts-from: leave the others out")
     if not keys and not texts and file is None:
         raise UsageError("say what to look for: with --key, --text or --texts-from")
     if keys and table is None:

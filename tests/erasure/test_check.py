@@ -306,7 +306,7 @@ def test_nothing_sought_is_repeated(lake: Lake, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        (["tap.t", "--key", "1"], 2, "this release does not erase"),
+        (["tap.t", "--key", "1"], 2, "say why rows are erased"),
         (["--check"], 2, "say what to look for"),
         (["--check", "--key", "1"], 2, "--key needs the TABLE"),
         (["--check", "tap.t", "--text", ""], 2, "is empty"),

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.faults.copies import COPIES
+from tests.faults.erasing import EraseRow
 from tests.faults.faulty_store import KINDS
 from tests.faults.files import FILES, UPLOADS
 from tests.faults.operations import OPERATIONS
@@ -17,7 +18,7 @@ ON_S3 = "target on S3"
 ELSEWHERE = {"gs": "target on Google", "az": "target on Azure"}
 ROWS = [kind.name for kind in (*KINDS, *WIRE_KINDS)]
 COLUMNS = [
-    *(operation.name for operation in (*OPERATIONS, *COPIES, *FILES, *UPLOADS, *PUBLISHING)),
+    *(one.name for one in (*OPERATIONS, EraseRow, *COPIES, *FILES, *UPLOADS, *PUBLISHING)),
     ON_S3,
     *ELSEWHERE.values(),
 ]

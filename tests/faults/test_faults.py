@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from tests.faults import report
 from tests.faults.cases import Bench, Case, Folder, fast_folder
 from tests.faults.copies import COPIES
+from tests.faults.erasing import EraseRow
 from tests.faults.faulty_store import (
     INTERRUPT,
     KILL_AFTER,
@@ -67,7 +68,12 @@ from tests.storage.services import azure, google
 __all__ = ["azure", "google", "no_aws_settings", "s3_port"]
 EVERYTHING = os.environ.get("SINGERLAKE_FAULTS") == "all"
 PLAIN = [*(operation for operation in OPERATIONS if not operation.spark), *COPIES]
-SPARK = [*(operation for operation in OPERATIONS if operation.spark), *UPLOADS, *PUBLISHING]
+SPARK = [
+    *(operation for operation in OPERATIONS if operation.spark),
+    EraseRow,
+    *UPLOADS,
+    *PUBLISHING,
+]
 # Of the Spark jobs the suite takes a fault at the commit each, and one that was a bug once.
 QUICK = [
     (Freeze, TAKEN, "_index.json"),
@@ -80,6 +86,7 @@ QUICK = [
     (ChangeKey, LOST_THEN_OUTAGE, "/transactions/"),
     (Alter, LOST_THEN_OUTAGE, "/transactions/"),
     (CreateTable, LOST_REPLY, "/transactions/"),
+    (EraseRow, LOST_THEN_OUTAGE, "/transactions/"),
     (UploadFolder, NOT_DURABLE, "settled"),
     (UploadFolder, LOST_THEN_OUTAGE, "/transactions/"),
     (Publish, LOST_THEN_OUTAGE, "/transactions/"),

@@ -25,7 +25,7 @@ from singerlake.transactions.lease import ReaderLease, leases
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 from tests.build import commit_rows
-from tests.maintenance.plain_table import cutoff_at, freeze
+from tests.maintenance.plain_table import cutoff_at, erase, freeze
 from tests.transactions.broken import HASH, PROPERTIES, TABLE, staged_rows
 
 NAME = TABLE
@@ -393,3 +393,27 @@ def test_a_clock_that_is_days_ahead_takes_no_live_reader_s_lease_nor_its_files(
         for file in old:
             assert lake.store.exists(NAME.data(file))
     assert run(table) == old
+
+
+def test_what_is_older_than_an_erasure_has_no_retention(lake: Lake) -> None:
+    """Dropped files, leftovers and files of an index: any of them may hold the rows."""
+    write(lake, 1, 2)
+    write(lake, 3)
+    table = lake.table(NAME)
+    (block, other) = table.snapshot().blocks
+    left = f"{block.file.removesuffix('.singer.gz')[:-16]}0123456789abcdef.singer.gz"
+    part = f"{table.name.index(1)}part-{0:032x}.parquet"
+    for key in (table.name.key(left), part):
+        lake.store.put_if_absent(key, b"hers")
+
+    def found() -> set[str]:
+        objects = [*lake.store.list(table.name.folder)]
+        listed = garbage.find(lake.store, table.snapshot(), 0.0, listed=objects)
+        return {item.key for item in listed.everything}
+
+    assert found() == set()
+    erase(table, {(block.number, 0)}, [])
+    assert found() == {table.name.data(block.file), table.name.key(left), part}
+    lake.store.put_if_absent(table.name.key(left.replace("0123", "4567")), b"of later")
+    assert len(found()) == 3
+    assert table.name.data(other.file) not in found()

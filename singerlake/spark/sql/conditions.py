@@ -64,6 +64,10 @@ def computed(frame: DataFrame, shape: Shape, one: Constraint) -> Column:
     Raises:
         InvalidQueryError: It is no condition of a row of such columns.
     """
+    return F.coalesce(_condition(frame, shape, one), F.lit(True))
+
+
+def _condition(frame: DataFrame, shape: Shape, one: Constraint) -> Column:
     spark = frame.sparkSession
     places = [
         (start, end, sql_tokens.quote(_value(shape.names.index(name))))
@@ -75,7 +79,24 @@ def computed(frame: DataFrame, shape: Shape, one: Constraint) -> Column:
     except AnalysisException as error:
         raise _none(one.sql, first_line(error)) from None
     _check_analyzed(frame, probe, one.sql)
-    return F.coalesce(condition, F.lit(True))
+    return condition
+
+
+def selected(frame: DataFrame, shape: Shape, sql: str) -> DataFrame:
+    """Return the rows for which a condition holds; those for which it is null are none.
+
+    Args:
+        frame: Rows, columns as they are called inside.
+        shape: The table's.
+        sql: The condition, with columns by the names that people see.
+
+    Raises:
+        InvalidQueryError: It is no condition of a row of such columns.
+    """
+    one = _constraint(frame.sparkSession, shape.names, sql)
+    with_its_own = with_values(frame, shape, [one])
+    condition = _condition(with_its_own, shape, one)
+    return with_its_own.where(F.coalesce(condition, F.lit(False))).select(*frame.columns)
 
 
 def with_values(frame: DataFrame, shape: Shape, constraints: Sequence[Constraint]) -> DataFrame:

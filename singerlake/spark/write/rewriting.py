@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -50,8 +50,8 @@ class Rewriter:
 
     def __call__(self, kept: Batches) -> Batches:
         """Write the tasks that come in; files are durable when their descriptions come out."""
-        for rewrites, positions in _by_task(kept):
-            yield self._write(rewrites, positions)
+        for work, positions in by_task(kept):
+            yield self._write(_WORK.decode(work), positions)
 
     def _write(self, rewrites: list[Rewrite], positions: Positions) -> pa.RecordBatch:
         made = (
@@ -59,15 +59,9 @@ class Rewriter:
             for rewrite in rewrites
         )
         written = publish_blocks(self.store, self.table, made, self.file_bytes)
-        blocks = [
+        return described(
             replace_block(block, number=rewrite.number)
             for rewrite, block in zip(rewrites, written, strict=True)
-        ]
-        return pa.RecordBatch.from_pydict(
-            {
-                "number": pa.array([block.number for block in blocks], pa.int64()),
-                "block": [msgspec.json.encode(block) for block in blocks],
-            }
         )
 
     def _block(self, rewrite: Rewrite, positions: Positions) -> tuple[bytes, Block]:
@@ -132,13 +126,24 @@ def _kept_lines(
             yield rewritten.with_position(line, *position) + b"\n"
 
 
+def described(written: Iterable[Block]) -> pa.RecordBatch:
+    """Return what was written, for the driver: a description a block."""
+    blocks = [*written]
+    return pa.RecordBatch.from_pydict(
+        {
+            "number": pa.array([block.number for block in blocks], pa.int64()),
+            "block": [msgspec.json.encode(block) for block in blocks],
+        }
+    )
+
+
 def encode(rewrites: list[Rewrite]) -> bytes:
     """Encode what a task must know."""
     return msgspec.msgpack.encode(rewrites)
 
 
-def _by_task(batches: Batches) -> Iterator[tuple[list[Rewrite], Positions]]:
-    """What each task writes, in order; a task's rows come one behind the other."""
+def by_task(batches: Batches) -> Iterator[tuple[bytes, Positions]]:
+    """Give what each task must know, and its positions in order; see ``routing.route``."""
     present = -1
     work = b""
     gathered: list[Positions] = []
@@ -151,12 +156,12 @@ def _by_task(batches: Batches) -> Iterator[tuple[list[Rewrite], Positions]]:
                 continue
             if tasks[begin] != present:
                 if gathered:
-                    yield _WORK.decode(work), _positions(gathered)
+                    yield work, _positions(gathered)
                 present, gathered = int(tasks[begin]), []
                 work = batch.column("work")[begin].as_py()
             gathered.append(rows[begin:end].astype(np.int64))
     if gathered:
-        yield _WORK.decode(work), _positions(gathered)
+        yield work, _positions(gathered)
 
 
 def _positions(gathered: list[Positions]) -> Positions:

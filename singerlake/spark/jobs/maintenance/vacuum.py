@@ -77,6 +77,30 @@ def _finish_erasures(
         reseal(table.store, snapshot, waiting=waiting, check=lock.check)
 
 
+def sweep(
+    start: Start,
+    table: Table,
+    options: VacuumOptions,
+    writer_id: str,
+    lock: WriterLock,
+    plan: VacuumPlan,
+) -> Vacuumed:
+    """Carry out a plan for somebody who holds the vacuum's lock already.
+
+    Args:
+        start: Gives the Spark session; called only if it is needed.
+        table: The table.
+        options: By which it was planned.
+        writer_id: Who holds the lock.
+        lock: The lock.
+        plan: What to do.
+
+    Raises:
+        SingerlakeError: As :func:`vacuum_table` does.
+    """
+    return _Job(start, table, options, writer_id, lock).run(plan)
+
+
 @dataclass
 class _Job:
     """One vacuum of one table, from the announcement to the last word."""

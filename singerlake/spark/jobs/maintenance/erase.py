@@ -1,0 +1,387 @@
+"""The erase job: find the lines, write their files again without them, prove it, commit, delete.
+
+Killed before the commit, nothing has changed; after it, no reader sees the rows, and what is left
+to delete the next erasure or vacuum of the table finds by looking: dropped files, indexes from
+before, and leftovers that the log names before they go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.erasure.resealing import reseal
+from singerlake.errors import ConflictError, OutcomeUnknownError, SingerlakeError
+from singerlake.format.log import Block, Entry, decode_block
+from singerlake.format.version_notes import ErasedVersion, Erasure
+from singerlake.lake import Table
+from singerlake.maintenance import erase as plans
+from singerlake.maintenance import leftovers, vacuum
+from singerlake.maintenance.erase import EraseOptions, ErasePlan, Rewriting
+from singerlake.maintenance.items import Item
+from singerlake.maintenance.vacuum import DELETE, VacuumOptions
+from singerlake.records.blocks import positions
+from singerlake.records.changes import row_ids
+from singerlake.records.rows.row_columns import aliases
+from singerlake.records.state.shape import shape_of
+from singerlake.spark.jobs.maintenance.drop_history import withdraw
+from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
+from singerlake.spark.jobs.maintenance.erased_lines import AskedRows, Lines
+from singerlake.spark.jobs.maintenance.vacuum import sweep
+from singerlake.spark.jvm.failures import plain_errors
+from singerlake.spark.jvm.progress import stages
+from singerlake.spark.write import routing
+from singerlake.spark.write.erasing import Eraser, encode
+from singerlake.spark.write.rewriting import WRITTEN
+from singerlake.transactions import log
+from singerlake.transactions.commit import current_user
+from singerlake.transactions.locks.lock import Waiting, WriterLock, new_writer_id
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import FILE_BYTES
+from singerlake.transactions.writer import update_checkpoint
+
+ATTEMPTS = 5
+"""Times that an erasure is worked out anew, because others committed what it goes by."""
+ROUNDS = 3
+"""Sweeps after the commit: the first drops lists of files, the second then the files."""
+MOST_IDS = 1_000
+"""Rows whose ids are looked for elsewhere."""
+WRITE_BYTES = 128 << 20
+"""Inflated bytes that one task writes again, about."""
+
+Start = Callable[[], SparkSession]
+Clear = Callable[[Snapshot, "Sequence[str] | None"], None]
+"""Raises where something else than the table's own data has the rows of some ids; None where these
+are too many."""
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What an erasure did, or would do.
+
+    Attributes:
+        transaction: The one that erased; None where none did.
+        keys: Rows, each with all that it ever was; lines, in a table without a key.
+        lines: RECORD lines.
+        blocks: Blocks that lost lines.
+        files: Files that were written again.
+        versions: What versions are without the rows.
+        files_deleted: Objects that were deleted.
+        bytes_deleted: Their bytes.
+        left: What could not be deleted yet, and why: run it again.
+    """
+
+    transaction: int | None = None
+    keys: int = 0
+    lines: int = 0
+    blocks: int = 0
+    files: int = 0
+    versions: list[ErasedVersion] = field(default_factory=list)
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    left: list[Item] = field(default_factory=list)
+
+
+def erase(
+    start: Start, table: Table, asked: AskedRows, options: EraseOptions, *, clear: Clear
+) -> Erased:
+    """Erase rows of a table from everything that is the table's own.
+
+    Args:
+        start: Gives the Spark session.
+        table: The table.
+        asked: Which rows.
+        options: How, and why.
+        clear: Looks for the rows elsewhere.
+
+    Raises:
+        UsageError: It cannot be done as asked; nothing was changed.
+        ConflictError: A vacuum is at work, or others commit faster than this can follow.
+        DamagedError: A block cannot be read, or a version would not be what it should; nothing
+            was changed.
+        StoreError: The store refused. What was committed stays; run it again.
+    """
+    options.check()
+    writer_id = new_writer_id()
+    if options.dry_run:
+        return _Job(start, table, asked, options, writer_id, None, clear).look()
+    with vacuum.vacuum_lock(table.store, table.name, writer_id, _vacuuming(options)) as lock:
+        return _Job(start, table, asked, options, writer_id, lock, clear).run()
+
+
+def _vacuuming(options: EraseOptions) -> VacuumOptions:
+    """How what is left over is deleted: whatever its age."""
+    return VacuumOptions(
+        retain_seconds=0,
+        parts=(DELETE,),
+        guard=False,
+        lease_wait_seconds=options.lease_wait_seconds,
+        lock_wait_seconds=options.lock_wait_seconds,
+        stale_seconds=options.stale_seconds,
+    )
+
+
+class _OvertakenError(ConflictError):
+    """Others committed such rows: the erasure is to be worked out anew."""
+
+
+@dataclass
+class _Found:
+    """The lines that go, kept on the executors' disks, and what is made of them."""
+
+    gone: DataFrame
+    plan: ErasePlan
+    lines: Lines
+    keys: DataFrame | None
+
+
+@dataclass
+class _Job:
+    """One erasure."""
+
+    start: Start
+    table: Table
+    asked: AskedRows
+    options: EraseOptions
+    writer_id: str
+    lock: WriterLock | None
+    clear: Clear
+    _kept: list[DataFrame] = field(default_factory=list)
+
+    def look(self) -> Erased:
+        """Say what would be done."""
+        try:
+            found = self._find(self._head())
+            plan = found.plan
+            going = []
+            if plan.lines:
+                proof = self._proof(found, plan.snapshot)
+                going = proof.going()
+            return _told(plan, going)
+        finally:
+            self._release()
+
+    def run(self) -> Erased:
+        """Erase, and delete what had the rows."""
+        done = Erased()
+        try:
+            for attempt in range(ATTEMPTS):
+                try:
+                    done = self._erase()
+                    break
+                except ConflictError:
+                    self._check_lock()
+                    if attempt == ATTEMPTS - 1:
+                        raise
+                finally:
+                    self._release()
+        finally:
+            self._release()
+        # Also where nothing was left to erase: a run that died may not have come so far.
+        waiting = Waiting(self.options.lock_wait_seconds, self.options.stale_seconds)
+        head = self.table.snapshot()
+        reseal(self.table.store, head, waiting=waiting, check=self._check_lock)
+        return self._delete(done)
+
+    def _erase(self) -> Erased:
+        head = self._head()
+        log.check_whole(self.table.store, head)
+        found = self._find(head)
+        plan = found.plan
+        if not plan.files:
+            return Erased()
+        erasure = Erasure(self.options.reason, current_user(), plan.keys, plan.lines)
+        written = self._write(found)
+        try:
+            entry, versions = self._entry(found, erasure, written)
+            with stages(self.start(), "committing"):
+                after = self._commit(found, erasure, entry)
+        except BaseException as error:
+            if isinstance(error, SingerlakeError) and not isinstance(error, OutcomeUnknownError):
+                withdraw(self.table, _paths(written))
+            raise
+        update_checkpoint(self.table.store, after, always=True)
+        return _told(plan, versions, after.number)
+
+    def _head(self) -> Snapshot:
+        head = self.table.snapshot()
+        plans.check_erasable(head)
+        return head
+
+    def _find(self, head: Snapshot) -> _Found:
+        spark = self.start()
+        lines = Lines(spark, self.table, head, self.asked)
+        keys: DataFrame | None = None
+        with plain_errors(), stages(spark, "looking for the rows"):
+            if lines.keyed:
+                keys = self._keep(lines.keys(head.blocks))
+                gone = self._keep(lines.of_keys(head.blocks, keys))
+                names = aliases(shape_of(head).key_columns)
+                count = gone.select(*names).distinct().count()
+            else:
+                gone = self._keep(lines.single(head.blocks))
+                count = gone.count()
+            numbers: set[int] = set()
+            total = 0
+            for row in gone.groupBy("block").count().collect():  # one row a block
+                numbers.add(positions.block_holding(head.blocks, row["block"]).number)
+                total += row["count"]
+            self.clear(head, self._ids(head, gone, count))
+        start = len(self.table.name.folder)
+        listed = self.table.store.list(self.table.name.folder)
+        sizes = {item.key[start:]: item.size for item in listed}
+        files = plans.plan_files(head, numbers, sizes)
+        plan = ErasePlan(head, count, total, files)
+        return _Found(gone.select("block", "row"), plan, lines, keys)
+
+    def _ids(self, head: Snapshot, gone: DataFrame, count: int) -> list[str] | None:
+        """The ids of the rows that go, to look for them elsewhere."""
+        if count > MOST_IDS:
+            return None
+        columns = shape_of(head).key_columns
+        names = aliases(columns) or ["block", "row"]
+        rows = gone.select(*names).distinct().toArrow().to_pylist()
+        return sorted(row_ids.id_text([*row.values()], columns) for row in rows)
+
+    def _write(self, found: _Found) -> list[Block]:
+        spark = self.start()
+        tasks = [
+            routing.Task(sorted((r.block for r in task), key=lambda b: b.number), encode(task))
+            for task in _tasks(found.plan.files)
+        ]
+        with plain_errors(), stages(spark, "writing files without them"):
+            routed = routing.route(spark, found.gone, tasks)
+            writer = Eraser(self.table.store, self.table.name, FILE_BYTES)
+            # A description a block comes back to the driver, never rows.
+            described = routed.mapInArrow(writer, WRITTEN).collect()
+        return [decode_block(row["block"]) for row in described]
+
+    def _entry(
+        self, found: _Found, erasure: Erasure, written: list[Block]
+    ) -> tuple[Entry, list[ErasedVersion]]:
+        """The log entry, once it is proved what it makes of the table."""
+        head = found.plan.snapshot
+        entry = plans.draft_erase(head, erasure, written, [])
+        if not found.plan.lines:
+            return entry, []
+        with stages(self.start(), "proving what versions will be"):
+            proof = ErasureProof.of(
+                self.start(), self.table, head, entry, found.gone, found.plan.blocks
+            )
+            versions = proof.versions()
+        return plans.draft_erase(head, erasure, written, versions), versions
+
+    def _proof(self, found: _Found, after: Snapshot) -> ErasureProof:
+        plan = found.plan
+        return ErasureProof(self.start(), self.table, plan.snapshot, after, found.gone, plan.blocks)
+
+    def _commit(self, found: _Found, erasure: Erasure, entry: Entry) -> Snapshot:
+        store, plan = self.table.store, found.plan
+        announced = plans.announce(
+            store, plan, erasure, writer_id=self.writer_id, check=self._check_lock
+        )
+        return plans.commit_erase(
+            store,
+            plan.snapshot,
+            announced,
+            entry,
+            writer_id=self.writer_id,
+            check=self._check_lock,
+            still_none=lambda present: self._check_none_came(found, present),
+        )
+
+    def _check_none_came(self, found: _Found, present: Snapshot) -> None:
+        """Make sure that what others committed since has none of the rows.
+
+        Raises:
+            ConflictError: It has, or may have.
+        """
+        planned = found.plan.snapshot
+        if present.last_block == planned.last_block:
+            return
+        if (present.schema_hash, present.overlay) == (planned.schema_hash, planned.overlay):
+            since = present.blocks_after(planned.number)
+            lines = Lines(self.start(), self.table, present, self.asked)
+            with plain_errors():
+                if found.keys is None:
+                    came = lines.single(since)
+                else:  # a condition may not hold for the new line of a row that is to go
+                    came = lines.of_keys(since, lines.keys(since).unionAll(found.keys))
+                if came.isEmpty():
+                    return
+        raise _OvertakenError(
+            f"others write these rows to {self.table.name} while they are erased: nothing was "
+            "changed; take them out of the source first, and run it again"
+        )
+
+    def _check_lock(self) -> None:
+        if self.lock is not None:
+            self.lock.check()
+
+    def _delete(self, done: Erased) -> Erased:
+        """Delete all that has the rows and that nobody needs any more."""
+        store, options = self.table.store, _vacuuming(self.options)
+        files = size = 0
+        left: list[Item] = []
+        for _ in range(ROUNDS):
+            head = self.table.snapshot()
+            plan = vacuum.plan_vacuum(store, head, options, now=float("inf"))
+            left = plan.garbage.kept
+            if plan.empty or self.lock is None:
+                break
+            swept = sweep(self.start, self.table, options, self.writer_id, self.lock, plan)
+            files, size = files + swept.files_deleted, size + swept.bytes_deleted
+            left = swept.kept
+            if swept.kept:
+                break  # who needs it was waited for
+        staged = leftovers.plan_leftovers(store, options)
+        files += len(leftovers.remove_leftovers(store, staged))
+        told = {name: getattr(done, name) for name in _TOLD}
+        return Erased(**told, files_deleted=files, bytes_deleted=size, left=[*left, *staged.kept])
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        """Have a frame computed once, and then kept on the executors' disks."""
+        frame.persist(StorageLevel.DISK_ONLY)
+        self._kept.append(frame)
+        return frame
+
+    def _release(self) -> None:
+        for frame in self._kept:
+            frame.unpersist()
+        self._kept.clear()
+
+
+_TOLD = ("transaction", "keys", "lines", "blocks", "files", "versions")
+
+
+def _told(plan: ErasePlan, versions: list[ErasedVersion], transaction: int | None = None) -> Erased:
+    return Erased(
+        transaction=transaction,
+        keys=plan.keys,
+        lines=plan.lines,
+        blocks=len(plan.blocks),
+        files=len(plan.files),
+        versions=versions,
+    )
+
+
+def _paths(blocks: list[Block]) -> list[str]:
+    return sorted({block.file for block in blocks})
+
+
+def _tasks(files: list[list[Rewriting]]) -> list[list[Rewriting]]:
+    """Share files out to tasks: a file's blocks stay together, and small ones share a task."""
+    tasks: dict[str, list[list[Rewriting]]] = {}
+    filled: dict[str, int] = {}
+    for file in files:
+        folder = file[0].block.schema_hash
+        some = tasks.setdefault(folder, [])
+        if not some or filled[folder] >= WRITE_BYTES:
+            some.append([])
+            filled[folder] = 0
+        some[-1] += file
+        filled[folder] += sum(one.block.bytes for one in file)
+    return [task for some in tasks.values() for task in some]

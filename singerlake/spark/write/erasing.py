@@ -1,0 +1,118 @@
+"""Writing files again without erased lines, on the executors; all other lines keep their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from singerlake.errors import DamagedError
+from singerlake.format import block as format_block
+from singerlake.format import rewritten
+from singerlake.format.log import Block
+from singerlake.format.names import TableName
+from singerlake.maintenance.erase import Rewriting
+from singerlake.records.blocks.decoding import message_type
+from singerlake.records.rows.steps import Batches
+from singerlake.spark.write.rewriting import Positions, by_task, described
+from singerlake.storage.base import Store
+from singerlake.transactions.blocks import inflate, members
+from singerlake.transactions.staging import publish_blocks, replace_block
+
+_WORK = msgspec.msgpack.Decoder(list[Rewriting])
+
+
+@dataclass
+class Eraser:
+    """Writes blocks again. Sent to the executors by value: the store goes with it.
+
+    Attributes:
+        store: The lake's store.
+        table: Whose rows.
+        file_bytes: Compressed size of a file.
+    """
+
+    store: Store
+    table: TableName
+    file_bytes: int
+
+    def __call__(self, erased: Batches) -> Batches:
+        """Write the tasks that come in, with the positions of the lines that go.
+
+        Files are durable when their descriptions come out.
+        """
+        for work, positions in by_task(erased):
+            yield self._write(_WORK.decode(work), positions)
+
+    def _write(self, rewritings: list[Rewriting], positions: Positions) -> pa.RecordBatch:
+        written = publish_blocks(
+            self.store, self.table, self._made(rewritings, positions), self.file_bytes
+        )
+        return described(
+            replace_block(block, number=one.block.number)
+            for one, block in zip(rewritings, written, strict=True)
+        )
+
+    def _made(
+        self, rewritings: list[Rewriting], positions: Positions
+    ) -> Iterator[tuple[str, bytes, Block]]:
+        blocks = [one.block for one in rewritings]
+        for one, (block, member) in zip(
+            rewritings, members(self.store, self.table, blocks), strict=True
+        ):
+            text = inflate(self.table, block, member)  # checks what is only copied, too
+            data = member
+            if one.erased:
+                low = block.first_version or block.number
+                begin, end = np.searchsorted(positions[:, 0], [low, block.number + 1])
+                data, block = self._less(block, member, text, positions[begin:end])  # noqa: PLW2901
+            yield block.schema_hash, data, block
+
+    def _less(
+        self, block: Block, member: bytes, text: bytes, erased: Positions
+    ) -> tuple[bytes, Block]:
+        """A block without some lines."""
+        where = f"block {block.number} of {self.table}"
+        going = {(int(number), int(row)) for number, row in erased}
+        schema_line, rest = format_block.lines(text)
+        kept = [schema_line]
+        places = iter(rewritten.positions(text, block))
+        rows = 0
+        for line in rest.split(b"\n")[:-1]:
+            if block.activations and message_type(line) == "ACTIVATE_VERSION":
+                kept.append(line + b"\n")
+                continue
+            if (place := next(places)) not in going:
+                kept.append(rewritten.with_position(line, *place) + b"\n")
+                rows += 1
+        if rows + len(going) != block.rows:
+            raise DamagedError(
+                f"{where} would hold {rows} rows without the {len(going)} that are erased, and has "
+                f"{block.rows}; see what is wrong with: singerlake verify {self.table}"
+            )
+        left = b"".join(kept)
+        written = format_block.header(member, where).written
+        origin = format_block.origin(member, where)
+        stamps = (*(origin.replaced if origin is not None else ()), written)
+        made_of = format_block.Origin(block.number, stamps[-format_block.MAX_REPLACED :])
+        data = format_block.encode(left, rows, written, made_of)
+        return data, Block(
+            number=block.number,
+            file=block.file,
+            offset=0,
+            length=len(data),
+            rows=rows,
+            bytes=len(left),
+            first=block.first if rows else "",
+            last=block.last if rows else "",
+            activations=block.activations,
+            first_version=block.first_version or block.number,
+        )
+
+
+def encode(rewritings: list[Rewriting]) -> bytes:
+    """Encode what a task must know."""
+    return msgspec.msgpack.encode(rewritings)

@@ -1,0 +1,184 @@
+"""What `singerlake erase` does without --check: which rows, what is in the way, what is told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from singerlake.errors import ConflictError, InputError, NotFoundError, UsageError
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.erase import EraseOptions, check_erasable
+from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli import output
+from singerlake_cli.shared import Shared, begin_spark, start_spark
+from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.spark.jobs.maintenance.erase import Erased
+
+ELSEWHERE = (
+    "copies of the lake, backups, earlier versions of objects in a bucket, and what others made of "
+    "the rows are not looked at"
+)
+
+
+Cluster: TypeAlias = "tuple[str | None, tuple[str, ...]]"
+"""Spark's master, and its settings."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says.
+
+    Attributes:
+        ids: Rows' ids.
+        where: A condition in SQL.
+        file: A file of ids, one a line.
+        options: How, and why.
+        words: Whether words in log entries are in the way.
+    """
+
+    ids: tuple[str, ...]
+    where: str | None
+    file: str | None
+    options: EraseOptions
+    words: bool
+
+
+def erase(shared: Shared, table: str, asked: Asked, cluster: Cluster) -> int:
+    """Erase rows, or say what would be erased.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SingerlakeError: It cannot be done as asked, or not now.
+    """
+    asked.options.check()
+    ids = _ids(asked)
+    lake = shared.lake()
+    found, ref = lake.find(table)
+    if ref.version is not None:
+        raise UsageError(f"{ref} is a version: rows go from all of the table, so name that alone")
+    head = found.snapshot()
+    check_erasable(head)
+    from singerlake.erasure import obstacles
+
+    obstacles.check_unpublished(lake, found)
+    if ids and head.key:
+        _check_clear(lake, found, head, ids, words=asked.words)
+    done = _erased(lake, found, ids, asked, cluster)
+    shared.output.note(ELSEWHERE)
+    shared.output.result(
+        lambda: _as_json(found, done, asked.options), lambda: _print(found, done, asked.options)
+    )
+    return ConflictError.exit_code if done.left and not asked.options.dry_run else 0
+
+
+def _check_clear(
+    lake: Lake, table: Table, head: Snapshot, ids: Sequence[str] | None, *, words: bool
+) -> None:
+    from singerlake.erasure import obstacles
+
+    obstacles.refuse(table.name, obstacles.of_rows(lake, table, head, ids, words=words))
+
+
+def _erased(
+    lake: Lake,
+    table: Table,
+    ids: Sequence[str],
+    asked: Asked,
+    cluster: Cluster,
+) -> Erased:
+    begin_spark(*cluster)
+    from singerlake.spark.jobs.maintenance.erase import erase as erase_rows
+    from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
+
+    def clear(head: Snapshot, some: Sequence[str] | None) -> None:
+        _check_clear(lake, table, head, some, words=asked.words)
+
+    with working(f"erasing rows of {table.name}"):
+        return erase_rows(
+            lambda: start_spark(*cluster),
+            table,
+            AskedRows(tuple(ids), asked.where),
+            asked.options,
+            clear=clear,
+        )
+
+
+def _ids(asked: Asked) -> list[str]:
+    """The ids, from the command line or a file.
+
+    Raises:
+        UsageError: Nothing says which rows, or several things do.
+    """
+    given = {"--key": bool(asked.ids), "--where": asked.where is not None}
+    given["--from"] = asked.file is not None
+    said = [option for option, there in given.items() if there]
+    if len(said) != 1:
+        raise UsageError("say which rows with one of --key, --where and --from")
+    if asked.file is None:
+        return [*dict.fromkeys(asked.ids)]
+    try:
+        data = sys.stdin.buffer.read() if asked.file == "-" else Path(asked.file).read_bytes()
+        lines = [line for line in data.decode().splitlines() if line.strip()]
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no file {asked.file}") from None
+    except OSError as error:
+        raise InputError(f"cannot read {asked.file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{asked.file} is not UTF-8") from error
+    if not lines:
+        raise UsageError(f"{asked.file} has no id: write one on each line")
+    return [*dict.fromkeys(lines)]
+
+
+def _print(table: Table, done: Erased, options: EraseOptions) -> None:
+    would = options.dry_run
+    rows = output.count(done.keys, "row")
+    lines = output.count(done.lines, "row version")
+    blocks = f"{output.count(done.blocks, 'block')}, {output.count(done.files, 'file')}"
+    if not done.lines:
+        verb = "has" if would else "had"
+        output.say(f"{table.name} {verb} no such row, at any time")
+    elif would:
+        output.say(f"{rows} of {table.name} would be erased: {lines} in {blocks}")
+    else:
+        output.say(
+            f"{rows} of {table.name} erased (transaction {done.transaction}): {lines} in {blocks}"
+        )
+    for one in done.versions:
+        verb = "would have" if would else "has"
+        output.say(f"version {one.version} {verb} {one.rows:,} rows, of {one.rows_before:,}")
+    if done.files_deleted:
+        freed = output.size(done.bytes_deleted)
+        output.say(f"deleted {output.count(done.files_deleted, 'object')} ({freed})")
+    for item in done.left:
+        output.say(f"not deleted yet: {item.key}: {item.reason}")
+    if done.left:
+        output.say("run it again when that is over: until then these objects may hold the rows")
+    elif not would:
+        output.say(f"see that nothing is left with: singerlake erase --check {table.name} --key …")
+
+
+def _as_json(table: Table, done: Erased, options: EraseOptions) -> dict[str, Any]:
+    return {
+        "table": str(table.name),
+        "dry_run": options.dry_run,
+        "transaction": done.transaction,
+        "rows": done.keys,
+        "row_versions": done.lines,
+        "blocks": done.blocks,
+        "files": done.files,
+        "versions": [
+            {"version": one.version, "rows_before": one.rows_before, "rows": one.rows}
+            for one in done.versions
+        ],
+        "files_deleted": done.files_deleted,
+        "bytes_deleted": done.bytes_deleted,
+        "left": [asdict(item) for item in done.left],
+    }

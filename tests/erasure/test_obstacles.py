@@ -1,0 +1,171 @@
+"""What an erasure refuses before anything is written: each by name, with the way out."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from singerlake.erasure import obstacles
+from singerlake.erasure.obstacles import Obstacle
+from singerlake.errors import UsageError
+from singerlake.format.annotations import Publication
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from singerlake.maintenance.alter import AlterOptions
+from singerlake.maintenance.drop import drop_table
+from singerlake.projections import registry
+from tests.build import commit_rows
+from tests.cli import call
+from tests.erasure import planted
+from tests.erasure.planted import KEY, NAME, PROPERTIES, ROW
+from tests.maintenance.plain_table import freeze
+
+ASK = ("erase", str(NAME), "--reason", "request 12", "--key", KEY)
+
+
+@pytest.fixture
+def lake(lake: Lake) -> Lake:
+    planted.innocent(lake)
+    planted.commit(lake, ROW)
+    return lake
+
+
+def found(lake: Lake, *ids: str, words: bool = True) -> list[Obstacle]:
+    table = lake.table(NAME)
+    return obstacles.of_rows(lake, table, table.snapshot(), ids or [KEY], words=words)
+
+
+def test_nothing_is_in_the_way(lake: Lake) -> None:
+    commit_rows(lake, "tap.other", PROPERTIES, ["id"], [ROW])
+    assert found(lake) == [], "another table's row is nobody's of this one"
+
+
+@pytest.mark.parametrize("column", ["message", "message_base64"])
+def test_refused_lines(lake: Lake, column: str) -> None:
+    line = json.dumps({"type": "RECORD", "stream": NAME.stream, "record": ROW})
+    text = line if column == "message" else base64.b64encode(line.encode()).decode()
+    properties = {"digest": {"type": "string"}, column: {"type": "string"}}
+    rejected = f"{NAME}__rejected"
+    commit_rows(lake, rejected, properties, ["digest"], [{"digest": "0", column: text}])
+    (one,) = found(lake)
+    assert one.what == f"{rejected} has such rows, or may have them"
+    assert f"singerlake erase {rejected} --where" in one.do
+    assert found(lake, "1") == []
+    table = lake.table(NAME)
+    (many,) = obstacles.of_rows(lake, table, table.snapshot(), None, words=True)
+    assert "too many to look for" in many.what
+
+
+def test_what_was_computed_from_it(lake: Lake) -> None:
+    sources = [{"table": str(NAME), "version": None, "transaction": 1, "commit": "c"}]
+    rows = [{**ROW, "name": "Z"}]
+    commit_rows(lake, "tap.made", PROPERTIES, ["id"], rows, metadata={"sources": sources})
+    more = [{"table": "tap.made", "version": None, "transaction": 1, "commit": "c"}]
+    commit_rows(lake, "tap.again", PROPERTIES, ["id"], rows, metadata={"sources": more})
+    assert [one.what.split()[0] for one in found(lake)] == ["tap.again", "tap.made"]
+    assert found(lake, "1") == [], "they do not have that one"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "there"),
+    [
+        ({"comment": f"customer {KEY} called"}, True),
+        ({"comment": f"customer {KEY}0 called"}, False),
+        ({"query": f"select * from t where id = {KEY}"}, True),
+        ({"tags": [{"of": f"id:{KEY}"}]}, True),
+        ({"tap_state": json.dumps({"bookmarks": {"t": {"last": int(KEY)}}})}, True),
+        ({"tap_state": json.dumps({"bookmarks": {"t": {"last": f"2026-{KEY}"}}})}, False),
+    ],
+)
+def test_words_in_the_log(lake: Lake, metadata: dict[str, Any], there: bool) -> None:
+    planted.commit(lake, {"id": 2, "name": "Bob"}, metadata=metadata)
+    assert bool(found(lake)) is there
+    assert found(lake, words=False) == []
+    if there:
+        assert found(lake)[0].what.endswith("spelled alike: 3")
+
+
+def test_a_version_that_is_called_so(lake: Lake) -> None:
+    freeze(lake.table(NAME), 1)
+    assert found(lake) == []
+
+
+def test_a_key_of_several_columns_is_named_by_all_of_them(lake: Lake) -> None:
+    properties = {"a": {"type": "string"}, "b": {"type": "string"}}
+    commit_rows(
+        lake, "tap.two", properties, ["a", "b"], [{"a": "x1", "b": "y1"}], metadata={"c": "x1"}
+    )
+    table = lake.table(TableName("tap", "two"))
+
+    def words() -> list[Obstacle]:
+        return obstacles.of_rows(lake, table, table.snapshot(), ['["x1","y1"]'], words=True)
+
+    assert words() == []
+    other = [{"a": "z", "b": "z"}]
+    commit_rows(lake, "tap.two", properties, ["a", "b"], other, metadata={"c": "y1 of x1"})
+    assert len(words()) == 1
+
+
+def refused(lake: Lake, *args: str) -> str:
+    """Of all that the command refuses before Java starts, nothing is changed."""
+    before = {item.key: (item.size, item.modified) for item in lake.store.list("")}
+    result = call.run(lake, *args)
+    assert result.exit_code in (2, 3), result.output
+    assert {item.key: (item.size, item.modified) for item in lake.store.list("")} == before
+    return result.stderr
+
+
+def test_the_command_refuses_what_is_published(lake: Lake) -> None:
+    registry.enter(
+        lake, "people", Publication(tables=[str(NAME)], to="s3://b/people", format="parquet")
+    )
+    text = refused(lake, *ASK)
+    assert "people is published of it at s3://b/people: singerlake unpublish people" in text
+
+
+def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
+    planted.commit(lake, {"id": 2, "name": "B"}, metadata={"comment": f"of {KEY}"})
+    sources = [{"table": str(NAME), "version": None, "transaction": 1, "commit": "c"}]
+    commit_rows(lake, "tap.made", PROPERTIES, ["id"], [ROW], metadata={"sources": sources})
+    text = refused(lake, *ASK)
+    assert "nothing was changed:" in text
+    assert "tap.made has such rows" in text
+    assert "words in log entries" in text and "--leave-words" in text
+    assert f"of {KEY}" not in text, "and does not repeat them"
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (["erase", str(NAME), "--key", KEY], "--reason"),
+        (["erase", str(NAME), "--reason", "why"], "one of --key, --where and --from"),
+        (["erase", "--key", KEY, "--reason", "why"], "name the TABLE"),
+        ([*ASK, "--where", "id = 1"], "one of --key, --where and --from"),
+        ([*ASK, "--text", "Zoë"], "go with --check"),
+        (["erase", str(NAME), "--reason", " ", "--key", KEY], "the reason is empty"),
+        (["erase", str(NAME), "--reason", "a\nb", "--key", KEY], "the reason is empty"),
+        (["erase", f"{NAME}.@1", "--reason", "why", "--key", KEY], "is a version"),
+        (["erase", "tap.none", "--reason", "why", "--key", KEY], "tap.none"),
+        (["erase", str(NAME), "--from", "no-such-file", "--reason", "why"], "there is no file"),
+        (["erase", "--check", str(NAME), "--key", KEY, "--reason", "w"], "leave the others out"),
+    ],
+)
+def test_what_makes_no_sense(lake: Lake, args: list[str], why: str) -> None:
+    assert why in refused(lake, *args)
+
+
+def test_an_empty_list_of_ids(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "ids").write_text("\n \n")
+    ask = ("erase", str(NAME), "--from", str(tmp_path / "ids"), "--reason", "why")
+    assert "has no id" in refused(lake, *ask)
+
+
+def test_a_table_that_was_dropped(lake: Lake) -> None:
+    drop_table(lake.store, lake.table(NAME).snapshot(), AlterOptions())
+    assert "was dropped" in refused(lake, *ASK)
+    with pytest.raises(UsageError):
+        obstacles.refuse(NAME, [Obstacle("it", "do that")])

@@ -1,0 +1,73 @@
+"""An erasure put to the test: the row is everywhere as before, or nowhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+from singerlake.lake import Lake
+from singerlake.storage.base import Store
+from tests.build import commit_rows
+from tests.faults import plain
+from tests.faults.operations import STALE_SECONDS, TAP, WIDE, Operation
+from tests.faults.plain import Dump, Row
+
+
+class EraseRow(Operation):
+    """Of a table with a version, an index and a leftover, a row goes that was changed once."""
+
+    name = "erase"
+    spark = True
+    table = f"{TAP}.t"
+    head: ClassVar[list[Row]] = [{"id": 1, "name": "a"}, {"id": 2, "name": "her"}, {"id": 3}]
+    frozen: ClassVar[list[Row]] = [{"id": 1}, {"id": 2, "name": "hers"}]
+
+    def prepare(self, lake: Lake) -> None:
+        from singerlake.spark.jobs.maintenance.freeze import freeze
+        from singerlake.spark.jvm.session import session
+
+        commit_rows(lake, self.table, WIDE, ["id"], self.frozen)
+        freeze(session("local[2]"), lake.find(self.table)[0])
+        commit_rows(lake, self.table, WIDE, ["id"], [{"id": 2, "name": "her"}, {"id": 3}])
+        commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "a"}])
+        file = lake.find(self.table)[0].snapshot().blocks[0].file
+        data = lake.store.get(f"raw/{TAP}/t/{file}").data
+        left = f"{file.removesuffix('.singer.gz')[:-16]}0123456789abcdef.singer.gz"
+        lake.store.put_if_absent(f"raw/{TAP}/t/{left}", data)
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        from singerlake.maintenance.erase import EraseOptions
+        from singerlake.spark.jobs.maintenance.erase import erase
+        from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
+        from singerlake.spark.jvm.session import session
+
+        options = EraseOptions(
+            "request 12",
+            lease_wait_seconds=0.1 if not again else 20,
+            lock_wait_seconds=0.1 if not again else 20,
+            stale_seconds=STALE_SECONDS if again else 600,
+        )
+        erase(
+            lambda: session("local[2]"),
+            Lake(store).find(self.table)[0],
+            AskedRows(("2",)),
+            options,
+            clear=lambda *_: None,
+        )
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        erased = any(entry["operation"] == "erase" for entry in table.log)
+        assert erased or not done
+        left = [[row for row in rows if row["id"] != 2] for rows in (self.head, self.frozen)]
+        states = [table.state(), table.state(1)]
+        assert states == (left if erased else [self.head, self.frozen])
+        if not done:
+            return
+        for key, data in dump.items():
+            if key.endswith(".singer.gz"):
+                lines = [json.loads(line) for line in gzip.decompress(data).splitlines()]
+                assert 2 not in {line["record"]["id"] for line in lines if "record" in line}, key
+            assert not key.endswith(".parquet"), "an index is from before, or nobody needs it"

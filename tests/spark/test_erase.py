@@ -1,0 +1,286 @@
+"""The erase job on Spark: a row is nowhere, all else is as it was, and every state proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singerlake.errors import ConflictError, DamagedError
+from singerlake.format.log import Operation
+from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.delete_version import delete_version
+from singerlake.maintenance.erase import EraseOptions
+from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.maintenance.vacuum import PARTS, VacuumOptions
+from singerlake.reading import index
+from singerlake.spark.jobs.maintenance import erase as job
+from singerlake.spark.jobs.maintenance.erase import Erased
+from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
+from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jobs.reverting.revert import revert
+from singerlake.spark.state import index_build
+from tests.build import commit_rows
+from tests.cli import call
+from tests.erasure import planted
+from tests.maintenance.plain_table import DELETED, events, states
+from tests.tap.run import run as run_tap
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+NAME = TableName("tap", "t")
+KEY = planted.KEY
+WHY = EraseOptions("request 12", lease_wait_seconds=0)
+HER = {"id": int(KEY), "name": planted.TEXT}
+
+
+def commit(lake: Lake, *rows: Any, keys: list[str] | None = None, **more: Any) -> None:
+    properties = planted.PROPERTIES
+    commit_rows(lake, str(NAME), properties, ["id"] if keys is None else keys, [*rows], **more)
+
+
+@pytest.fixture
+def table(lake: Lake, spark: SparkSession) -> Table:
+    """Five transactions, three versions of which the second is deleted; of her all but the first.
+
+    1: Ada, Bob · 2: Zoë · 3: Zoë anew, and another · 4: Zoë deleted · 5: Zoë once more.
+    """
+    commit(lake, {"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"})
+    commit(lake, HER, {"id": 3, "name": "Cy"})
+    commit(lake, 7, ({**HER, "name": f"{planted.TEXT} II"}, 7), ({"id": 1, "name": "Ada"}, 7))
+    commit(lake, {**HER, DELETED: "2026-01-01T00:00:00Z"})
+    commit(lake, HER, {"id": 5, "name": "Di"}, block_rows=1)
+    table = lake.table(NAME)
+    for at in (1, 2, 3, 5):
+        freeze(spark, table, at=at)
+    delete_version(table.store, table.snapshot(), "3", "wrong")
+    return table
+
+
+def erase(
+    spark: SparkSession, table: Table, *ids: str, options: EraseOptions = WHY, **asked: Any
+) -> Erased:
+    rows = AskedRows(ids, **asked)
+    return job.erase(lambda: spark, table, rows, options, clear=lambda *_: None)
+
+
+def check_nowhere(lake: Lake) -> None:
+    document = call.run_json(lake, "erase", "--check", str(NAME), "--key", KEY)
+    assert document["found"] == document["not_read"] == []
+    document = call.run_json(lake, "erase", "--check", "--text", planted.TEXT)
+    assert document["found"] == document["not_read"] == []
+
+
+def less_her(some: dict[int, list[Any]]) -> dict[int, list[Any]]:
+    return {n: [row for row in rows if row.record["id"] != int(KEY)] for n, rows in some.items()}
+
+
+def test_a_row_is_nowhere_and_all_else_is_as_it_was(
+    lake: Lake, table: Table, spark: SparkSession
+) -> None:
+    before = states(table, table.snapshot())
+    old = [v.fingerprint.encode() for v in table.snapshot().frozen if v.number > 1]
+    done = erase(spark, table, KEY)
+    assert (done.keys, done.lines, done.left) == (1, 4, [])
+    for item in lake.store.list(NAME.folder):
+        assert not any(one in lake.store.get(item.key).data for one in old), item.key
+    told = [(one.version, one.rows_before, one.rows) for one in done.versions]
+    assert told == [(2, 4, 3), (3, 2, 1), (4, 3, 2)]
+    after = table.snapshot()
+    assert {n: rows for n, rows in states(table, after).items() if n in before} == less_her(before)
+    assert [e.record["id"] for e in events(table, after) if e.kind].count(int(KEY)) == 0
+    check_nowhere(lake)
+    assert verify(spark, table).problems == []
+    assert [t.operation for t in after.transactions[-4:]][:2] == ["erase-start", "erase"]
+    assert after.transactions[-1].operation == Operation.VACUUM
+
+
+def test_everything_goes_on_after_it(
+    lake: Lake, table: Table, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Taps behind it, queries of versions, copies, a rebuild, a revert, and another erasure."""
+    commit(lake, {"id": 6, "name": "Fay"})
+    before = states(table, table.snapshot())
+    head = table.snapshot()
+    places = [
+        {"bookmarks": {NAME.stream: {"transaction": one.number, "commit": one.commit}}}
+        for one in head.transactions[:-1]
+    ]
+    before_it = [run_tap(lake, state=place) for place in places]
+    erase(spark, table, KEY)
+    for place, was in zip(places, before_it, strict=True):
+        others = [row for row in was.records() if row["id"] != int(KEY)]
+        assert run_tap(lake, state=place).records() == others
+    for version in ("1", "2", "4"):
+        at = table.snapshot().version(version).transaction
+        rows = query(spark, lake, f"select id from `tap`.`t` version as of '{version}'").frame
+        ids = sorted(row.record["id"] for row in before[at] if row.record["id"] != int(KEY))
+        assert sorted(row[0] for row in rows.collect()) == ids
+    assert call.run(lake, "copy", lake.store.uri, str(tmp_path / "copy")).exit_code == 0
+    copied = Lake.open(str(tmp_path / "copy"))
+    assert states(copied.table(NAME), copied.table(NAME).snapshot()) == states(
+        table, table.snapshot()
+    )
+    assert verify(spark, copied.table(NAME)).problems == []
+    lake.store.delete(NAME.manifest)
+    rebuild_table(lake.store, NAME)
+    assert verify(spark, table).problems == []
+    revert(spark, table, to=2)
+    assert int(KEY) not in {row.record["id"] for row in states(table, table.snapshot())[2]}
+    erase(spark, table, "5")
+    assert verify(spark, table).problems == []
+
+
+def test_a_condition_means_what_a_row_ever_was(
+    lake: Lake, table: Table, spark: SparkSession
+) -> None:
+    done = erase(spark, table, where=f"name = '{planted.TEXT} II'")
+    assert (done.keys, done.lines) == (1, 4), "also what she was before and after"
+    check_nowhere(lake)
+    assert erase(spark, table, where="name = 'nobody'").lines == 0
+
+
+def test_without_a_key_single_lines_go(lake: Lake, spark: SparkSession) -> None:
+    commit(lake, HER, {"id": 1, "name": "Ada"}, 5, (HER, 5), keys=[])
+    table = lake.table(NAME)
+    freeze(spark, table)
+    done = erase(spark, table, "1:2")
+    assert (done.keys, done.lines) == (1, 1)
+    rows = [e.position for e in events(table, table.snapshot()) if e.kind]
+    assert rows == [(1, 0), (1, 1)], "the others keep their places"
+    assert [(v.rows, v.erased[0].rows_before) for v in table.snapshot().frozen] == [(0, 1)]
+    assert erase(spark, table, where=f"name = '{planted.TEXT}'").lines == 1
+    document = call.run_json(lake, "erase", "--check", "--text", planted.TEXT)
+    assert document["found"] == document["not_read"] == []
+    assert verify(spark, table).problems == []
+
+
+def test_a_table_of_nobody_else_is_left_empty(lake: Lake, spark: SparkSession) -> None:
+    commit(lake, HER)
+    commit(lake, 3, (HER, 3))
+    table = lake.table(NAME)
+    freeze(spark, table, at=1)
+    erase(spark, table, KEY)
+    assert query(spark, lake, "select * from `tap`.`t`").frame.count() == 0
+    check_nowhere(lake)
+    assert verify(spark, table).problems == []
+    rebuild_table(table.store, NAME)
+    commit(lake, {"id": 1, "name": "Ada"})
+    assert query(spark, lake, "select * from `tap`.`t`").frame.count() == 1
+
+
+def test_what_would_bring_older_rows_back_is_refused(lake: Lake, spark: SparkSession) -> None:
+    """Under another key than the present one, another row stands behind it."""
+    commit(lake, {"id": 1, "name": "Ada"}, {"id": 1, "name": planted.TEXT})
+    table = lake.table(NAME)
+    freeze(spark, table)
+    commit(lake, {"id": 1, "name": "Cy"}, keys=["id", "name"])
+    before = [*lake.store.list("raw/")]
+    with pytest.raises(DamagedError, match="less exactly them"):
+        erase(spark, table, f'["1", "{planted.TEXT}"]')
+    after = {item.key for item in lake.store.list("raw/")} - {item.key for item in before}
+    assert not after, "and what was written for it is withdrawn"
+    assert table.snapshot().transactions[-1].operation == Operation.SYNC
+
+
+def test_a_dry_run_changes_nothing(lake: Lake, table: Table, spark: SparkSession) -> None:
+    before = {item.key: (item.size, item.modified) for item in lake.store.list("")}
+    done = erase(spark, table, KEY, options=EraseOptions("why", dry_run=True))
+    assert (done.keys, done.lines, done.transaction) == (1, 4, None)
+    assert [(one.version, one.rows) for one in done.versions] == [(2, 3), (3, 1), (4, 2)]
+    assert {item.key: (item.size, item.modified) for item in lake.store.list("")} == before
+
+
+@pytest.mark.parametrize("who", ["her again", "another", "a freeze"])
+def test_who_commits_meanwhile(
+    lake: Lake, table: Table, spark: SparkSession, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of her: all is found anew. Of others: it goes on. A version: it is proved as well."""
+    steps: list[Callable[[], object]] = [
+        {
+            "her again": lambda: commit(lake, {**HER, "name": f"{planted.TEXT} III"}),
+            "another": lambda: commit(lake, {"id": 9, "name": "Ed"}),
+            "a freeze": lambda: freeze(spark, table, at=2, label="late"),
+        }[who]
+    ]
+    written: list[int] = []
+    plain = job._Job._write
+
+    def write(self: Any, found: Any) -> Any:
+        blocks = plain(self, found)
+        written.append(len(blocks))
+        if steps:
+            steps.pop()()
+        return blocks
+
+    monkeypatch.setattr(job._Job, "_write", write)
+    done = erase(spark, table, KEY)
+    assert len(written) == (1 if who == "another" else 2)
+    assert done.lines == (5 if who == "her again" else 4)
+    assert len(done.versions) == (4 if who == "a freeze" else 3)
+    check_nowhere(lake)
+    assert verify(spark, table).problems == []
+
+
+def test_who_writes_it_again_and_again_is_told(
+    lake: Lake, table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = job._Job._write
+
+    def write(self: Any, found: Any) -> Any:
+        blocks = plain(self, found)
+        commit(lake, HER)
+        return blocks
+
+    monkeypatch.setattr(job._Job, "_write", write)
+    monkeypatch.setattr(job, "ATTEMPTS", 2)
+    with pytest.raises(ConflictError, match="take them out of the source first"):
+        erase(spark, table, KEY)
+    assert Operation.ERASE not in {t.operation for t in table.snapshot().transactions}
+
+
+def test_a_vacuum_finishes_what_was_killed_after_the_commit(
+    lake: Lake, table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its usual retention. Until then no reader sees the row, whatever index is there."""
+    built = index_build.ensure(spark, table, table.snapshot())
+    assert index.load(table, built.snapshot) is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(job._Job, "_delete", lambda _self, done: done)
+        erase(spark, table, KEY)
+    head = table.snapshot()
+    assert index.load(table, head.at(built.snapshot.number)) is None
+    rows = query(spark, lake, f"select * from `tap`.`t` where id = {KEY}").frame.count()
+    assert rows == 0
+    assert call.run_json(lake, "erase", "--check", str(NAME), "--key", KEY, code=5)["found"]
+    vacuum_table(lambda: spark, table, VacuumOptions(lease_wait_seconds=0))
+    check_nowhere(lake)
+    assert verify(spark, table).problems == []
+    later = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS, lease_wait_seconds=0)
+    vacuum_table(lambda: spark, table, later)
+    assert verify(spark, table).problems == []
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "data that no log names",
+        "a block that was cut off",
+        "a staged file",
+        "an index",
+        "a file of JSON lines",
+    ],
+)
+def test_what_was_left_behind_goes_too(lake: Lake, spark: SparkSession, what: str) -> None:
+    commit(lake, {"id": 1, "name": "Ada"}, HER)
+    planted.plant(lake.store, *planted.WITH_ROWS[what])
+    erase(spark, lake.table(NAME), KEY)
+    check_nowhere(lake)
