@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from singerlake import extras, lake
+from singerlake.errors import UsageError
 from singerlake.projections.publishing import Outcome, PublishOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from singerlake.format.lake_log import LakeVersion
     from singerlake.projections.projection import Projection
     from singerlake.storage.options import StoreOptions
 
@@ -88,6 +90,7 @@ class Lake(lake.Lake):
         full_refresh: bool = False,
         dry_run: bool = False,
         at: int | str | None = None,
+        lake_version: int | str | LakeVersion | None = None,
         spark: SparkSession | None = None,
     ) -> list[Outcome]:
         """Bring projections up to date: staging tables, and what is published for other tools.
@@ -98,23 +101,31 @@ class Lake(lake.Lake):
             full_refresh: Compute and write everything anew.
             dry_run: Only find out what would be done.
             at: Publish this frozen version, by number or label, beside the rows of now.
+            lake_version: The same of the versions that this lake version, by number or label,
+                names of their tables.
             spark: The session; the running one by default, or a new one.
 
         Returns:
             What became of each, in the order in which they ran.
 
         Raises:
-            UsageError: What is declared cannot be.
-            NotFoundError: None are declared, or a table that is read is not there.
+            UsageError: What is declared cannot be, or both ``at`` and ``lake_version`` are given.
+            NotFoundError: None are declared, or a table that is read is not there, or there is
+                no such lake version.
             SingerlakeError: One failed. The others were published all the same, but those that
                 read it.
         """
         from singerlake.projections.declaration import declared
         from singerlake.projections.graph import graph
 
+        if at is not None and lake_version is not None:
+            raise UsageError("at and lake_version are two ways to ask: take one")
+        if isinstance(lake_version, (int, str)):
+            lake_version = self.lake_version(lake_version)
         arranged = graph(self, declared(None if file is None else Path(file)))
         wanted = arranged.projections if names is None else arranged.with_makers(names)
-        options = PublishOptions(full_refresh, dry_run, None if at is None else str(at))
+        version = None if at is None else str(at)
+        options = PublishOptions(full_refresh, dry_run, version, lake_version)
         return _publish(self, wanted, options, spark)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -11,7 +12,7 @@ import duckdb
 import pytest
 
 import singerlake
-from singerlake.errors import ConflictError, InvalidQueryError, UsageError
+from singerlake.errors import ConflictError, InvalidQueryError, NotFoundError, UsageError
 from singerlake.lake import Lake
 from singerlake.projections.ad_hoc import AdHoc
 from singerlake.projections.destinations.opening import open_destination
@@ -301,6 +302,28 @@ def test_a_version_is_published_when_it_is_frozen_or_asked_for(
     assert result.exit_code == 3 and "has no table tap-shop.orders" in result.output
     assert run(shop, "publish", "o", "--file", file).exit_code == 0
     assert len(read(tmp_path / "out" / "o")) == 11
+
+
+def test_a_lake_version_is_published_from_python(
+    spark: SparkSession, shop: singerlake.Lake, tmp_path: Path
+) -> None:
+    text = "version: 1\nprojections: [{name: o, from: tap_shop.orders, to: out/o, versions: true}]"
+    publishing = partial(shop.publish, file=declared(tmp_path, text), spark=spark)
+    frozen = []
+    for number in (100, 101):
+        frozen.append(shop.freeze(f"q{number}", spark=spark))
+        sync(shop, [{"id": number, "city": "Bonn", "total": 0}])
+    for said, version in (("q100", 1), (frozen[1], 2)):
+        (outcome,) = publishing(["o"], lake_version=said)
+        assert outcome.result is Result.DONE and outcome.published is not None
+        assert outcome.published.versions == (version,)
+        assert len(read(tmp_path / "out" / "o", version=version)) == 8 + version
+    for named in (1, "2"):
+        assert publishing(lake_version=named)[0].result is Result.UP_TO_DATE
+    with pytest.raises(UsageError, match="take one"):
+        publishing(lake_version=1, at=1)
+    with pytest.raises(NotFoundError, match="there is no lake version 'q9'"):
+        publishing(lake_version="q9")
 
 
 def test_columns_that_change(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
