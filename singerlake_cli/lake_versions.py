@@ -57,7 +57,7 @@ def choose(lake: Lake, texts: Sequence[str], *, every: bool) -> Chosen:
     named: list[TableName] = []
     for text in texts:
         if "." not in text:
-            taps.append(_tap(lake, text))
+            taps.append(tap_named(lake, text))
             continue
         table, ref = lake.find(text)
         if ref.version is not None:
@@ -68,7 +68,12 @@ def choose(lake: Lake, texts: Sequence[str], *, every: bool) -> Chosen:
     return Chosen(lambda: {*named, *(one for tap in taps for one in lake.tables(tap))}, named)
 
 
-def _tap(lake: Lake, text: str) -> str:
+def tap_named(lake: Lake, text: str) -> str:
+    """Return the tap that a text without a dot means; a dash may be written as an underscore.
+
+    Raises:
+        InvalidNameError: The lake has none, or several, of this name.
+    """
     taps = lake.taps()
     like = [text] if text in taps else [tap for tap in taps if bare(tap) == bare(text)]
     if len(like) != 1:

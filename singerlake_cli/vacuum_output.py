@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from singerlake.format import times
@@ -37,14 +37,74 @@ def summary(done: Vacuumed) -> str:
     return f"{done.table}: " + (", ".join(parts) if parts else "nothing to do")
 
 
-def total(done: Sequence[Vacuumed], failed: Sequence[str]) -> str:
-    """Return the last line about all tables."""
-    worked = sum(1 for one in done if one.transaction)
-    freed = sum(one.bytes_deleted - one.bytes_written for one in done)
-    line = f"{output.count(len(done), 'table')} vacuumed, {worked:,} with work to do, "
-    # What was replaced in this run waits for its retention, beside what took its place.
-    line += f"{output.size(freed)} freed" if freed >= 0 else f"{output.size(-freed)} more for now"
-    return line + (f"; failed: {', '.join(failed)}" if failed else "")
+@dataclass
+class Total:
+    """What a vacuum of many tables comes to, or would.
+
+    Attributes:
+        dry_run: Whether it is only said what would be done.
+        vacuumed: Tables with something to do.
+        nothing_to_do: The others.
+        failed: Tables that failed.
+        files_deleted: Objects deleted, those included that were no table's.
+        bytes_deleted: Their size.
+        bytes_written: Size of what new files took instead.
+    """
+
+    dry_run: bool
+    vacuumed: int = 0
+    nothing_to_do: int = 0
+    failed: list[str] = field(default_factory=list)
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    bytes_written: int = 0
+
+    def add(self, done: Vacuumed) -> None:
+        """Count a table that was vacuumed."""
+        self._count(worked=bool(done.transaction))
+        self.files_deleted += done.files_deleted
+        self.bytes_deleted += done.bytes_deleted
+        self.bytes_written += done.bytes_written
+
+    def add_plan(self, plan: VacuumPlan) -> None:
+        """Count a table that would be vacuumed."""
+        self._count(worked=not plan.empty)
+        self.add_items(plan.garbage.everything)
+
+    def add_items(self, items: Sequence[Item]) -> None:
+        """Count objects that were deleted, or would be."""
+        self.files_deleted += len(items)
+        self.bytes_deleted += sum(item.bytes for item in items)
+
+    def _count(self, *, worked: bool) -> None:
+        self.vacuumed += worked
+        self.nothing_to_do += not worked
+
+    @property
+    def tables(self) -> int:
+        """How many tables were looked at."""
+        return self.vacuumed + self.nothing_to_do + len(self.failed)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for scripts."""
+        return {"summary": {"tables": self.tables, **asdict(self)}}
+
+    def as_text(self) -> str:
+        """Return the last line."""
+        verb, deleted = ("to vacuum", "to delete") if self.dry_run else ("vacuumed", "deleted")
+        line = (
+            f"{output.count(self.tables, 'table')}: {self.vacuumed:,} {verb}, "
+            f"{self.nothing_to_do:,} with nothing to do; "
+            f"{output.count(self.files_deleted, 'file')} "
+            f"({output.size(self.bytes_deleted)}) {deleted}"
+        )
+        if self.bytes_written:
+            # What was replaced in this run waits for its retention, beside what took its place.
+            freed = self.bytes_deleted - self.bytes_written
+            line += f", {output.size(abs(freed))} {'freed' if freed >= 0 else 'more for now'}"
+        if self.failed:
+            line += f"; {len(self.failed):,} failed: {', '.join(self.failed)}"
+        return line
 
 
 def plan_as_json(plan: VacuumPlan) -> dict[str, Any]:

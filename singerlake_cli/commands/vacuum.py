@@ -22,6 +22,7 @@ from singerlake.maintenance.vacuum import (
     plan_vacuum,
 )
 from singerlake_cli import output, vacuum_output
+from singerlake_cli.lake_versions import tap_named
 from singerlake_cli.shared import Shared, complete_table, need_spark, spark_options, start_spark
 from singerlake_cli.working import working
 
@@ -62,7 +63,7 @@ def size(value: str) -> int:
 
 
 @click.command("vacuum")
-@click.argument("tables", nargs=-1, metavar="[TABLE]...", shell_complete=complete_table)
+@click.argument("tables", nargs=-1, metavar="[TABLE|TAP]...", shell_complete=complete_table)
 @click.option("--all", "every", is_flag=True, help="All tables of the lake.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done, what stays, and why.")
 @click.option(
@@ -129,14 +130,15 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Combine small files, delete what TABLES no longer need.
+    """Combine small files, delete what TABLES, or those of a TAP, no longer need.
 
     Starts Spark only if there is work to do. Safe beside everything else: a vacuum never
     touches what a frozen version, a running reader or a running sync needs. Meant for cron; if
-    it is killed half-way, the next run goes on.
+    it is killed half-way, the next run goes on. Of several tables, a last line sums up.
 
     \b
     singerlake vacuum --all
+    singerlake vacuum tap-shop
     singerlake vacuum tap-shop.orders --dry-run
     singerlake vacuum tap-shop.orders --drop-history --retain 30d
     singerlake --output json vacuum --all
@@ -156,21 +158,34 @@ def command(
     )
     options.check()
     lake = shared.lake()
-    chosen = lake.tables() if every else _named(lake, tables)
-    run = _Run(shared, lake, options, dry_run, master, conf, every=every)
-    run.tables(chosen)
+    named = _named(lake, tables)
+    listed = _listed(lake, tables, every=every)
+    several = every or len(tables) > 1 or "." not in tables[0]
+    run = _Run(shared, lake, options, dry_run, master, conf, several=several)
+    run.tables(list(dict.fromkeys([*named, *listed])), named)
     run.leftovers()
     run.end()
 
 
 def _named(lake: Lake, texts: tuple[str, ...]) -> list[TableName]:
+    """The tables that are named one by one."""
     named = []
     for text in texts:
+        if "." not in text:
+            continue
         _, ref = lake.find(text)
         if ref.version is not None:
             raise UsageError(f"a vacuum is of a whole table: say {ref.table}")
         named.append(ref.table)
     return named
+
+
+def _listed(lake: Lake, texts: tuple[str, ...], *, every: bool) -> list[TableName]:
+    """The tables of the lake, or of the taps that are named."""
+    if every:
+        return lake.tables()
+    taps = [tap_named(lake, text) for text in texts if "." not in text]
+    return [table for tap in taps for table in lake.tables(tap)]
 
 
 class _Run:
@@ -185,19 +200,24 @@ class _Run:
         master: str | None,
         conf: tuple[str, ...],
         *,
-        every: bool,
+        several: bool,
     ) -> None:
         self._output = shared.output
-        self._every = every
+        self._several = several
         self._lake = lake
         self._options = options
         self._dry_run = dry_run
         self._start = lambda: start_spark(master, conf)
-        self._failed: dict[str, SingerlakeError] = {}
-        self._done: list[Vacuumed] = []
+        self._codes = [0]
+        self._total = vacuum_output.Total(dry_run)
 
-    def tables(self, chosen: list[TableName]) -> None:
-        """Vacuum tables, or show their plans, which are made side by side."""
+    def tables(self, chosen: list[TableName], named: list[TableName]) -> None:
+        """Vacuum tables, or show their plans, which are made side by side.
+
+        Args:
+            chosen: Which.
+            named: Those that somebody named, and that must be there for it.
+        """
 
         def look(table: Table) -> VacuumPlan:
             return plan_vacuum(table.store, table.snapshot(dropped=True), self._options)
@@ -211,14 +231,16 @@ class _Run:
                 else:
                     self._vacuum(self._lake.table(name), plan)
             except NotFoundError:
-                if not self._every:
+                if name in named:
                     raise
                 # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
             except SingerlakeError as error:
-                self._failed[str(name)] = error
+                self._codes.append(error.exit_code)
+                self._total.failed.append(str(name))
                 self._output.error(error, name)
 
     def _show(self, plan: VacuumPlan) -> None:
+        self._total.add_plan(plan)
         self._output.item(
             lambda: vacuum_output.plan_as_json(plan), lambda: vacuum_output.print_plan(plan)
         )
@@ -233,7 +255,7 @@ class _Run:
 
             with working(f"vacuuming {table.name}"):
                 done = vacuum_table(self._start, table, self._options, plan=plan)
-        self._done.append(done)
+        self._total.add(done)
         self._output.item(
             lambda: {**asdict(done), "table": str(done.table)},
             lambda: output.say(vacuum_output.summary(done)),
@@ -245,6 +267,7 @@ class _Run:
             return
         plan = plan_leftovers(self._lake.store, self._options)
         items = plan.items if self._dry_run else remove_leftovers(self._lake.store, plan)
+        self._total.add_items(items)
         self._output.item(
             lambda: {
                 "staging": [asdict(item) for item in items],
@@ -255,8 +278,8 @@ class _Run:
 
     def end(self) -> None:
         """The last line, and the exit code."""
-        if self._every and not self._dry_run:
-            self._output.summary(vacuum_output.total(self._done, list(self._failed)))
+        if self._several:
+            total = self._total
+            self._output.item(total.as_json, lambda: output.say(total.as_text()))
         self._output.end()
-        codes = [error.exit_code for error in self._failed.values()]
-        click.get_current_context().exit(max(codes, default=0))
+        click.get_current_context().exit(max(self._codes))

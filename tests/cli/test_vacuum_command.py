@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,8 +16,10 @@ from pyspark.sql import SparkSession
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import vacuum
+from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import (
     PARTS,
+    Vacuumed,
     VacuumOptions,
     VacuumPlan,
     plan_vacuum,
@@ -26,6 +29,7 @@ from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli import output, vacuum_output
 from singerlake_cli.commands import vacuum as command
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
@@ -146,7 +150,7 @@ def test_nothing_to_do_starts_no_jvm_and_loads_no_spark(lake: Lake) -> None:
     assert result.exit_code == 0, result.output
     assert result.output.splitlines() == [
         "tap.s: nothing to do",
-        "1 table vacuumed, 0 with work to do, 0 B freed",
+        "1 table: 0 vacuumed, 1 with nothing to do; 0 files (0 B) deleted",
     ]
     (one, _) = run_json(lake, "vacuum", "tap.s")
     assert (one["table"], one["transaction"], one["files_deleted"]) == ("tap.s", 0, 0)
@@ -226,12 +230,86 @@ def test_all_goes_on_past_a_damaged_table_and_names_it(lake: Lake) -> None:
     result = run(lake, "vacuum", "--all", *NOW)
     assert result.exit_code == 5, result.output
     assert "error: tap.a: " in result.output
-    assert result.output.splitlines()[-1].endswith("failed: tap.a")
+    assert result.output.splitlines()[-1].endswith("deleted; 1 failed: tap.a")
     assert data_files(lake) - named(table) == {
         key for key in data_files(lake) if key.startswith("raw/tap/a/")
     }
     said = run_json_after(lake)
     assert [one["table"] for one in said if "table" in one] == ["tap.s"]
+
+
+def summed_up(lake: Lake, *args: str, code: int = 5) -> tuple[str, dict[str, Any]]:
+    """The last line of a vacuum's dry run, and what it tells scripts."""
+    result = run(lake, "vacuum", *NOW, "--dry-run", *args)
+    assert result.exit_code == code, result.output
+    said = run_json(lake, "vacuum", *NOW, "--dry-run", *args, code=code)
+    return result.stdout.splitlines()[-1], said[-1]["summary"]
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_many_tables_are_summed_up_at_the_end(lake: Lake) -> None:
+    table = only_deletion_left(lake)
+    for name in ("tap.idle", "tap.broken", "other.t"):
+        commit_rows(lake, name, ROW, ["id"], [{"id": 1}])
+    broken = lake.find("tap.broken")[0].name
+    lake.store.replace(broken.transaction(1), b"{", None)
+    lake.store.delete(broken.manifest)
+    root = Path(lake.store.uri)
+    (root / "raw/tap/begun").mkdir()
+    unneeded = [root / key for key in data_files(lake) if "tap/s/" in key]
+    unneeded = [path for path in unneeded if path.name not in " ".join(named(table))]
+    size = sum(path.stat().st_size for path in unneeded)
+    counts = {"files_deleted": 3, "bytes_deleted": size, "bytes_written": 0}
+    files = f"3 files ({output.size(size)})"
+    line, summary = summed_up(lake, "--all")
+    assert line == (
+        f"4 tables: 1 to vacuum, 2 with nothing to do; {files} to delete; 1 failed: tap.broken"
+    )
+    assert summary == {
+        "tables": 4,
+        "dry_run": True,
+        "vacuumed": 1,
+        "nothing_to_do": 2,
+        "failed": ["tap.broken"],
+        **counts,
+    }
+    line, _ = summed_up(lake, "tap.idle", "other.t", code=0)
+    assert line == "2 tables: 0 to vacuum, 2 with nothing to do; 0 files (0 B) to delete"
+    result = run(lake, "vacuum", "tap", *NOW)
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (
+        5,
+        f"3 tables: 1 vacuumed, 1 with nothing to do; {files} deleted; 1 failed: tap.broken",
+    )
+    assert not any(path.exists() for path in unneeded)
+    assert "3 tables" not in run(lake, "vacuum", "tap.s", *NOW).stdout
+    assert "summary" not in run_json(lake, "vacuum", "tap.s", *NOW)[-1]
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_tables_of_a_tap_and_others_are_vacuumed_once(lake: Lake) -> None:
+    for name in ("tap-shop.a", "tap-shop.b", "other.t"):
+        commit_rows(lake, name, ROW, ["id"], [{"id": 1}])
+    said = run_json(lake, "vacuum", "other.t", "tap_shop", "tap-shop.b")
+    assert [one["table"] for one in said if "table" in one] == [
+        "other.t",
+        "tap-shop.b",
+        "tap-shop.a",
+    ]
+    result = run(lake, "vacuum", "tap-shob")
+    assert result.exit_code == 2 and "'tap-shob' is no tap of the lake" in result.output
+
+
+def test_what_was_written_is_set_off_against_what_was_freed() -> None:
+    total = vacuum_output.Total(dry_run=False)
+    total.add(Vacuumed(NAME, 3, files_deleted=2, bytes_deleted=5000, bytes_written=1000))
+    assert total.as_text() == (
+        "1 table: 1 vacuumed, 0 with nothing to do; "
+        f"2 files ({output.size(5000)}) deleted, {output.size(4000)} freed"
+    )
+    total.add(Vacuumed(NAME, 3, bytes_written=6000))
+    assert total.as_text().endswith(f"deleted, {output.size(2000)} more for now")
+    total.add_items([Item("_staging/x", 1, "left")])
+    assert (total.files_deleted, total.bytes_deleted, total.tables) == (3, 5001, 2)
 
 
 def run_json_after(lake: Lake) -> Any:
