@@ -73,7 +73,8 @@ def alter(shop: Lake, *args: str) -> str:
 def test_each_way_to_alter_a_table(shop: Lake) -> None:
     said = alter(shop, "add-column", "region", "string", "--default", "EU", "--initial", "null")
     assert said == "tap-shop.orders: added region (string), from transaction 2 on\n"
-    alter(shop, "add-column", "total", "decimal(12,2) not null", "--default", "0.10")
+    total = ("total", "decimal(12,2) not null", "--default", "0.10", "--description", "In euros")
+    alter(shop, "add-column", *total)
     alter(shop, "set-default", "total", "1.50", "--comment", "as agreed")
     alter(shop, "set-default", "region")
     alter(shop, "rename-column", "region", "area", "--metadata", "ticket=7")
@@ -81,7 +82,10 @@ def test_each_way_to_alter_a_table(shop: Lake) -> None:
     alter(shop, "drop-column", "amount")
     shown = run_json(shop, "show", "tap-shop.orders")
     assert list(shown["schema"]["properties"]) == ["id", "area", "total"]
-    assert shown["schema"]["properties"]["area"]["description"] == "Where it was sold"
+    described = {
+        name: one.get("description") for name, one in shown["schema"]["properties"].items()
+    }
+    assert described == {"id": None, "area": "Where it was sold", "total": "In euros"}
     assert shown["overlay"]["added"]["total"]["defaults"] == [[0, 0.1], [2, 1.5]]
     assert shown["overlay"]["added"]["region"]["defaults"] == [[0, None], [2, None]]
     assert "Where it was sold" in run(shop, "show", "tap-shop.orders").stdout
@@ -201,3 +205,41 @@ def test_a_table_of_a_query_and_its_version_are_one_transaction(shop: Lake) -> N
     assert (made["transaction"], made["version"]["label"]) == (1, "first")
     (entry,) = run_json(shop, "history", "views.v")
     assert (entry["metadata"]["ticket"], entry["metadata"]["comment"]) == ("7", "for Ada")
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_a_key_and_constraints_come_and_go(lake: Lake) -> None:
+    table = "tap-shop.events"
+    columns: dict[str, Any] = {"n": {"type": "integer"}, "kind": {"type": "string"}}
+    commit_rows(lake, table, columns, [], [{"n": 1, "kind": "open"}, {"n": 2, "kind": "open"}])
+    refused = run(lake, "alter", table, "set-key", "kind")
+    assert (refused.exit_code, "open: 2 rows" in refused.stderr) == (5, True), refused.stderr
+    planned = run_json(lake, "alter", table, "set-key", "n", "--dry-run")
+    assert (planned["transaction"], planned["dry_run"]) == (None, True)
+    done = run_json(lake, "alter", table, "set-key", "n", "--comment", "it was unique all along")
+    assert done["transaction"] == 2
+    assert run_json(lake, "show", table)["schema"]["key_properties"] == ["n"]
+    kinds = {
+        "filled": (["--not-null", "kind"], "kind = null"),
+        "one": (["--unique", "kind"], None),
+        "known": (["--enum", "kind", '["open", "done"]'], "kind = 'lost'"),
+        "few": (["--range", "n", "1", ""], None),
+        "short": (["--length", "kind", "3", "5"], "kind = 'closed'"),
+        "small": (["--pattern", "kind", "^[a-z]+$"], "kind = 'Open'"),
+        "sane": (["--check", "n < 100"], None),
+    }
+    for name, (args, breaks) in kinds.items():
+        result = run(lake, "alter", table, "add-constraint", name, *args)
+        if name == "one":
+            assert (result.exit_code, "open: 2 rows" in result.stderr) == (5, True), result.stderr
+            continue
+        assert result.exit_code == 0, result.stderr
+        if breaks is not None:
+            refused = run(lake, "update", table, "--set", breaks, "--where", "n = 1")
+            assert (refused.exit_code, name in refused.stderr) == (5, True), refused.stderr
+        assert run_json(lake, "alter", table, "drop-constraint", name)["changes"], name
+    assert "constraints" not in run_json(lake, "show", table)["overlay"]
+    assert run_json(lake, "update", table, "--set", "kind = 'Closed'", "--where", "n = 1")[
+        "updated"
+    ]

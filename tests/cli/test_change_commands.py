@@ -136,3 +136,8 @@ def test_rows_are_deleted_that_a_file_names(shop: Lake, tmp_path: Path) -> None:
     assert len(rejects.read_text().splitlines()) == 2
     sql = "select id from tap_shop.orders order by id"
     assert run_json(shop, "query", sql)["rows"] == [[3], [4], [5]]
+    tabs = tmp_path / "keys.txt"
+    tabs.write_bytes("4\tfür dich\n".encode("latin-1"))
+    how = ["--format", "tsv", "--encoding", "latin-1", "--columns", "id,status"]
+    done = run_json(shop, "delete", "tap-shop.orders", "--from", str(tabs), *how, "--new-version")
+    assert (done["deleted"], done["version"]["number"]) == (1, 1)

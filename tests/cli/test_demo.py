@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from singerlake_cli.commands import demo
 from singerlake_cli.main import cli
 
 
@@ -30,3 +34,24 @@ def test_another_day_is_refused() -> None:
     done = CliRunner().invoke(cli, ["demo", "--messages", "friday"])
     assert done.exit_code == 2
     assert "'monday', 'tuesday'" in done.output
+
+
+def test_what_it_published_is_read_with_duckdb_where_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """tests/test_wheel.py runs the demo where it is not."""
+    monkeypatch.chdir(tmp_path)
+    rows = pa.table({"status": ["paid", "new", "paid"], "total": [1.25, 2.0, 3.0]})
+    for folder, some in (("old", rows.slice(0, 1)), ("newest", rows)):
+        (tmp_path / "place" / folder).mkdir(parents=True)
+        pq.write_table(some, tmp_path / "place" / folder / "part-0.parquet")
+    (tmp_path / "place" / "_latest.json").write_text(json.dumps({"folder": "newest/"}))
+    demo._read_published("place")
+    shown = capsys.readouterr().out
+    assert "from 'place/newest/*.parquet'" in shown
+    assert [line.split("│")[1:4] for line in shown.splitlines() if "paid" in line] == [
+        [" paid    ", "      2 ", "   4.25 "]
+    ]
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    demo._read_published("place")
+    assert capsys.readouterr().out == ""

@@ -200,3 +200,8 @@ def test_without_a_key(lake: Lake) -> None:
         "before": {"n": 2},
         "after": None,
     }
+    commit_rows(lake, "tap.s", {"n": {"type": "integer"}}, [], ['{"n": "x"}'])
+    assert run(lake, "diff", "tap.s", "@2").exit_code == 5
+    for how, cell in (("null", None), ("text", "x")):
+        rows = run_json(lake, "diff", "tap.s", "@2", "--misfits", how)["rows"]
+        assert [row["after"]["n"] for row in rows] == [cell]
