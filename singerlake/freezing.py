@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 SMALL_BYTES = 32 << 20
 """Inflated bytes of blocks up to which a state is frozen here: a second's work of one core, where
 Java alone takes several to start."""
+SMALL_CELLS = 4_000_000
+"""Rows in these blocks times the table's columns, up to which it is: where rows have few of many
+columns, it is these that take the time and the memory."""
 
 
 class Proven(NamedTuple):
@@ -100,7 +103,9 @@ def frozen(
 
 def is_small(snapshot: Snapshot) -> bool:
     """Tell whether a state is frozen here: it is small, and no SQL has to be asked of its rows."""
-    return not snapshot.overlay.constraints and small_state.bytes_of(snapshot) <= SMALL_BYTES
+    if snapshot.overlay.constraints or small_state.bytes_of(snapshot) > SMALL_BYTES:
+        return False
+    return small_state.rows_of(snapshot) * len(snapshot.columns) <= SMALL_CELLS
 
 
 def freeze_small(

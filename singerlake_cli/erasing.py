@@ -69,6 +69,7 @@ def erase(shared: Shared, table: str, asked: Asked, cluster: Cluster) -> int:
 
     obstacles.check_unpublished(lake, found)
     if ids and head.key:
+        obstacles.check_reason(asked.options.reason, ids)
         _check_clear(lake, found, head, ids, words=asked.words)
     done = _erased(lake, found, ids, asked, cluster)
     shared.output.note(ELSEWHERE)

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import to_builtins
+
 from singerlake.erasure import derived
 from singerlake.erasure.reading import CopySource
 from singerlake.erasure.scan import Scanner
@@ -101,6 +103,19 @@ def of_rows(
     if words and ids:
         found += _with_words(table, ids)
     return found
+
+
+def check_reason(reason: str, ids: Sequence[str]) -> None:
+    """Make sure that the reason, which stays in the log, does not name a row that is to go.
+
+    Raises:
+        UsageError: It does.
+    """
+    if _names(reason, [_pattern(_parts(one)) for one in ids]):
+        raise UsageError(
+            "the reason names a row that is to go, and the log keeps it for ever: say why "
+            "without that (nothing was changed)"
+        )
 
 
 def _others(lake: Lake, table: TableName) -> list[TableName]:
@@ -199,6 +214,8 @@ def _words(entry: Entry) -> Iterator[str]:
     """What people and runs wrote into an entry, but for a tap's state."""
     own = {name: value for name, value in entry.metadata.items() if name != "tap_state"}
     yield from _texts(own)
+    if entry.overlay is not None:  # names, descriptions, defaults, constraints
+        yield from _texts(to_builtins(entry.overlay))
     if entry.version is not None:
         yield from filter(None, (entry.version.label, entry.version.comment))
     for said in (entry.deletion, entry.erasure):

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from singerlake.errors import UsageError
+from singerlake.format.log import Block
 from singerlake.lake import Table
 from singerlake.quantities import size
 from singerlake.reading import index
@@ -59,8 +60,17 @@ def write(table: Table, snapshot: Snapshot, rows: Iterable[pa.RecordBatch]) -> I
 
 def bytes_of(snapshot: Snapshot) -> int:
     """How much the blocks hold that a state is made of, inflated."""
+    return sum(block.bytes for block in _needed(snapshot))
+
+
+def rows_of(snapshot: Snapshot) -> int:
+    """How many RECORD lines these blocks have."""
+    return sum(block.rows for block in _needed(snapshot))
+
+
+def _needed(snapshot: Snapshot) -> list[Block]:
     survival = activations.survival(snapshot.blocks)
-    return sum(block.bytes for block in activations.needed(snapshot.blocks, survival))
+    return [*activations.needed(snapshot.blocks, survival)]
 
 
 def _writer(table: Table, snapshot: Snapshot, shape: Shape) -> PartWriter:

@@ -94,7 +94,9 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Erase rows of a TABLE from all that it ever was (on Spark), or see that they are gone.
+    """Erase rows of a TABLE for good (on Spark).
+
+    With --check, see that they are gone.
 
     Every line of a row goes: from the present state, from earlier ones and from frozen versions,
     which keep their numbers and tell of it. Each version is proved to be what it was, less

@@ -130,7 +130,7 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Combine small files, delete what TABLES, or those of a TAP, no longer need.
+    """Combine small files, delete what TABLES no longer need.
 
     Starts Spark only if there is work to do. Safe beside everything else: a vacuum never
     touches what a frozen version, a running reader or a running sync needs. Meant for cron; if

@@ -169,3 +169,21 @@ def test_a_table_that_was_dropped(lake: Lake) -> None:
     assert "was dropped" in refused(lake, *ASK)
     with pytest.raises(UsageError):
         obstacles.refuse(NAME, [Obstacle("it", "do that")])
+
+
+def test_words_of_people_about_columns(lake: Lake) -> None:
+    said = ("alter", str(NAME), "describe", "name", f"of customer {KEY} a pen name")
+    assert call.run(lake, *said).exit_code == 0
+    (one,) = found(lake)
+    assert one.what.startswith("words in log entries")
+    assert found(lake, "1") == []
+
+
+def test_the_reason_names_nobody(lake: Lake) -> None:
+    result = call.run(lake, "erase", str(NAME), "--key", KEY, "--reason", f"customer {KEY}, 12")
+    assert result.exit_code == 2
+    assert "the reason names a row that is to go" in result.stderr
+    obstacles.check_reason(f"request {KEY}0", [KEY])
+    obstacles.check_reason("the DE one", ['["DE","17"]'])
+    with pytest.raises(UsageError, match="without that"):
+        obstacles.check_reason("17 in DE", ['["DE","17"]'])

@@ -108,6 +108,9 @@ def test_what_is_small(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_small(head)
     ruled = head.laid_over(Overlay(constraints={"id": Constraint(kind="not-null", columns=["id"])}))
     assert not is_small(ruled), "SQL has to be asked of its rows"
+    with monkeypatch.context() as patch:
+        patch.setattr(freezing, "SMALL_CELLS", 2 * head.blocks[0].rows)
+        assert not is_small(head), "three lines of two columns"
     monkeypatch.setattr(freezing, "SMALL_BYTES", 100)
     assert not is_small(table.snapshot())
     with pytest.raises(ConflictError, match="freeze it again"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singerlake.errors import ConflictError, DamagedError
+from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format.log import Operation
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
@@ -146,6 +146,13 @@ def test_a_condition_means_what_a_row_ever_was(
     assert (done.keys, done.lines) == (1, 4), "also what she was before and after"
     check_nowhere(lake)
     assert erase(spark, table, where="name = 'nobody'").lines == 0
+    commit_rows(
+        lake, "tap.null", {"id": {"type": ["null", "integer"]}}, ["id"], [{"id": None}, {"id": 2}]
+    )
+    loose = lake.table(TableName("tap", "null"))
+    with pytest.raises(UsageError, match="and `id` is not null"):
+        erase(spark, loose, where="id is null or id = 2")
+    assert erase(spark, loose, where="(id is null or id = 2) and `id` is not null").lines == 1
 
 
 def test_without_a_key_single_lines_go(lake: Lake, spark: SparkSession) -> None:

@@ -218,6 +218,7 @@ class _Job:
         with plain_errors(), stages(spark, "looking for the rows"):
             if lines.keyed:
                 keys = self._keep(lines.keys(head.blocks))
+                lines.check_whole(keys)
                 gone = self._keep(lines.of_keys(head.blocks, keys))
                 names = aliases(shape_of(head).key_columns)
                 count = gone.select(*names).distinct().count()

@@ -66,6 +66,9 @@ class Lines:
         Args:
             blocks: Where rows are looked for that a condition names.
 
+        Returns:
+            Them; of rows that a condition names perhaps some with nulls: :meth:`check_whole`.
+
         Raises:
             UsageError: An id can be none of a row of this table.
             InvalidQueryError: The condition is none.
@@ -75,7 +78,24 @@ class Lines:
             return self._named_keys(shape)
         rows = conditions.selected(self._rows(blocks, shape), shape, self.asked.where)
         keys = rows.select(*shape.key_aliases).toDF(*aliases(shape.key_columns))
-        return keys.dropna().distinct()
+        return keys.distinct()
+
+    def check_whole(self, keys: DataFrame) -> None:
+        """Refuse keys with a null: the row has one, or a value that does not fit the key's column.
+
+        Which of these it is a key does not say, so one cannot be told from all others.
+
+        Raises:
+            UsageError: There are some.
+        """
+        if self.asked.where is None or keys.count() == keys.dropna().count():
+            return
+        named = " and ".join(f"`{name}` is not null" for name, _ in self._shape.key_columns)
+        raise UsageError(
+            f"the condition holds for rows of {self.table.name} whose key has a null, or a value "
+            "that does not fit its column; such rows cannot be told apart, and nothing was "
+            f"changed: add to the condition: and {named}"
+        )
 
     def of_keys(self, blocks: Sequence[Block], keys: DataFrame) -> DataFrame:
         """Return the lines of some keys: these, and their positions as ``block`` and ``row``."""
