@@ -219,7 +219,7 @@ def test_a_key_and_constraints_come_and_go(lake: Lake) -> None:
     assert (planned["transaction"], planned["dry_run"]) == (None, True)
     done = run_json(lake, "alter", table, "set-key", "n", "--comment", "it was unique all along")
     assert done["transaction"] == 2
-    assert run_json(lake, "show", table)["schema"]["key_properties"] == ["n"]
+    assert lake.find(table)[0].snapshot().schema.key_properties == ["n"]
     kinds = {
         "filled": (["--not-null", "kind"], "kind = null"),
         "one": (["--unique", "kind"], None),
@@ -237,9 +237,9 @@ def test_a_key_and_constraints_come_and_go(lake: Lake) -> None:
         assert result.exit_code == 0, result.stderr
         if breaks is not None:
             refused = run(lake, "update", table, "--set", breaks, "--where", "n = 1")
-            assert (refused.exit_code, name in refused.stderr) == (5, True), refused.stderr
+            assert (refused.exit_code, "nothing was changed" in refused.stderr) == (5, True), name
         assert run_json(lake, "alter", table, "drop-constraint", name)["changes"], name
-    assert "constraints" not in run_json(lake, "show", table)["overlay"]
+    assert not lake.find(table)[0].snapshot().overlay.constraints
     assert run_json(lake, "update", table, "--set", "kind = 'Closed'", "--where", "n = 1")[
         "updated"
     ]
