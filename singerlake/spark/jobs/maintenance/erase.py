@@ -37,7 +37,7 @@ from singerlake.spark.write import routing
 from singerlake.spark.write.erasing import Eraser, encode
 from singerlake.spark.write.rewriting import WRITTEN
 from singerlake.transactions import log
-from singerlake.transactions.commit import current_user
+from singerlake.transactions.commit import current_user, preview
 from singerlake.transactions.locks.lock import Waiting, WriterLock, new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
@@ -124,10 +124,6 @@ def _vacuuming(options: EraseOptions) -> VacuumOptions:
     )
 
 
-class _OvertakenError(ConflictError):
-    """Others committed such rows: the erasure is to be worked out anew."""
-
-
 @dataclass
 class _Found:
     """The lines that go, kept on the executors' disks, and what is made of them."""
@@ -158,8 +154,7 @@ class _Job:
             plan = found.plan
             going = []
             if plan.lines:
-                proof = self._proof(found, plan.snapshot)
-                going = proof.going()
+                going = self._proof(found, plan.snapshot).going()
             return _told(plan, going)
         finally:
             self._release()
@@ -167,19 +162,16 @@ class _Job:
     def run(self) -> Erased:
         """Erase, and delete what had the rows."""
         done = Erased()
-        try:
-            for attempt in range(ATTEMPTS):
-                try:
-                    done = self._erase()
-                    break
-                except ConflictError:
-                    self._check_lock()
-                    if attempt == ATTEMPTS - 1:
-                        raise
-                finally:
-                    self._release()
-        finally:
-            self._release()
+        for attempt in range(ATTEMPTS):
+            try:
+                done = self._erase()
+                break
+            except ConflictError:
+                self._check_lock()
+                if attempt == ATTEMPTS - 1:
+                    raise
+            finally:
+                self._release()
         # Also where nothing was left to erase: a run that died may not have come so far.
         waiting = Waiting(self.options.lock_wait_seconds, self.options.stale_seconds)
         head = self.table.snapshot()
@@ -269,10 +261,7 @@ class _Job:
         if not found.plan.lines:
             return entry, []
         with stages(self.start(), "proving what versions will be"):
-            proof = ErasureProof.of(
-                self.start(), self.table, head, entry, found.gone, found.plan.blocks
-            )
-            versions = proof.versions()
+            versions = self._proof(found, preview(head, entry)).versions()
         return plans.draft_erase(head, erasure, written, versions), versions
 
     def _proof(self, found: _Found, after: Snapshot) -> ErasureProof:
@@ -313,7 +302,7 @@ class _Job:
                     came = lines.of_keys(since, lines.keys(since).unionAll(found.keys))
                 if came.isEmpty():
                     return
-        raise _OvertakenError(
+        raise ConflictError(
             f"others write these rows to {self.table.name} while they are erased: nothing was "
             "changed; take them out of the source first, and run it again"
         )

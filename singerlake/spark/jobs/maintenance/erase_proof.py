@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.errors import DamagedError
-from singerlake.format.log import Block, Entry, FrozenVersion
+from singerlake.format.log import Block, FrozenVersion
 from singerlake.format.set_hash import SetHash
 from singerlake.format.version_notes import ErasedVersion
 from singerlake.lake import Table
@@ -27,7 +27,6 @@ from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import frames, from_blocks
 from singerlake.spark.state.content import frame_content, state_content
 from singerlake.transactions import versions
-from singerlake.transactions.commit import preview
 from singerlake.transactions.snapshot import Snapshot
 
 BITS = 128
@@ -52,19 +51,6 @@ class ErasureProof:
     after: Snapshot
     gone: DataFrame
     touched: Sequence[Block]
-
-    @classmethod
-    def of(
-        cls,
-        spark: SparkSession,
-        table: Table,
-        before: Snapshot,
-        entry: Entry,
-        gone: DataFrame,
-        touched: Sequence[Block],
-    ) -> ErasureProof:
-        """Make one of what is to be committed."""
-        return cls(spark, table, before, preview(before, entry), gone, touched)
 
     def versions(self) -> list[ErasedVersion]:
         """Return what versions are without the rows, where they had any.

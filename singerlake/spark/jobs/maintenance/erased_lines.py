@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -88,9 +90,11 @@ class Lines:
         Raises:
             UsageError: There are some.
         """
-        if self.asked.where is None or keys.count() == keys.dropna().count():
+        columns = self._shape.key_columns
+        has_null = reduce(or_, (F.col(name).isNull() for name in aliases(columns)))
+        if self.asked.where is None or keys.where(has_null).isEmpty():
             return
-        named = " and ".join(f"`{name}` is not null" for name, _ in self._shape.key_columns)
+        named = " and ".join(f"`{name}` is not null" for name, _ in columns)
         raise UsageError(
             f"the condition holds for rows of {self.table.name} whose key has a null, or a value "
             "that does not fit its column; such rows cannot be told apart, and nothing was "
