@@ -124,18 +124,33 @@ def _ids(asked: Asked) -> list[str]:
         raise UsageError("say which rows with one of --key, --where and --from")
     if asked.file is None:
         return [*dict.fromkeys(asked.ids)]
+    return [*dict.fromkeys(lines_of(asked.file, "id"))]
+
+
+def lines_of(file: str, what: str) -> list[str]:
+    """Read what somebody wrote into a file, or hands over on standard input, one on each line.
+
+    Args:
+        file: The file; ``-`` for standard input.
+        what: What a line is, for the message.
+
+    Raises:
+        NotFoundError: There is no such file.
+        InputError: It cannot be read, or is not UTF-8.
+        UsageError: No line has anything.
+    """
     try:
-        data = sys.stdin.buffer.read() if asked.file == "-" else Path(asked.file).read_bytes()
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         lines = [line for line in data.decode().splitlines() if line.strip()]
     except FileNotFoundError:
-        raise NotFoundError(f"there is no file {asked.file}") from None
+        raise NotFoundError(f"there is no file {file}") from None
     except OSError as error:
-        raise InputError(f"cannot read {asked.file}: {error.strerror}") from error
+        raise InputError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{asked.file} is not UTF-8") from error
+        raise InputError(f"{file} is not UTF-8") from error
     if not lines:
-        raise UsageError(f"{asked.file} has no id: write one on each line")
-    return [*dict.fromkeys(lines)]
+        raise UsageError(f"{file} has no {what}: write one on each line")
+    return lines
 
 
 def _print(table: Table, done: Erased, options: EraseOptions) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from singerlake.errors import DamagedError, InputError, NotFoundError, UsageError
+from singerlake.errors import DamagedError, UsageError
 from singerlake.lake import Lake
 from singerlake.maintenance.erase import EraseOptions
 from singerlake_cli import erasing, output
@@ -138,7 +136,8 @@ def command(
     if keys and table is None:
         raise UsageError("--key needs the TABLE whose key it is")
     lake = shared.lake()
-    name, sought = _sought(lake, table, keys, [*texts, *_lines_of(file)])
+    more = erasing.lines_of(file, "text") if file is not None else []
+    name, sought = _sought(lake, table, keys, [*texts, *more])
     report = _checked(lake, sought, name)
     shared.output.result(lambda: _as_json(report), lambda: _print(report, len(sought)))
     for text in report.notes:
@@ -166,23 +165,6 @@ def _sought(
             Key(f"key {number}", key, names) for number, key in enumerate(dict.fromkeys(keys), 1)
         ]
     return found.name, sought
-
-
-def _lines_of(file: str | None) -> Iterable[str]:
-    if file is None:
-        return []
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        texts = [line for line in data.decode().splitlines() if line.strip()]
-    except FileNotFoundError:
-        raise NotFoundError(f"there is no file {file}") from None
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8") from error
-    if not texts:
-        raise UsageError(f"{file} has no text: write one on each line")
-    return texts
 
 
 def _checked(lake: Lake, sought: Sequence[Sought], name: TableName | None) -> Report:
