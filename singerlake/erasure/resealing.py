@@ -15,7 +15,6 @@ from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.format import names
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import Entry, Operation
-from singerlake.format.names import TableName
 from singerlake.storage.base import Store
 from singerlake.transactions import lake_log, log
 from singerlake.transactions.checkpoint import write_checkpoint
@@ -81,7 +80,7 @@ def read_erasures(store: Store, head: Snapshot) -> Erasures:
         DamagedError: An ``erase`` entry is lost or damaged.
     """
     numbers = [one.number for one in head.transactions if one.operation == Operation.ERASE]
-    return Erasures.of(head, _entries(store, head.table, numbers))
+    return Erasures.of(head, log.sound_entries(store, head.table, numbers))
 
 
 def stale_entries(store: Store, head: Snapshot, erasures: Erasures) -> list[int]:
@@ -90,7 +89,7 @@ def stale_entries(store: Store, head: Snapshot, erasures: Erasures) -> list[int]
     Raises:
         DamagedError: An entry that may is lost or damaged.
     """
-    found = _entries(store, head.table, erasures.may_tell(head))
+    found = log.sound_entries(store, head.table, erasures.may_tell(head))
     return [entry.number for entry in found if erasures.without_traces(entry) is not entry]
 
 
@@ -101,20 +100,6 @@ def stale_lake_versions(
     found, wrong = lake_log.look(store)
     stale = [one for one in found if erasures.lake_version_without_traces(one) is not one]
     return stale, wrong
-
-
-def _entries(store: Store, table: TableName, numbers: list[int]) -> list[Entry]:
-    found = []
-    for number, entry in log.read_entries(store, table, numbers):
-        if isinstance(entry, SingerlakeError):
-            raise entry
-        if entry is None:
-            raise DamagedError(
-                f"the log of {table} lacks transaction {number}: bring it back with: "
-                f"singerlake rebuild {table}"
-            )
-        found.append(entry)
-    return found
 
 
 def _replace_entries(

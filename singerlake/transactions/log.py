@@ -101,6 +101,23 @@ def read_entries(
         yield from pool.map(one, numbers)
 
 
+def sound_entries(store: Store, table: TableName, numbers: Iterable[int]) -> Iterator[Entry]:
+    """Yield some log entries, all of which must be there.
+
+    Raises:
+        DamagedError: One is lost or damaged.
+    """
+    for number, entry in read_entries(store, table, numbers):
+        if isinstance(entry, SingerlakeError):
+            raise entry
+        if entry is None:
+            raise DamagedError(
+                f"the log of {table} lacks transaction {number}: bring it back with: "
+                f"singerlake rebuild {table}"
+            )
+        yield entry
+
+
 def entries(store: Store, table: TableName, after: int = 0, listed: int = 0) -> Iterator[Entry]:
     """Yield the log's entries after a number, in order, until one is missing.
 
@@ -242,20 +259,9 @@ def read_whole(store: Store, table: TableName, head: int) -> Snapshot:
         DamagedError: An entry up to the head is lost or damaged, or does not follow the one
             before.
     """
-
-    def checked() -> Iterator[Entry]:
-        for number, entry in read_entries(store, table, range(1, head + 1)):
-            if isinstance(entry, SingerlakeError):
-                raise entry
-            if entry is None:
-                raise DamagedError(
-                    f"the log of {table} lacks transaction {number}: bring it back with: "
-                    f"singerlake rebuild {table}"
-                )
-            yield entry
-
     rewritings = Rewritings(table)
-    whole = fold(Snapshot(table), rewritings.noted(checked()))
+    every = sound_entries(store, table, range(1, head + 1))
+    whole = fold(Snapshot(table), rewritings.noted(every))
     rewritings.check(whole.transactions, to_end=False)
     return whole
 
