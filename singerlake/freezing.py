@@ -103,9 +103,11 @@ def frozen(
 
 def is_small(snapshot: Snapshot) -> bool:
     """Tell whether a state is frozen here: it is small, and no SQL has to be asked of its rows."""
-    if snapshot.overlay.constraints or small_state.bytes_of(snapshot) > SMALL_BYTES:
+    if snapshot.overlay.constraints:
         return False
-    return small_state.rows_of(snapshot) * len(snapshot.columns) <= SMALL_CELLS
+    blocks = small_state.blocks_of(snapshot)
+    cells = sum(block.rows for block in blocks) * len(snapshot.columns)
+    return sum(block.bytes for block in blocks) <= SMALL_BYTES and cells <= SMALL_CELLS
 
 
 def freeze_small(
@@ -141,7 +143,7 @@ def freeze_if_small(
 def _proven(table: Table, snapshot: Snapshot) -> Proven:
     if not is_small(snapshot):
         raise ConflictError(
-            f"{table.name} grew to {size(small_state.bytes_of(snapshot))}, or got constraints, "
+            f"{table.name} grew to {size(_bytes(snapshot))}, or got constraints, "
             "while it was about to be frozen: freeze it again"
         )
     snapshot = snapshot.earliest_equal()
@@ -161,6 +163,10 @@ def _proven(table: Table, snapshot: Snapshot) -> Proven:
     if there is None:
         small_state.write(table, snapshot, rows)
     return Proven(content)
+
+
+def _bytes(snapshot: Snapshot) -> int:
+    return sum(block.bytes for block in small_state.blocks_of(snapshot))
 
 
 def _misfits(rows: Sequence[pa.RecordBatch], shape: Shape) -> list[ColumnMisfits]:

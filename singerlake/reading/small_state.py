@@ -5,7 +5,7 @@ The whole table is one task, as Spark makes it of a table of that size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -58,19 +58,9 @@ def write(table: Table, snapshot: Snapshot, rows: Iterable[pa.RecordBatch]) -> I
     return _finished(table, snapshot, shape, written)
 
 
-def bytes_of(snapshot: Snapshot) -> int:
-    """How much the blocks hold that a state is made of, inflated."""
-    return sum(block.bytes for block in _needed(snapshot))
-
-
-def rows_of(snapshot: Snapshot) -> int:
-    """How many RECORD lines these blocks have."""
-    return sum(block.rows for block in _needed(snapshot))
-
-
-def _needed(snapshot: Snapshot) -> list[Block]:
-    survival = activations.survival(snapshot.blocks)
-    return [*activations.needed(snapshot.blocks, survival)]
+def blocks_of(snapshot: Snapshot) -> Sequence[Block]:
+    """Return the blocks that a state is made of."""
+    return activations.needed(snapshot.blocks, activations.survival(snapshot.blocks))
 
 
 def _writer(table: Table, snapshot: Snapshot, shape: Shape) -> PartWriter:
