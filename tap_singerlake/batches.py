@@ -20,7 +20,7 @@ from singerlake.format.names import RAW, STAGING
 from singerlake.plugins import batch_places
 from singerlake.plugins.settings import batch_options, lake_uri
 from singerlake.storage.keys import is_key
-from singerlake.storage.opening import folder, in_project, is_remote, open_store
+from singerlake.storage.opening import FORMS, folder, in_project, is_remote, open_store
 from tap_singerlake.output import Output
 
 ROWS = 10_000
@@ -157,7 +157,7 @@ def _place(config: Mapping[str, Any], root: str | None, prefix: str) -> Place:
         UsageError: It is no place, or one where they may not be.
     """
     if not root:
-        raise UsageError(f"batch_config.storage.root is missing: {batch_places.FORMS}")
+        raise UsageError(f"batch_config.storage.root is missing: {FORMS}")
     if not is_key(f"{prefix}x"):
         raise UsageError(
             f"batch_config.storage.prefix is {prefix!r}: names begin with it below the root, so it "

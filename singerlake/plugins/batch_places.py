@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from singerlake.errors import UsageError
-from singerlake.storage.opening import is_remote
-
-SCHEMES = ("s3://", "gs://", "az://")
-FORMS = "a folder, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
+from singerlake.storage.opening import BUCKETS, FORMS, is_remote
 
 
 def in_bucket(uri: str) -> bool:
     """Tell whether a place is in a bucket or container."""
-    return uri[:5].lower().startswith(SCHEMES)
+    return uri[:5].lower().startswith(BUCKETS)
 
 
 def split(uri: str, what: str) -> tuple[str, str]:

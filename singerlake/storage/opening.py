@@ -11,7 +11,7 @@ from singerlake.errors import UsageError
 from singerlake.storage.base import Store
 from singerlake.storage.options import StoreOptions, from_environment
 
-_FORMS = "a folder, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
+FORMS = "a folder, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
 _SCHEME = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]+):(?=/)|(?P<cloud>s3[an]?|gs|gcs|az|azure|abfss?|r2)(?::|//)",
     re.I,
@@ -27,7 +27,7 @@ _OTHER_NAMES = {
     "azure": ("Azure Blob Storage", "az://container/prefix"),
     "adl": ("Azure Blob Storage", "az://container/prefix"),
 }
-_REMOTE = ("s3://", "gs://", "az://")
+BUCKETS = ("s3://", "gs://", "az://")
 AZURE_ADDRESSES = ("https://", "abfs", "wasb")
 _HADOOP_NAMES = ("abfs", "abfss", "wasb", "wasbs")
 _AZURE_HOST = re.compile(r"\.core\.windows\.net(?::\d+)?$", re.IGNORECASE)
@@ -50,7 +50,7 @@ def default_uri() -> str:
 def is_remote(uri: str) -> bool:
     """Tell whether a location is in a bucket or container, and no folder."""
     if not uri.startswith(AZURE_ADDRESSES):
-        return uri.startswith(_REMOTE)
+        return uri.startswith(BUCKETS)
     from singerlake.storage.object_store.locations import is_azure_address
 
     return is_azure_address(uri)
@@ -75,7 +75,7 @@ def open_store(uri: str, options: StoreOptions | None = None) -> Store:
         RuntimeMissingError: The extra for such a store is not installed.
     """
     if not uri:
-        raise UsageError(f"the lake's location is empty: give {_FORMS}")
+        raise UsageError(f"the lake's location is empty: give {FORMS}")
     if uri.startswith("s3://"):
         from singerlake.storage.s3.store import S3Store
 
@@ -152,4 +152,4 @@ def _file_path(uri: str, scheme: str, rest: str, what: str) -> Path:
             "follows the ? as azure_storage_sas_token, and the account as "
             "azure_storage_account_name?"
         )
-    raise UsageError(f"no store for {scheme}://: give {_FORMS}")
+    raise UsageError(f"no store for {scheme}://: give {FORMS}")
