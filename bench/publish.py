@@ -183,7 +183,7 @@ class Bench:
     def _increment(self, ids: str) -> Cost:
         from singerlake.projections.destinations.opening import open_destination
         from singerlake.spark.jobs.publishing.increments import Publication
-        from singerlake.spark.jobs.publishing.publish_changes import write_increment
+        from singerlake.spark.jobs.publishing.publish_changes import planned_increment
 
         self.turn += 1
         path = self.folder / "changes.parquet"
@@ -203,7 +203,8 @@ class Bench:
                 assert asked.obstacle(since) is None
                 schema = self._schema(asked, destination)
                 publication = Publication(projection, destination, base, schema)
-                done = write_increment(self.spark, asked, publication)
+                with planned_increment(self.spark, asked, publication) as planned:
+                    done = planned.write()
                 assert not done.full_build
                 self._commit(asked, destination, done.kept, done.added, done.removed)
 

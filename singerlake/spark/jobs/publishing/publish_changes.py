@@ -74,22 +74,6 @@ def planned_increment(
         yield compared
 
 
-def write_increment(spark: SparkSession, asked: Projected, publication: Publication) -> Increment:
-    """Write what changed of an answer since a destination was committed.
-
-    Args:
-        spark: The session.
-        asked: The answer; ``obstacle`` gave None for what the destination shows.
-        publication: What is there.
-
-    Raises:
-        DamagedError: A file cannot be read back, or a block.
-        UsageError: A column of the order or of the partitions is not there.
-    """
-    with planned_increment(spark, asked, publication) as planned:
-        return planned.write()
-
-
 @contextmanager
 def planned_changes(
     spark: SparkSession,
