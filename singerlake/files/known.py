@@ -31,6 +31,7 @@ class KnownFiles:
             "CREATE TABLE files (digest BLOB, path TEXT, size INTEGER, PRIMARY KEY (digest, path))"
             " WITHOUT ROWID"
         )
+        self._db.execute("CREATE TABLE there (path TEXT PRIMARY KEY, size INTEGER)")
 
     def load(self, store: Store, snapshot: Snapshot) -> None:
         """Take in all files that a table's rows name.
@@ -59,16 +60,14 @@ class KnownFiles:
         """
         least = bytes.fromhex(beginning)
         with self._mutex:
-            self._db.execute("CREATE TABLE there (path TEXT PRIMARY KEY, size INTEGER)")
-            self._db.execute("BEGIN")
-            self._db.executemany("INSERT INTO there VALUES (?, ?)", there)
-            self._db.execute("COMMIT")
+            self._db.execute("DELETE FROM there")
+            self._insert("INSERT INTO there VALUES (?, ?)", there)
             self._db.execute(
                 "DELETE FROM files WHERE digest BETWEEN ? AND ?"
                 " AND (path, size) NOT IN (SELECT path, size FROM there)",
                 [least, least.ljust(_DIGEST_BYTES, b"\xff")],
             )
-            self._db.execute("DROP TABLE there")
+            self._db.execute("DELETE FROM there")
 
     def add(self, path: str, size: int) -> None:
         """Take in one that was stored just now."""
@@ -96,8 +95,15 @@ class KnownFiles:
     def _put(self, files: Iterable[tuple[str, int]]) -> None:
         rows = ((bytes.fromhex(file_paths.digest_in(path)), path, size) for path, size in files)
         with self._mutex:
-            self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR IGNORE INTO files VALUES (?, ?, ?)", rows)
+            self._insert("INSERT OR IGNORE INTO files VALUES (?, ?, ?)", rows)
+
+    def _insert(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        """Insert rows in one transaction; where reading them fails, those before stay."""
+        self._db.execute("BEGIN")
+        try:
+            self._db.executemany(statement, rows)
+        finally:
+            # Without a journal nothing can be rolled back.
             self._db.execute("COMMIT")
 
 
