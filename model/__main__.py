@@ -19,6 +19,8 @@ HEAD = (
 SIZES = {
     "Writers": ("writer", "writers"),
     "Changers": ("change", "changes"),
+    "Erasers": ("erasure", "erasures"),
+    "Persons": ("person", "persons"),
     "Makers": ("maker", "makers"),
     "Readers": ("reader", "readers"),
     "Passers": ("reader without a lease", "readers without a lease"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from model import publications
+from model import erasures, publications
+from model.erasures import ERASE, ERASE_RULES
 from model.publications import PUBLISH, PUBLISH_RULES
 from model.tlc import Check
 
@@ -51,6 +52,7 @@ INVARIANTS = {
     "Turns": TURNS,
     "LakeVersions": LAKE_VERSIONS,
     "Publish": PUBLISH,
+    "Erase": ERASE,
 }
 
 RULES: Mapping[str, tuple[str, ...]] = {
@@ -80,6 +82,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "Turns": ("LockRecheck", "ReadBackEntry", "GiveWayWhenSlow", "DistrustOldLock"),
     "LakeVersions": ("LookTwice", "ListAgain", "FreezeAtCut", "VersionsFirst", "PutIfAbsent"),
     "Publish": PUBLISH_RULES,
+    "Erase": ERASE_RULES,
 }
 
 
@@ -244,6 +247,7 @@ def small() -> list[Check]:
             "Lake versions", "LakeVersions", lake_versions(2, 2), (*LAKE_VERSIONS, "AllIsReached")
         ),
         *publications.smallest(),
+        *erasures.smallest(),
     ]
 
 
@@ -283,6 +287,7 @@ def full() -> list[Check]:
             specification="LiveSpec",
         ),
         *publications.full(),
+        *erasures.full(),
     ]
 
 
@@ -298,4 +303,5 @@ def large() -> list[Check]:
         Check("Turns", "Turns", turns(3, Beats=2), TURNS),
         Check("Lake versions", "LakeVersions", lake_versions(3, 3), LAKE_VERSIONS),
         *publications.large(),
+        *erasures.large(),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from model.checks import changes, contents, history, index, lake, lake_versions, locked, turns
+from model.erasures import ERASE_MUTANTS
 from model.publications import PUBLISH_MUTANTS
 from model.tlc import Check
 
@@ -144,6 +145,7 @@ def mutants() -> list[Check]:
     """All of them, on lakes as small as can be; most runs look at several."""
     return [
         *(_together(module, constants, breaks) for module, constants, breaks in _RULES),
+        *(_together("Erase", constants, breaks) for constants, breaks in ERASE_MUTANTS),
         *(
             _together("Publish", {**constants, "Mutants": _off(breaks)}, breaks)
             for constants, breaks in PUBLISH_MUTANTS

@@ -49,6 +49,8 @@ class Erasures:
         versions: What became of versions, by number.
         blocks: What became of blocks, by number.
         removed: Ranges of blocks that went as a whole.
+        announced: The ``erase-start`` of the last one. What was rewritten for a later one is left
+            alone: whoever knows of that one has said more than these tell.
     """
 
     table: TableName
@@ -56,6 +58,7 @@ class Erasures:
     versions: Mapping[int, _Told]
     blocks: Mapping[int, _Told]
     removed: Sequence[tuple[int, int, _Told]]
+    announced: int
 
     @classmethod
     def of(cls, head: Snapshot, erases: Iterable[Entry]) -> Erasures:
@@ -71,7 +74,7 @@ class Erasures:
         versions: dict[int, _Told] = {}
         blocks: dict[int, _Told] = {}
         removed: list[tuple[int, int, _Told]] = []
-        last = 0
+        last = announced = 0
         for entry in erases:
             last, announced = entry.number, _announced(head, entry.number)
             for one in entry.erased:
@@ -80,7 +83,7 @@ class Erasures:
                 blocks[block.number] = _Told(last, announced, crc=block.crc)
             told = _Told(last, announced)
             removed += [(first, end, told) for first, end in entry.removed]
-        return cls(head.table, last, versions, blocks, removed)
+        return cls(head.table, last, versions, blocks, removed, announced)
 
     def are_told_in(self, manifest: Manifest) -> bool:
         """Tell whether a manifest says what versions or blocks were before."""
@@ -113,6 +116,8 @@ class Erasures:
         What comes back has no hash yet, and, where the entry is of format 1, no link to the one
         before it.
         """
+        if entry.rewritten > self.announced:
+            return entry
         changes: dict[str, Any] = {}
         allowed: set[int] = set()
         told = self._told(self.versions, entry.version.number, entry) if entry.version else None
@@ -153,6 +158,10 @@ class Erasures:
 
     def lake_version_without_traces(self, version: LakeVersion) -> LakeVersion:
         """Return what a lake version says with the table's new proofs; itself where it has them."""
+        mine = (self.table.tap, self.table.stream)
+        others = [one for one in version.rewritten if (one.tap, one.stream) != mine]
+        if any(one.transaction > self.announced for one in version.rewritten if one not in others):
+            return version
         tables, announced = [], 0
         for one in version.tables:
             told = self.versions.get(one.version) if one.name == self.table else None
@@ -163,15 +172,13 @@ class Erasures:
             tables.append(now)
         if not announced:
             return version
-        table = self.table
-        others = [e for e in version.rewritten if (e.tap, e.stream) != (table.tap, table.stream)]
         return structs.replace(
             version,
             format=max(version.format, ERASABLE),
             tables=tables,
             fingerprint=fingerprint(tables),
             stands_for=version.chain,
-            rewritten=[*others, LakeErasure(table.tap, table.stream, announced)],
+            rewritten=[*others, LakeErasure(*mine, announced)],
             hash="",
         )
 

@@ -174,6 +174,26 @@ def test_the_proofs_between_two_erasures_go_as_well(table: Table) -> None:
     assert starts == {None, first_start, start}, "each by the last that changed it"
 
 
+def test_who_slept_takes_nothing_back(table: Table) -> None:
+    """A run that was taken for dead goes on behind a later erasure, of which it does not know."""
+    head = by_hand.erase(table, ADA)
+    between = [version.fingerprint for version in table.snapshot().frozen]
+    steps = [0]
+
+    def check() -> None:
+        """Asked before each entry; the other one comes right after."""
+        steps[0] += 1
+        if steps[0] == 1:
+            reseal(table.store, by_hand.erase(table, 1))
+            seen.append(plain.dump_folder(Path(table.store.uri)))
+
+    seen: list[plain.Dump] = []
+    reseal(table.store, head, check=check)
+    assert holding(table, set(between) - {v.fingerprint for v in table.snapshot().frozen}) == []
+    assert plain.dump_folder(Path(table.store.uri)) == seen[0]
+    check_whole(table)
+
+
 def test_the_log_goes_on(lake: Lake, table: Table) -> None:
     reseal(table.store, by_hand.erase(table, ADA))
     by_hand.write(lake, table, {"id": 9, "name": "Ed"})

@@ -26,7 +26,7 @@ ONLY_MUTANTS = {
 """Actions that only the lack of a rule lets happen."""
 TO_REACH = {
     what
-    for module in ("Lake", "Contents", "Changes", "Publish", "LakeVersions")
+    for module in ("Lake", "Contents", "Changes", "Publish", "LakeVersions", "Erase")
     for what in re.findall(
         r'Reached\(\d+, "([^"]+)"', (ROOT / "model" / f"{module}.tla").read_text("utf-8")
     )
