@@ -24,6 +24,12 @@ ELSEWHERE = (
     "the rows are not looked at"
 )
 
+UNTOLD = (
+    "taps that read this table are told nothing: what targets have of the rows stays there until "
+    "somebody deletes it; --tell 30d tells them, and keeps the keys that long (--silent leaves "
+    "this note out)"
+)
+
 
 Cluster: TypeAlias = "tuple[str | None, tuple[str, ...]]"
 """Spark's master, and its settings."""
@@ -39,6 +45,7 @@ class Asked:
         file: A file of ids, one a line.
         options: How, and why.
         words: Whether words in log entries are in the way.
+        silent: Whether it is said that nobody is to be told.
     """
 
     ids: tuple[str, ...]
@@ -46,6 +53,7 @@ class Asked:
     file: str | None
     options: EraseOptions
     words: bool
+    silent: bool = False
 
 
 def erase(shared: Shared, table: str, asked: Asked, cluster: Cluster) -> int:
@@ -64,7 +72,7 @@ def erase(shared: Shared, table: str, asked: Asked, cluster: Cluster) -> int:
     if ref.version is not None:
         raise UsageError(f"{ref} is a version: rows go from all of the table, so name that alone")
     head = found.snapshot()
-    check_erasable(head)
+    check_erasable(head, asked.options)
     from singerlake.erasure import obstacles
 
     obstacles.check_unpublished(lake, found)
@@ -73,6 +81,8 @@ def erase(shared: Shared, table: str, asked: Asked, cluster: Cluster) -> int:
         _check_clear(lake, found, head, ids, words=asked.words)
     done = _erased(lake, found, ids, asked, cluster)
     shared.output.note(ELSEWHERE)
+    if not asked.silent and not asked.options.tell_seconds and done.lines:
+        shared.output.note(UNTOLD)
     shared.output.result(
         lambda: _as_json(found, done, asked.options), lambda: _print(found, done, asked.options)
     )
@@ -167,6 +177,11 @@ def _print(table: Table, done: Erased, options: EraseOptions) -> None:
         output.say(
             f"{rows} of {table.name} erased (transaction {done.transaction}): {lines} in {blocks}"
         )
+    if done.told_until:
+        output.say(
+            f"readers behind it are told to delete them until {done.told_until[:19]}Z; until then "
+            "their keys are kept, and the check finds them"
+        )
     for one in done.versions:
         verb = "would have" if would else "has"
         output.say(f"version {one.version} {verb} {one.rows:,} rows, of {one.rows_before:,}")
@@ -196,5 +211,6 @@ def _as_json(table: Table, done: Erased, options: EraseOptions) -> dict[str, Any
         ],
         "files_deleted": done.files_deleted,
         "bytes_deleted": done.bytes_deleted,
+        "told_until": done.told_until,
         "left": [asdict(item) for item in done.left],
     }

@@ -24,11 +24,13 @@ class Plan:
         snapshot: The table up to the last transaction to read.
         start: The last transaction that was already put out; 0 for none.
         stale: Whether a target has rows that sending them again does not make others.
+        known: Whether a target may have rows already, for there is a bookmark.
     """
 
     snapshot: Snapshot
     start: int
     stale: bool = False
+    known: bool = False
 
     @property
     def seen(self) -> int:
@@ -127,7 +129,7 @@ def make_plan(
             version,
             snapshot.number,
         )
-    return Plan(snapshot, start, stale)
+    return Plan(snapshot, start, stale, known=bool(bookmark))
 
 
 def columns_differ(head: Snapshot, number: int) -> bool:

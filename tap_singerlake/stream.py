@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from singer_sdk.metrics import Counter
 
     from singerlake.records.lines.laid_lines import LaidLines
+    from tap_singerlake.erased import Erased
 
 
 class LakeStream(Stream):
@@ -168,15 +169,22 @@ class LakeStream(Stream):
         return bookmark
 
     def _put_out(self, plan: Plan, emitter: Emitter, counter: Counter) -> None:
-        schema_hash = ""
+        schema_hash, told = "", plan.start
+        erased = self._erased(plan)
         with closing(inflate_ahead(self._table, plan.blocks())) as texts:
             for transaction, blocks in plan.steps():
+                if erased is not None:  # before the blocks, which may bring such a row again
+                    for text, rows in erased.between(told, transaction.number):
+                        emitter.block(text, f"what tells of rows erased from {self._table.name}")
+                        name = f"the schema of {self._table.name}"
+                        emitter.schema(self._schema_at(plan.snapshot, transaction), name)
+                        self._count(rows, counter)
+                    told = transaction.number
                 for block in blocks:
                     text, rows = plan.new_in(block, next(texts))
                     self._emit(emitter, block, text)
                     schema_hash = block.schema_hash
-                    counter.increment(rows)
-                    self._run.records += rows
+                    self._count(rows, counter)
                 altered = schema_hash and transaction.number in plan.snapshot.overlays
                 if (schema_hash and transaction.schema_hash != schema_hash) or altered:
                     # It changed with no rows behind it.
@@ -187,6 +195,21 @@ class LakeStream(Stream):
                 waiting = self._batches is not None and self._batches.waiting
                 if last or (blocks and not waiting):
                     self._move_bookmark(plan.bookmark(transaction))
+
+    def _erased(self, plan: Plan) -> Erased | None:
+        """What tells a target of rows that were erased since; None where there is nothing to tell.
+
+        One that has nothing yet, or appends the rows of versions, has nothing to delete.
+        """
+        if self._rows or not plan.known or plan.snapshot.erased_at <= plan.start:
+            return None
+        from tap_singerlake.erased import Erased  # late: few runs come by an erasure
+
+        return Erased(self._table, plan.snapshot, self._laid, self.logger)
+
+    def _count(self, rows: int, counter: Counter) -> None:
+        counter.increment(rows)
+        self._run.records += rows
 
     def _put_out_rows(self, plan: Plan, emitter: Emitter, counter: Counter) -> None:
         """Put the rows of the state out; STATE only behind the last, for it stands for them all."""
@@ -202,8 +225,7 @@ class LakeStream(Stream):
                 if rows:
                     self._emit(emitter, block, lines)
                     schema_hash = block.schema_hash
-                    counter.increment(rows)
-                    self._run.records += rows
+                    self._count(rows, counter)
         if schema_hash != snapshot.schema_hash:
             emitter.schema(snapshot.schema, f"the schema of {self._table.name}")
         self._move_bookmark(plan.bookmark(snapshot.summary(snapshot.number)))

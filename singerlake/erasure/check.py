@@ -8,9 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Event
 
+from singerlake import quantities
 from singerlake.erasure import derived
 from singerlake.erasure.old_proofs import SOUGHT, WORDS, OldProofs
-from singerlake.erasure.places import Place, Places
+from singerlake.erasure.places import NOTICE, Place, Places
 from singerlake.erasure.reading import CopySource
 from singerlake.erasure.scan import Hits, Scanner
 from singerlake.erasure.sought import Key, Sought
@@ -19,7 +20,7 @@ from singerlake.format import names
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.storage.base import READERS, KeyMissingError, StoredCopy
-from singerlake.transactions import log
+from singerlake.transactions import log, notices
 
 WAITING = 4 * READERS
 """Objects that are waited for at a time: a lake of a million names fills no memory."""
@@ -126,6 +127,7 @@ class _Check:
         head = log.read_snapshot(lake.store, table) if table is not None else None
         self._proofs = OldProofs(lake.store, head) if head is not None else None
         self._of_others: list[Finding] = []
+        self._with_notices: set[TableName] = set()
         self._stopped = Event()
 
     def run(self, progress: Callable[[Report], None]) -> Report:
@@ -158,6 +160,9 @@ class _Check:
     def _count(self, copy: StoredCopy, outcome: Future[Hits]) -> None:
         self._report.objects += 1
         self._report.bytes += copy.size
+        place = self._places.of(copy.key)
+        if place.kind == NOTICE and place.table is not None:
+            self._with_notices.add(place.table)
         try:
             hits = outcome.result()
         except KeyMissingError:  # deleted since it was listed
@@ -227,6 +232,8 @@ class _Check:
         notes = self._report.notes
         if self._lake.store.not_listed:
             notes.append(self._lake.store.not_listed)
+        for table in sorted(self._with_notices):
+            notes += self._of_notices(table)
         try:
             published = self._lake.annotations(strict=True).published
         except SingerlakeError as error:
@@ -234,3 +241,17 @@ class _Check:
             return
         for name, one in sorted(published.items()):
             notes.append(f"{name} is published at {one.to}, which is not looked at")
+
+    def _of_notices(self, table: TableName) -> list[str]:
+        """Say how long keys of erased rows are kept, so that readers are told of them."""
+        try:
+            head = self._lake.table(table).snapshot(dropped=True)
+            stand = notices.standing(self._lake.store, head)
+        except SingerlakeError as error:
+            return [f"how long {table} keeps keys of erased rows is not known: {error}"]
+        return [
+            f"{table} keeps the keys of {quantities.count(one.rows, 'erased row')} (transaction "
+            f"{one.transaction}) until {one.until[:19]}Z, to tell readers that are behind; then a "
+            "vacuum deletes them"
+            for one in stand
+        ]

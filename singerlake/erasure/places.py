@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 
 from singerlake.errors import InvalidNameError, SingerlakeError
-from singerlake.format import file_paths, names
+from singerlake.format import erased_keys, file_paths, names
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.transactions.snapshot import Snapshot
@@ -32,6 +32,7 @@ class Place:
     rows: bool = True
 
 
+NOTICE = "notice"
 STAGED = Place("staged", "what a writer staged and has not published: a vacuum removes it")
 OTHER = Place("other", "no object of a lake: somebody else put it there")
 _LAKE = {
@@ -132,6 +133,8 @@ def _of_table(table: TableName, key: str) -> Place:
         return Place("lock", "a lock, or a reader's lease", table, rows=False)
     if file_paths.is_list(path):
         return Place("list", "a list of files that rows name", table, rows=False)
+    if erased_keys.is_notice(path):
+        return Place(NOTICE, "keys of erased rows, kept to tell readers that are behind", table)
     if path.startswith("files/"):
         return Place("file", "a file that rows name, or once named", table)
     if names.is_data_path(path):

@@ -45,6 +45,18 @@ class Deleted(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     by: str = ""
 
 
+class Notice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the keys of erased rows are told to readers that are behind, and how long.
+
+    Attributes:
+        id: Names the object that has them, with 32 random hexadecimal digits.
+        until: When that is over, ISO 8601 in UTC: from then on nobody reads it, and it is deleted.
+    """
+
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    until: str
+
+
 class Erasure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """That rows are erased, as an ``erase-start`` and its ``erase`` say.
 
@@ -53,12 +65,15 @@ class Erasure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
         by: Who did it.
         keys: How many rows, each with all that it ever was; lines, in a table without a key.
         lines: How many RECORD lines go for that.
+        notice: Where readers that are behind are told of it; only with ``erase``, and None where
+            nobody is to be told.
     """
 
     reason: str
     by: str = ""
     keys: Count = 0
     lines: Count = 0
+    notice: Notice | None = None
 
 
 class ErasedVersion(

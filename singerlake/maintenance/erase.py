@@ -24,6 +24,7 @@ from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 
 MAX_REASON = 1000
+MAX_TELLING = 366 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class EraseOptions:
     Attributes:
         reason: Why; whoever looks at a version that had them is told.
         dry_run: Only say what would be done.
+        tell_seconds: How long readers that are behind are told which rows went, and so the keys
+            of these are kept; 0 tells nobody.
         lease_wait_seconds: How long to wait for readers that may need what is to go.
         lock_wait_seconds: How long to wait for writers, and for a vacuum to show life.
         stale_seconds: How long a lock or lease stands still before it counts as dead.
@@ -40,15 +43,17 @@ class EraseOptions:
 
     reason: str
     dry_run: bool = False
+    tell_seconds: float = 0.0
     lease_wait_seconds: float = 600.0
     lock_wait_seconds: float = 90.0
     stale_seconds: float = 60.0
 
     def check(self) -> None:
-        """Refuse a reason that is none.
+        """Refuse a reason that is none, and to keep keys for longer than makes sense.
 
         Raises:
-            UsageError: It is empty, too long, or not one line.
+            UsageError: The reason is empty, too long, or not one line; or keys would be kept for
+                more than a year.
         """
         if not self.reason.strip() or not self.reason.isprintable():
             raise UsageError(
@@ -57,6 +62,10 @@ class EraseOptions:
             )
         if len(self.reason) > MAX_REASON:
             raise UsageError(f"the reason is longer than {MAX_REASON:,} characters")
+        if not 0 <= self.tell_seconds <= MAX_TELLING:
+            raise UsageError(
+                "readers can be told of erased rows for up to a year: the keys are kept that long"
+            )
 
 
 @dataclass(frozen=True)
@@ -95,18 +104,23 @@ class ErasePlan:
         return sorted(some, key=lambda block: block.number)
 
 
-def check_erasable(snapshot: Snapshot) -> None:
-    """Make sure that rows of a table can be erased at all.
+def check_erasable(snapshot: Snapshot, options: EraseOptions) -> None:
+    """Make sure that rows of a table can be erased at all, in this way.
 
     Raises:
         DroppedError: The table was dropped.
-        UsageError: It has lost its log.
+        UsageError: It has lost its log; or it has no key by which to tell readers of rows.
     """
     snapshot.check_there()
     if not snapshot.from_log:
         raise UsageError(
             f"{snapshot.table} has lost its log: make it again with: singerlake rebuild "
             f"{snapshot.table}"
+        )
+    if options.tell_seconds and not snapshot.key:
+        raise UsageError(
+            f"{snapshot.table} has no key, so a reader cannot be told which row to delete: leave "
+            "--tell out, and delete it downstream yourself"
         )
 
 

@@ -23,6 +23,7 @@ from singerlake.format.names import TableName
 from singerlake.maintenance import unneeded_files
 from singerlake.maintenance.items import Item
 from singerlake.storage.base import KeyMissingError, Listed, Store
+from singerlake.transactions import notices
 from singerlake.transactions.lease import LiveLease
 from singerlake.transactions.snapshot import Snapshot
 
@@ -44,6 +45,8 @@ class Garbage:
         index_files: Files of indexes that have, or will have, no marker.
         kept: What nothing needs either, but is not to go yet, and why.
         vanished: Dropped files that are gone already, as the log does not know yet.
+        notices: Keys of erased rows that nobody is told of any more. No reader is waited for: who
+            finds none goes on without.
     """
 
     files: list[Item] = field(default_factory=list)
@@ -53,11 +56,18 @@ class Garbage:
     dead: list[Item] = field(default_factory=list)
     kept: list[Item] = field(default_factory=list)
     vanished: list[str] = field(default_factory=list)
+    notices: list[Item] = field(default_factory=list)
 
     @property
     def everything(self) -> list[Item]:
         """All that is to go."""
-        return [*self.files, *self.content, *self.markers, *self.index_files, *self.dead]
+        files = [*self.files, *self.content, *self.markers, *self.index_files]
+        return [*files, *self.dead, *self.notices]
+
+    @property
+    def at_once(self) -> list[Item]:
+        """What is to go before any reader is waited for."""
+        return [*self.notices, *self.markers]
 
     def without_dead(self) -> Garbage:
         """Return the same for a vacuum that does not wait for long enough to know who is dead."""
@@ -111,6 +121,7 @@ def find(
         objects_of_indexes = store.list(snapshot.table.indexes) if indexed is None else indexed
         _find_indexes(store, snapshot, objects_of_indexes, cutoff, garbage)
         _find_dead(snapshot.table, objects, cutoff, garbage)
+        _find_notices(store, snapshot, objects, garbage)
     return garbage
 
 
@@ -144,6 +155,20 @@ def _find_dead(table: TableName, listed: Sequence[Listed], cutoff: float, garbag
         if names.is_lease(table, item.key) and item.modified <= oldest:
             reason = "the lease of a reader that died"
             garbage.dead.append(Item(item.key, item.size, reason, since=_iso(item.modified)))
+
+
+def _find_notices(
+    store: Store, snapshot: Snapshot, listed: Sequence[Listed], garbage: Garbage
+) -> None:
+    """Notices of erased rows whose time is over, and those of erasures that never came to be.
+
+    Whatever the retention: they say themselves how long they are there.
+    """
+    if not (there := notices.present(snapshot.table, listed)):
+        return
+    stand = {one.key for one in notices.standing(store, snapshot)}
+    reason = "keys of erased rows that nobody is told of any more"
+    garbage.notices += [Item(i.key, i.size, reason) for i in there if i.key not in stand]
 
 
 def _data_files(table: TableName, listed: Iterable[Listed]) -> dict[str, Listed]:

@@ -342,7 +342,7 @@ def delete_garbage(
     if not unneeded.everything:
         return [], []
     check()
-    garbage.delete(store, [item.key for item in unneeded.markers], tick)
+    garbage.delete(store, [item.key for item in unneeded.at_once], tick)
     # Listed after the references are gone: who takes a lease from now on cannot know them.
     present = lease.leases(store, table)
     named = [*unneeded.content, *unneeded.files]  # the lists tell of the content
@@ -377,7 +377,7 @@ def delete_garbage(
         garbage.delete(store, [item.key for item in going[start : start + BATCH]], tick)
     alive = {one.key for one in live}
     dead = [item for item in unneeded.dead if item.key not in alive]
-    return [*unneeded.markers, *dead, *going], kept
+    return [*unneeded.at_once, *dead, *going], kept
 
 
 def finish(

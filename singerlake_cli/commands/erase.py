@@ -74,6 +74,14 @@ SHOWN = 50
     is_flag=True,
     help="Erase even if words in log entries, such as comments or a tap's bookmark, name a row.",
 )
+@click.option(
+    "--tell",
+    type=duration,
+    metavar="DURATION",
+    help="Have taps that are behind tell their targets to delete the rows, for so long. Their keys "
+    "are kept until then.",
+)
+@click.option("--silent", is_flag=True, help="Tell no tap, and say no word about it.")
 @spark_options
 @click.pass_obj
 def command(
@@ -89,6 +97,8 @@ def command(
     dry_run: bool,
     wait: float,
     leave_words: bool,
+    tell: float | None,
+    silent: bool,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
@@ -125,11 +135,16 @@ def command(
             raise UsageError("name the TABLE whose rows are to be erased")
         if reason is None:
             raise UsageError("say why rows are erased, with --reason TEXT: the log keeps it")
-        options = EraseOptions(reason, dry_run=dry_run, lease_wait_seconds=wait)
-        asked = erasing.Asked(keys, where, ids_from, options, words=not leave_words)
+        if silent and tell:
+            raise UsageError("--tell and --silent are two answers: give one")
+        options = EraseOptions(
+            reason, dry_run=dry_run, lease_wait_seconds=wait, tell_seconds=tell or 0.0
+        )
+        asked = erasing.Asked(keys, where, ids_from, options, words=not leave_words, silent=silent)
         code = erasing.erase(shared, table, asked, (master, conf))
         click.get_current_context().exit(code)
-    if where is not None or ids_from is not None or reason is not None or dry_run or leave_words:
+    said = (where, ids_from, reason, tell)
+    if any(one is not None for one in said) or dry_run or leave_words or silent:
         raise UsageError("--check looks for --key, --text and --texts-from: leave the others out")
     if not keys and not texts and file is None:
         raise UsageError("say what to look for: with --key, --text or --texts-from")

@@ -14,10 +14,11 @@ from singerlake.format import block as format_block
 from singerlake.format import rewritten
 from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.set_hash import SetHash
-from singerlake.format.version_notes import ErasedVersion, Erasure
+from singerlake.format.version_notes import ErasedVersion, Erasure, Notice
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import freeze as freezing
 from singerlake.storage.base import Store
+from singerlake.transactions import notices
 from singerlake.transactions.blocks import read_block
 from singerlake.transactions.checkpoint import write_checkpoint
 from singerlake.transactions.commit import commit, draft_entry
@@ -60,10 +61,14 @@ def freeze(table: Table, at: int | None = None, **wanted: Any) -> FrozenVersion:
     return freezing.commit_version(table.store, head, plan, rows=len(rows), **proofs_of(rows))
 
 
-def erase(table: Table, key: int, *, deleted: bool = True) -> Snapshot:
+def erase(
+    table: Table, key: int, *, deleted: bool = True, until: str = "", told: bytes = b""
+) -> Snapshot:
     """Erase all rows of a key, up to and with the deletion of the files, or without that."""
     head = start(table, key)
-    after = commit_erase(table, head, key)
+    told = told or b'{"id":%d}\n' % key
+    notice = notices.write(table.store, table.name, told, until) if until else None
+    after = commit_erase(table, head, key, notice)
     return delete_files(table, after) if deleted else after
 
 
@@ -75,7 +80,7 @@ def start(table: Table, key: int) -> Snapshot:
     return _commit(table.store, head, Operation.ERASE_START, **what)
 
 
-def commit_erase(table: Table, head: Snapshot, key: int) -> Snapshot:
+def commit_erase(table: Table, head: Snapshot, key: int, notice: Notice | None = None) -> Snapshot:
     """The entry from which on the rows are gone."""
     texts = [(block, _without(table, block, key)) for block in head.blocks]
     moved = [_put(table, block, *text) for block, text in texts if text is not None]
@@ -92,7 +97,8 @@ def commit_erase(table: Table, head: Snapshot, key: int) -> Snapshot:
                     **proofs_of(left),
                 )
             )
-    what = {"erasure": Erasure("request 4711", "ada", 1, 1), "moved": moved, "erased": erased}
+    erasure = Erasure("request 4711", "ada", 1, 1, notice)
+    what = {"erasure": erasure, "moved": moved, "erased": erased}
     return _commit(table.store, head, Operation.ERASE, **what)
 
 
@@ -144,6 +150,23 @@ def _put(table: Table, block: Block, text: bytes, rows: int) -> Block:
         crc=zlib.crc32(text),
         first_version=block.first_version or block.number,
     )
+
+
+def merge(table: Table, first: int) -> Snapshot:
+    """Put a block and all behind it into one, as a vacuum that drops history does."""
+    head = table.snapshot()
+    together = [block for block in head.blocks if block.number >= first]
+    lines, rows = [b""], 0
+    for block in together:
+        text = read_block(table.store, table.name, block)
+        lines[0], rest = format_block.lines(text)
+        for line, place in zip(rest.splitlines(), rewritten.positions(text, block), strict=True):
+            lines.append(rewritten.with_position(line, *place) + b"\n")
+            rows += 1
+    moved = _put(table, structs.replace(together[-1], first_version=first), b"".join(lines), rows)
+    gone = [(first, moved.number - 1)]
+    what = {"moved": [moved], "removed": gone, "floor": head.number}
+    return _commit(table.store, head, Operation.DROP_HISTORY, **what)
 
 
 def log_of(table: Table) -> dict[int, bytes]:

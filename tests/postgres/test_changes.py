@@ -17,7 +17,10 @@ from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.drop import drop_table, undrop_table
+from singerlake.maintenance.erase import EraseOptions
 from singerlake.spark.jobs.changes.change import change
+from singerlake.spark.jobs.maintenance.erase import erase
+from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.state.from_blocks import state
 from tests.postgres.cluster import Cluster
@@ -180,3 +183,22 @@ def test_a_database_follows_what_is_said_of_columns_and_tables(
     revert(spark, road.table("main-orders"), before)
     road.say("main-orders", partial(says.with_restored, name="paid"))
     road.check()
+
+
+def test_a_database_deletes_what_was_erased(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    """And has nothing of the row any more but its key, marked; a row that comes again is there."""
+    road = Road(spark, cluster, tmp_path)
+    road.sync("main-orders", ["id"], ROWS)
+    road.sync("main-events", [], ROWS)
+    road.check()
+    table = road.table("main-orders")
+    options = EraseOptions("request 12", lease_wait_seconds=0, tell_seconds=3600)
+    erase(lambda: spark, table, AskedRows(("2", "4")), options, clear=lambda *_: None)
+    road.sync("main-orders", ["id"], [{**ROWS[3], "name": "anew"}, {**ROWS[0], "id": 6}])
+    road.check()
+    left = "select row_to_json(t) from main.orders t where id = 2"
+    [row] = [json.loads(text) for text in cluster.sql(DATABASE, left)]
+    kept = {name for name, value in row.items() if value is not None and name[:5] != "_sdc_"}
+    assert kept == {"id"}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +15,10 @@ from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format.log import Operation
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
+from singerlake.maintenance.alter import AlterOptions, alter
 from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.erase import EraseOptions
+from singerlake.maintenance.overlay_changes import with_name
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.reading import index
@@ -291,3 +296,34 @@ def test_what_was_left_behind_goes_too(lake: Lake, spark: SparkSession, what: st
     planted.plant(lake.store, *planted.WITH_ROWS[what])
     erase(spark, lake.table(NAME), KEY)
     check_nowhere(lake)
+
+
+def test_readers_are_told_for_a_time(lake: Lake, table: Table, spark: SparkSession) -> None:
+    """With the keys as records spell them, in the names that people have for the columns."""
+    says = partial(with_name, name="id", new="number")
+    alter(table.store, table.snapshot(), says, AlterOptions())
+    state = run_tap(lake).state
+    told = replace(WHY, tell_seconds=3600)
+    done = erase(spark, table, KEY, "1", options=told)
+    assert done.told_until > table.snapshot().transactions[-1].time
+    rows = run_tap(lake, state=state).records()
+    [mark] = {row.pop("_sdc_deleted_at") for row in rows}
+    assert mark == table.snapshot().summary(done.transaction or 0).time
+    blank = {"name": None}
+    assert sorted(rows, key=str) == [{"number": 1, **blank}, {"number": int(KEY), **blank}]
+    document = call.run_json(lake, "erase", "--check", str(NAME), "--key", KEY, code=5)
+    assert {one["kind"] for one in document["found"]} == {"notice"}
+    [item] = lake.store.list(f"{NAME.folder}erased/")
+    assert gzip.decompress(lake.store.get(item.key).data).count(b"\n") == 2
+
+
+def test_of_a_run_that_did_not_commit_no_key_is_left(
+    lake: Lake, table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise UsageError("no")
+
+    monkeypatch.setattr(job._Job, "_entry", refuse)
+    with pytest.raises(UsageError, match="no"):
+        erase(spark, table, KEY, options=replace(WHY, tell_seconds=3600))
+    assert not [*lake.store.list(f"{NAME.folder}erased/")]

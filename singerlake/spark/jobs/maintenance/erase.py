@@ -8,8 +8,9 @@ before, and leftovers that the log names before they go.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from msgspec import structs
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
@@ -27,6 +28,7 @@ from singerlake.records.blocks import positions
 from singerlake.records.changes import row_ids
 from singerlake.records.rows.row_columns import aliases
 from singerlake.records.state.shape import shape_of
+from singerlake.spark.jobs.maintenance import erasure_notice
 from singerlake.spark.jobs.maintenance.drop_history import withdraw
 from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows, Lines
@@ -36,7 +38,7 @@ from singerlake.spark.jvm.progress import stages
 from singerlake.spark.write import routing
 from singerlake.spark.write.erasing import Eraser, encode
 from singerlake.spark.write.rewriting import WRITTEN
-from singerlake.transactions import log
+from singerlake.transactions import log, notices
 from singerlake.transactions.commit import current_user, preview
 from singerlake.transactions.locks.lock import Waiting, WriterLock, new_writer_id
 from singerlake.transactions.snapshot import Snapshot
@@ -72,6 +74,7 @@ class Erased:
         files_deleted: Objects that were deleted.
         bytes_deleted: Their bytes.
         left: What could not be deleted yet, and why: run it again.
+        told_until: How long readers are told of them; empty where nobody is.
     """
 
     transaction: int | None = None
@@ -83,6 +86,7 @@ class Erased:
     files_deleted: int = 0
     bytes_deleted: int = 0
     left: list[Item] = field(default_factory=list)
+    told_until: str = ""
 
 
 def erase(
@@ -132,6 +136,7 @@ class _Found:
     plan: ErasePlan
     lines: Lines
     keys: DataFrame | None
+    told: bytes
 
 
 @dataclass
@@ -186,21 +191,28 @@ class _Job:
         if not plan.files:
             return Erased()
         erasure = Erasure(self.options.reason, current_user(), plan.keys, plan.lines)
-        written = self._write(found)
+        written, said = self._write(found), erasure
         try:
-            entry, versions = self._entry(found, erasure, written)
+            if found.told:
+                tell = self.options.tell_seconds
+                notice = erasure_notice.write(self.table.store, head, found.told, tell)
+                said = structs.replace(erasure, notice=notice)
+            entry, versions = self._entry(found, said, written)
             with stages(self.start(), "committing"):
                 after = self._commit(found, erasure, entry)
         except BaseException as error:
             if isinstance(error, SingerlakeError) and not isinstance(error, OutcomeUnknownError):
                 withdraw(self.table, _paths(written))
+                if said.notice is not None:
+                    self.table.store.delete(notices.key_of(self.table.name, said.notice))
             raise
         update_checkpoint(self.table.store, after, always=True)
-        return _told(plan, versions, after.number)
+        until = said.notice.until if said.notice is not None else ""
+        return replace(_told(plan, versions, after.number), told_until=until)
 
     def _head(self) -> Snapshot:
         head = self.table.snapshot()
-        plans.check_erasable(head)
+        plans.check_erasable(head, self.options)
         return head
 
     def _find(self, head: Snapshot) -> _Found:
@@ -223,12 +235,14 @@ class _Job:
                 numbers.add(positions.block_holding(head.blocks, row["block"]).number)
                 total += row["count"]
             self.clear(head, self._ids(head, gone, count))
+            telling = bool(self.options.tell_seconds and count)
+            told = erasure_notice.key_lines(head, gone, count) if telling else b""
         start = len(self.table.name.folder)
         listed = self.table.store.list(self.table.name.folder)
         sizes = {item.key[start:]: item.size for item in listed}
         files = plans.plan_files(head, numbers, sizes)
         plan = ErasePlan(head, count, total, files)
-        return _Found(gone.select("block", "row"), plan, lines, keys)
+        return _Found(gone.select("block", "row"), plan, lines, keys, told)
 
     def _ids(self, head: Snapshot, gone: DataFrame, count: int) -> list[str] | None:
         """The ids of the rows that go, to look for them elsewhere."""
@@ -329,8 +343,8 @@ class _Job:
                 break  # who needs it was waited for
         staged = leftovers.plan_leftovers(store, options)
         files += len(leftovers.remove_leftovers(store, staged))
-        told = {name: getattr(done, name) for name in _TOLD}
-        return Erased(**told, files_deleted=files, bytes_deleted=size, left=[*left, *staged.kept])
+        left += staged.kept
+        return replace(done, files_deleted=files, bytes_deleted=size, left=left)
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         """Have a frame computed once, and then kept on the executors' disks."""
@@ -342,9 +356,6 @@ class _Job:
         for frame in self._kept:
             frame.unpersist()
         self._kept.clear()
-
-
-_TOLD = ("transaction", "keys", "lines", "blocks", "files", "versions")
 
 
 def _told(plan: ErasePlan, versions: list[ErasedVersion], transaction: int | None = None) -> Erased:

@@ -1,0 +1,41 @@
+"""What `singerlake erase` refuses to be asked for, before anything is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from singerlake.lake import Lake
+from tests.build import commit_rows
+from tests.cli import call
+
+ID = {"id": {"type": "integer"}}
+WHY = ("--reason", "request 12")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("--tell", "7d", "--silent"), "two answers"),
+        (("--tell", "400d"), "up to a year"),
+        (("--tell", "7"), "is no duration"),
+    ],
+)
+def test_how_readers_are_told(lake: Lake, asked: tuple[str, ...], words: str) -> None:
+    commit_rows(lake, "tap.t", ID, ["id"], [{"id": 1}])
+    done = call.run(lake, "erase", "tap.t", "--key", "1", *WHY, *asked)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_a_table_without_a_key_has_nothing_to_tell_by(lake: Lake) -> None:
+    commit_rows(lake, "tap.t", ID, [], [{"id": 1}])
+    done = call.run(lake, "erase", "tap.t", "--key", "1:0", *WHY, "--tell", "7d")
+    assert done.exit_code == 2
+    assert "has no key" in done.stderr
+
+
+def test_a_check_tells_nobody(lake: Lake) -> None:
+    commit_rows(lake, "tap.t", ID, ["id"], [{"id": 1}])
+    done = call.run(lake, "erase", "--check", "tap.t", "--key", "1", "--silent")
+    assert done.exit_code == 2
+    assert "leave the others out" in done.stderr
