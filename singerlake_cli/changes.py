@@ -63,4 +63,6 @@ def _counts(done: Changed) -> list[tuple[int, str]]:
     ]
     if done.absent:
         told.append((done.absent, "not there to be deleted"))
+    if done.blocked:
+        told.append((done.blocked, "left out, as their keys are blocked"))
     return told

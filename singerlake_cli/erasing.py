@@ -6,18 +6,22 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from singerlake.errors import ConflictError, InputError, NotFoundError, UsageError
+from singerlake.errors import (
+    ConflictError,
+    InputError,
+    NotFoundError,
+    SingerlakeError,
+    UsageError,
+)
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.erase import EraseOptions, check_erasable
+from singerlake.maintenance.erase import Erased, EraseOptions, check_erasable
+from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, begin_spark, start_spark
 from singerlake_cli.working import working
-
-if TYPE_CHECKING:
-    from singerlake.spark.jobs.maintenance.erase import Erased
 
 ELSEWHERE = (
     "copies of the lake, backups, earlier versions of objects in a bucket, and what others made of "
@@ -137,6 +141,60 @@ def _ids(asked: Asked) -> list[str]:
     return [*dict.fromkeys(lines_of(asked.file, "id"))]
 
 
+def unblock(
+    shared: Shared, table: str | None, keys: Sequence[str], file: str | None, *, every: bool
+) -> None:
+    """Let rows in again whose keys are blocked.
+
+    Raises:
+        SingerlakeError: It cannot be done as asked, or not now.
+    """
+    if table is None:
+        raise UsageError("name the TABLE whose keys are to be let in again")
+    if sum((bool(keys), file is not None, every)) != 1:
+        raise UsageError("say which keys are to be let in with one of --key, --from and --all")
+    from singerlake.maintenance.blocking import unblock as let_in
+
+    found, ref = shared.lake().find(table)
+    if ref.version is not None:
+        raise UsageError(f"{ref} is a version: keys are blocked in a table, so name that alone")
+    ids = None if every else [*keys, *(lines_of(file, "id") if file is not None else [])]
+    with working(f"letting rows of {found.name} in again"):
+        after, count = let_in(found.store, found.snapshot(dropped=True), ids, VacuumOptions())
+    left = after.blocked.keys if after.blocked is not None else 0
+    shared.output.result(
+        lambda: {
+            "table": str(found.name),
+            "transaction": after.number,
+            "keys_let_in": count,
+            "keys_blocked": left,
+        },
+        lambda: output.say(
+            f"{output.count(count, 'key')} of {found.name} let in again (transaction "
+            f"{after.number}); {output.count(left, 'key')} blocked"
+        ),
+    )
+
+
+def blocked_notes(table: Table, ids: Sequence[str]) -> list[str]:
+    """Say which of some keys are blocked, in the order in which they were given."""
+    head = table.snapshot(dropped=True)
+    if head.blocked is None or head.dropped_at:
+        return []
+    from singerlake.maintenance.blocking import are_blocked
+
+    try:
+        found = are_blocked(table.store, head, ids)
+    except SingerlakeError as error:
+        return [f"whether these keys of {table.name} are blocked is not known: {error}"]
+    return [
+        f"key {number} is blocked in {table.name}: a keyed hash of it is kept, by which who can "
+        "read the lake can confirm a guess"
+        for number, is_blocked in enumerate(found, 1)
+        if is_blocked
+    ]
+
+
 def lines_of(file: str, what: str) -> list[str]:
     """Read what somebody wrote into a file, or hands over on standard input, one on each line.
 
@@ -182,6 +240,9 @@ def _print(table: Table, done: Erased, options: EraseOptions) -> None:
             f"readers behind it are told to delete them until {done.told_until[:19]}Z; until then "
             "their keys are kept, and the check finds them"
         )
+    if done.blocked:
+        verb = "would be blocked" if would else "blocked"
+        output.say(f"{output.count(done.blocked, 'key')} {verb}: no row may come with one again")
     for one in done.versions:
         verb = "would have" if would else "has"
         output.say(f"version {one.version} {verb} {one.rows:,} rows, of {one.rows_before:,}")
@@ -212,5 +273,6 @@ def _as_json(table: Table, done: Erased, options: EraseOptions) -> dict[str, Any
         "files_deleted": done.files_deleted,
         "bytes_deleted": done.bytes_deleted,
         "told_until": done.told_until,
+        "keys_blocked": done.blocked,
         "left": [asdict(item) for item in done.left],
     }

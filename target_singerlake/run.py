@@ -24,6 +24,7 @@ from singerlake.transactions.staging import FILE_BYTES, StagedTable
 from singerlake.transactions.writer import TableWriter, WriteOptions, update_lake
 from target_singerlake.buffer import Compressor, StreamBuffer
 from target_singerlake.files import FileOptions, StreamFiles, refuse_files
+from target_singerlake.left_out import LeftOut
 from target_singerlake.overlays import Overlays
 from target_singerlake.progress import Progress
 
@@ -138,6 +139,7 @@ class Run:
         self._written = 0
         self.committed: defaultdict[TableName, Committed] = defaultdict(Committed)
         self.put_aside: Counter[TableName] = Counter()
+        self.left_out = LeftOut(lake.store)
         self.snapshots: dict[TableName, Snapshot] = {}
 
     def set_schema(
@@ -341,6 +343,7 @@ class Run:
                 overlay=overlay,
                 # The one that goes out once all tables of this commit are in the log.
                 acknowledges=tap_state.noted(self._state),
+                leave_out=self.left_out,
             )
         except ConflictError:
             self.overlays.mend(stream.table)

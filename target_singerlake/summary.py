@@ -115,6 +115,7 @@ class Summary:
             "records": progress.stored_rows,
             "bytes": progress.stored_bytes,
             "rejected": progress.refused,
+            "blocked": self.run.left_out.counts.total() if self.run is not None else 0,
             "tables": self._tables(),
             "schema_changes": self._changes(),
             "versions": self._versions(),

@@ -196,6 +196,12 @@ class TargetSingerlake(LakePlugin, Target):
             )
         for warning in self._warnings.words():
             logger.warning("%s", warning)
+        for table, left_out in sorted(run.left_out.counts.items()):
+            logger.warning(
+                "%s of %s had keys that are blocked there, and were left out",
+                count(left_out, "record"),
+                table,
+            )
 
     def _say_refused(self, run: Run) -> None:
         """Say last, where a schedule's log is looked at first, that not all lines were taken."""

@@ -31,7 +31,7 @@ from singerlake.format.log import Block, FileList, FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
-from singerlake.transactions import files, log
+from singerlake.transactions import blocked, files, log
 from singerlake.transactions.capabilities import open_for_writing
 from singerlake.transactions.checkpoint import write_checkpoint
 from singerlake.transactions.commit import new_writer_id
@@ -249,7 +249,8 @@ class TableCopy:
             with self._folders_locked(head, present, missing) as locks:
                 copied = sum(self._in_threads(self._mover(missing), missing))
                 every = options.sync or options.verify
-                copied += self._copy_stored(self._stored.due(head, present.head, every=every))
+                due = self._stored.due(head, present.head, every=every)
+                copied += self._copy_stored(head, due)
                 lock.check()
                 locks.check()
                 if log_ is not None:
@@ -265,8 +266,9 @@ class TableCopy:
         number = head.number - present.head.number
         return Copied(self._table, head, number, len(missing), copied, deleted, kept, verified)
 
-    def _copy_stored(self, lists: list[FileList]) -> int:
+    def _copy_stored(self, head: Snapshot, lists: list[FileList]) -> int:
         try:
+            blocked.copy(self._source, self._destination, head)
             return self._stored.copy(lists)
         except KeyMissingError as error:
             raise MovedError(f"files of {self._table} went while they were copied") from error

@@ -135,6 +135,8 @@ def _of_table(table: TableName, key: str) -> Place:
         return Place("list", "a list of files that rows name", table, rows=False)
     if erased_keys.is_notice(path):
         return Place(NOTICE, "keys of erased rows, kept to tell readers that are behind", table)
+    if erased_keys.is_blocked(path):
+        return Place("blocked", "keyed hashes of the keys that are blocked", table, rows=False)
     if path.startswith("files/"):
         return Place("file", "a file that rows name, or once named", table)
     if names.is_data_path(path):

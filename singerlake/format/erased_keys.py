@@ -1,26 +1,32 @@
 """Objects beside a table's log that know keys of erased rows: the log itself names none of these.
 
-A *notice* has the keys themselves, for readers that are behind, and only for a time.
+A *notice* has the keys themselves, for readers that are behind, and only for a time. A *list of
+blocked keys* has a keyed hash of each, with the secret that it takes, so that no row comes with one
+again: who can read the list can confirm a guess at a key, and not more.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 import secrets
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
 from singerlake.errors import DamagedError
 
-NOTICES = "erased/notices/"
-"""Where notices lie, within the table's folder."""
+NOTICES, BLOCKED = "erased/notices/", "erased/blocked/"
+"""Where they lie, within the table's folder."""
 MOST_BYTES = 1 << 26
-"""Bytes of a notice's lines, at most: nobody inflates more."""
+"""Bytes of their lines, at most: nobody inflates more."""
 
 _NOTICE = re.compile(r"erased/notices/[0-9a-f]{32}\.gz")
+_BLOCKED = re.compile(r"erased/blocked/[0-9a-f]{32}\.gz")
+_HASH = re.compile(rb"[0-9a-f]{64}")
 _KEY = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -37,6 +43,63 @@ def notice(unique: str) -> str:
 def is_notice(path: str) -> bool:
     """Whether a path within a table's folder is one of a notice."""
     return _NOTICE.fullmatch(path) is not None
+
+
+def blocked(unique: str) -> str:
+    """Return the path of a list of blocked keys within the table's folder."""
+    return f"{BLOCKED}{unique}.gz"
+
+
+def is_blocked(path: str) -> bool:
+    """Whether a path within a table's folder is one of a list of blocked keys."""
+    return _BLOCKED.fullmatch(path) is not None
+
+
+@dataclass(frozen=True)
+class KeyHashes:
+    """Keyed hashes of keys.
+
+    Attributes:
+        secret: What the hashes take: 32 random bytes, the table's alone.
+        hashes: They.
+    """
+
+    secret: bytes
+    hashes: frozenset[bytes] = frozenset()
+
+    @classmethod
+    def new(cls) -> KeyHashes:
+        """Begin a list with a secret of its own."""
+        return cls(secrets.token_bytes(32))
+
+    def hash_of(self, key: str) -> bytes:
+        """Return the hash of a key, by its text."""
+        return hashlib.blake2b(
+            key.encode("utf-8", "surrogatepass"), key=self.secret, digest_size=32
+        ).digest()
+
+    def encode(self) -> bytes:
+        """Pack them: the secret, then the hashes in order, one a line."""
+        lines = [one.hex() for one in (self.secret, *sorted(self.hashes))]
+        return gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+
+    @classmethod
+    def decode(cls, data: bytes, count: int, where: str) -> KeyHashes:
+        """Unpack them.
+
+        Args:
+            data: What :meth:`encode` gave.
+            count: How many there are, as the log says.
+            where: What to call them in an error.
+
+        Raises:
+            DamagedError: They are not what was written.
+        """
+        lines = _lines(data, where)
+        if not all(_HASH.fullmatch(line) for line in lines) or len(lines) != count + 1:
+            raise DamagedError(f"{where} cannot be read: it has not the {count:,} keys of the log")
+        secret, *hashes = (bytes.fromhex(line.decode()) for line in lines)
+        return cls(secret, frozenset(hashes))
 
 
 def encode_notice(lines: bytes) -> bytes:
@@ -58,11 +121,18 @@ def decode_notice(data: bytes, where: str) -> Sequence[Mapping[str, msgspec.Raw]
     Raises:
         DamagedError: They are not what was written.
     """
+    try:
+        return [_KEY.decode(line) for line in _lines(data, where)]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(f"{where} cannot be read: {error}") from error
+
+
+def _lines(data: bytes, where: str) -> list[bytes]:
     inflate = zlib.decompressobj(31)
     try:
-        lines = inflate.decompress(data, MOST_BYTES)
-        if not inflate.eof or inflate.unused_data:
-            raise DamagedError(f"{where} is cut off, or larger than a notice can be")
-        return [_KEY.decode(line) for line in lines.splitlines()]
-    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
+        text = inflate.decompress(data, MOST_BYTES)
+    except zlib.error as error:
         raise DamagedError(f"{where} cannot be read: {error}") from error
+    if not inflate.eof or inflate.unused_data:
+        raise DamagedError(f"{where} is cut off, or larger than it can be")
+    return text.splitlines()

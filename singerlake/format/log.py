@@ -22,6 +22,7 @@ from singerlake.format.sealed import (
     WITH_FILES,
 )
 from singerlake.format.version_notes import (
+    BlockedKeys,
     Count,
     Deleted,
     ErasedVersion,
@@ -60,6 +61,8 @@ class Operation(str, Enum):
     ERASE_START = "erase-start"
     ERASE = "erase"
     """Blocks are elsewhere without the lines of some rows, under frozen versions too."""
+    BLOCK_KEYS = "block-keys"
+    """It changes which keys no row may come with."""
 
     def __str__(self) -> str:
         return self.value
@@ -216,6 +219,8 @@ class Entry(
         version: The table version it makes (``freeze``, ``change``).
         deletion: The table version that it deletes (``delete-version``).
         erasure: With ``erase-start`` and ``erase``: that rows go for good, and why.
+        blocked: With ``erase`` and ``block-keys``: the keys that no row may come with from then on;
+            None leaves them as they are.
         erased: With ``erase``: what each version that had such rows is without them.
         lanes: What that version's fingerprints are the hashes of, in Base64.
         metadata: What the user said of it.
@@ -253,6 +258,7 @@ class Entry(
     version: FrozenVersion | None = None
     deletion: VersionDeletion | None = None
     erasure: Erasure | None = None
+    blocked: BlockedKeys | None = None
     erased: list[ErasedVersion] = []
     lanes: dict[str, str] = {}
     metadata: dict[str, Any] = {}
@@ -341,9 +347,9 @@ def needed_format(entry: Entry) -> int:
     An earlier release refuses by the number what it would misread, and goes on to read and write
     tables that have nothing of the kind.
     """
-    if entry.operation in (Operation.ERASE_START, Operation.ERASE):
+    if entry.operation in (Operation.ERASE_START, Operation.ERASE, Operation.BLOCK_KEYS):
         return ERASABLE
-    if entry.erasure is not None or entry.erased or entry.rewritten:
+    if entry.erasure or entry.erased or entry.rewritten or entry.blocked:
         return ERASABLE
     if entry.deletion is not None:
         return VERSIONS_DELETED

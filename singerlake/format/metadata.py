@@ -22,7 +22,7 @@ from singerlake.format.log import (
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import PLAIN, UNREADABLE, check_format
-from singerlake.format.version_notes import Count
+from singerlake.format.version_notes import BlockedKeys, Count
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -121,6 +121,7 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_
         overlays: What people said of the columns, by the transaction that said it.
         restorable: The files of a table that was dropped, as ``files`` has them, as long as it
             can be brought back; None where it cannot, and where it is there.
+        blocked: The keys that no row may come with; None where there are none.
         chain: The chain id of the entry it is folded up to; not in format 1.
         hash: SHA-256 of the file before the line with this; not in format 1, and set only
             in what was read.
@@ -142,6 +143,7 @@ class Manifest(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_
     pending_lists: list[tuple[Count, FileList]] = msgspec.field(name="doomed_lists", default=[])
     overlays: dict[int, Overlay] = {}
     restorable: list[FileEntry] | None = None
+    blocked: BlockedKeys | None = None
     chain: str = ""
     hash: str = ""
 

@@ -57,6 +57,21 @@ class Notice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until: str
 
 
+class BlockedKeys(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Which keys no row may come with again; the log knows none of them.
+
+    Attributes:
+        keys: How many; 0 for none any more.
+        id: Names the object that has a keyed hash of each, with 32 random hexadecimal digits; empty
+            where there are none.
+        columns: The key's columns, by the names that records have for them.
+    """
+
+    keys: Count
+    id: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{32})?$")] = ""
+    columns: list[str] = []
+
+
 class Erasure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """That rows are erased, as an ``erase-start`` and its ``erase`` say.
 

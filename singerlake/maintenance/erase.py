@@ -11,15 +11,17 @@ Which rows, ``singerlake.spark.jobs.maintenance.erase`` knows; the log does not 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from singerlake.errors import ConflictError, UsageError
 from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.version_notes import ErasedVersion, Erasure
+from singerlake.maintenance import blocking
+from singerlake.maintenance.items import Item
 from singerlake.storage.base import Store
-from singerlake.transactions import conflicts
+from singerlake.transactions import conflicts, erasures
 from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 
@@ -36,6 +38,7 @@ class EraseOptions:
         dry_run: Only say what would be done.
         tell_seconds: How long readers that are behind are told which rows went, and so the keys
             of these are kept; 0 tells nobody.
+        block: Whether no row may come with these keys again; keyed hashes of them are kept.
         lease_wait_seconds: How long to wait for readers that may need what is to go.
         lock_wait_seconds: How long to wait for writers, and for a vacuum to show life.
         stale_seconds: How long a lock or lease stands still before it counts as dead.
@@ -44,6 +47,7 @@ class EraseOptions:
     reason: str
     dry_run: bool = False
     tell_seconds: float = 0.0
+    block: bool = False
     lease_wait_seconds: float = 600.0
     lock_wait_seconds: float = 90.0
     stale_seconds: float = 60.0
@@ -66,6 +70,37 @@ class EraseOptions:
             raise UsageError(
                 "readers can be told of erased rows for up to a year: the keys are kept that long"
             )
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What an erasure did, or would do.
+
+    Attributes:
+        transaction: The one that erased; None where none did.
+        keys: Rows, each with all that it ever was; lines, in a table without a key.
+        lines: RECORD lines.
+        blocks: Blocks that lost lines.
+        files: Files that were written again.
+        versions: What versions are without the rows.
+        files_deleted: Objects that were deleted.
+        bytes_deleted: Their bytes.
+        left: What could not be deleted yet, and why: run it again.
+        told_until: How long readers are told of them; empty where nobody is.
+        blocked: Keys that are blocked since.
+    """
+
+    transaction: int | None = None
+    keys: int = 0
+    lines: int = 0
+    blocks: int = 0
+    files: int = 0
+    versions: list[ErasedVersion] = field(default_factory=list)
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    left: list[Item] = field(default_factory=list)
+    told_until: str = ""
+    blocked: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,6 +157,8 @@ def check_erasable(snapshot: Snapshot, options: EraseOptions) -> None:
             f"{snapshot.table} has no key, so a reader cannot be told which row to delete: leave "
             "--tell out, and delete it downstream yourself"
         )
+    if options.block:
+        blocking.members_of(snapshot)
 
 
 def plan_files(
@@ -227,6 +264,8 @@ def commit_erase(
         check_versions_same(present, planned)
         conflicts.check_blocks_unmoved(present, planned.number)
         conflicts.check_key_unchanged(present, planned)
+        if present.blocked != planned.blocked:
+            raise erasures.changed(present.table)
         still_none(present)
         return replace(entry, writer=writer_id)
 

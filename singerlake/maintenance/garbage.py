@@ -17,13 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from singerlake.errors import DamagedError, InvalidNameError
-from singerlake.format import file_paths, metadata, names, times
+from singerlake.format import erased_keys, file_paths, metadata, names, times
 from singerlake.format.metadata import IndexMarker
 from singerlake.format.names import TableName
 from singerlake.maintenance import unneeded_files
 from singerlake.maintenance.items import Item
 from singerlake.storage.base import KeyMissingError, Listed, Store
-from singerlake.transactions import notices
+from singerlake.transactions import blocked, notices
 from singerlake.transactions.lease import LiveLease
 from singerlake.transactions.snapshot import Snapshot
 
@@ -45,8 +45,8 @@ class Garbage:
         index_files: Files of indexes that have, or will have, no marker.
         kept: What nothing needs either, but is not to go yet, and why.
         vanished: Dropped files that are gone already, as the log does not know yet.
-        notices: Keys of erased rows that nobody is told of any more. No reader is waited for: who
-            finds none goes on without.
+        notices: Keys of erased rows that nobody is told of any more, and hashes of keys that are
+            not blocked any more. No reader is waited for: who finds none goes on without.
     """
 
     files: list[Item] = field(default_factory=list)
@@ -160,15 +160,22 @@ def _find_dead(table: TableName, listed: Sequence[Listed], cutoff: float, garbag
 def _find_notices(
     store: Store, snapshot: Snapshot, listed: Sequence[Listed], garbage: Garbage
 ) -> None:
-    """Notices of erased rows whose time is over, and those of erasures that never came to be.
+    """Notices of erased rows whose time is over, and lists of blocked keys that hold no more.
 
-    Whatever the retention: they say themselves how long they are there.
+    Whatever the retention: nobody needs them, and what runs that died have left is like them.
     """
-    if not (there := notices.present(snapshot.table, listed)):
-        return
-    stand = {one.key for one in notices.standing(store, snapshot)}
-    reason = "keys of erased rows that nobody is told of any more"
-    garbage.notices += [Item(i.key, i.size, reason) for i in there if i.key not in stand]
+    table, said = snapshot.table, snapshot.blocked
+    if there := notices.present(table, listed):
+        stand = {one.key for one in notices.standing(store, snapshot)}
+        reason = "keys of erased rows that nobody is told of any more"
+        garbage.notices += [Item(i.key, i.size, reason) for i in there if i.key not in stand]
+    now = "" if said is None else blocked.key_of(table, said)
+    reason = "hashes of keys, of which others are blocked by now"
+    garbage.notices += [
+        Item(item.key, item.size, reason)
+        for item in listed
+        if erased_keys.is_blocked(item.key[len(table.folder) :]) and item.key != now
+    ]
 
 
 def _data_files(table: TableName, listed: Iterable[Listed]) -> dict[str, Listed]:

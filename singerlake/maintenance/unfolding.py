@@ -19,10 +19,18 @@ from singerlake.format.log import (
 )
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.sealed import CHAINED
-from singerlake.format.version_notes import ErasedVersion, Erasure, VersionDeletion
+from singerlake.format.version_notes import (
+    BlockedKeys,
+    ErasedVersion,
+    Erasure,
+    VersionDeletion,
+)
 from singerlake.transactions import versions
 from singerlake.transactions.conflicts import MOVES_BLOCKS
 from singerlake.transactions.snapshot import Snapshot
+
+_MAY_BLOCK = (Operation.ERASE, Operation.BLOCK_KEYS)
+"""Operations whose entries may say which keys are blocked."""
 
 
 def entries_of(checkpoint: Snapshot, left: Sequence[Entry] = ()) -> list[Entry]:
@@ -61,6 +69,7 @@ class _Unfolding:
             for one in every
             if one.deleted is not None
         }
+        self._blocked_by = _last_of_blocked(checkpoint, {entry.number for entry in left})
         self._erasures: dict[int, Erasure] = {}
         self._erased: dict[int, list[ErasedVersion]] = {}
         for version in every:
@@ -111,6 +120,7 @@ class _Unfolding:
             deletion=self._deletions.get(summary.number),
             erasure=self._erasures.get(summary.number),
             erased=self._erased.get(summary.number, []),
+            blocked=self._blocked(summary.number),
             last_block=last_block,
             moved=moved,
             removed=_gaps(moved, summary.last_block) if moving else self._gone(summary),
@@ -120,6 +130,11 @@ class _Unfolding:
             deletes_listed=self._pending_lists.get(summary.number),
             deleted=self._deleted(summary.number) if operation == Operation.VACUUM else [],
         )
+
+    def _blocked(self, number: int) -> BlockedKeys | None:
+        if number != self._blocked_by:
+            return None
+        return self._checkpoint.blocked or BlockedKeys(0)
 
     def _gone(self, summary: TransactionSummary) -> list[tuple[int, int]]:
         """All blocks, from the drop of a table on whose data a vacuum has begun to delete."""
@@ -177,3 +192,14 @@ def _gaps(blocks: list[Block], last: int) -> list[tuple[int, int]]:
     """The ranges of numbers up to the last that no block has."""
     numbers = [0, *(block.number for block in blocks), last + 1]
     return [(a + 1, b - 1) for a, b in pairwise(numbers) if b - a > 1]
+
+
+def _last_of_blocked(checkpoint: Snapshot, left: set[int]) -> int:
+    """The last lost entry that may have said which keys are blocked; 0 where none may.
+
+    It says what the manifest has: what is left behind it says it anew, if it says anything.
+    """
+    some = [t for t in checkpoint.transactions if t.operation in _MAY_BLOCK]
+    if checkpoint.blocked is None and not any(t.operation == Operation.BLOCK_KEYS for t in some):
+        return 0
+    return max((t.number for t in some if t.number not in left), default=0)

@@ -23,6 +23,7 @@ LEAVE_ROWS = frozenset(
         Operation.DROP_HISTORY,
         Operation.VACUUM,
         Operation.ERASE_START,
+        Operation.BLOCK_KEYS,
     }
 )
 """Operations after which a table has the rows and columns that it had."""

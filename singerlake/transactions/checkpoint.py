@@ -48,6 +48,7 @@ def to_manifest(snapshot: Snapshot) -> Manifest:
         restorable=(
             None if snapshot.restorable is None else metadata.group_by_file(snapshot.restorable)
         ),
+        blocked=snapshot.blocked,
         chain=snapshot.chain if snapshot.format > PLAIN else "",
     )
 
@@ -74,6 +75,7 @@ def differing(
         "restorable blocks": ([ours.restorable], [theirs.restorable]),
         "dropped files": ([*ours.dropped.values()], [*theirs.dropped.values()]),
         "history floor": ([ours.floor], [theirs.floor]),
+        "blocked keys": ([ours.blocked], [theirs.blocked]),
         "overlays": ([*ours.overlays.items()], [*theirs.overlays.items()]),
     }
     if ours.chain and theirs.chain:
@@ -109,6 +111,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
             None if restorable is None else metadata.ungroup(restorable, manifest.file_lists)
         ),
         erased_at=_erased_at(manifest),
+        blocked=manifest.blocked,
     )
     files = (file.path for file in (*manifest.files, *(restorable or ())))
     for path in files:

@@ -156,6 +156,7 @@ def commit(
             conflicts.check_no_pending_delete(snapshot, drafted)
             conflicts.check_same_table(snapshot, planned, drafted)
             erasures.check_nothing_erased(snapshot, planned, drafted)
+            erasures.check_blocked(snapshot, planned, drafted)
             file_lists.check_kept(store, snapshot, drafted)
             if snapshot is planned:  # rows that people gave name the same files each time
                 file_lists.check_there(store, snapshot, drafted, files)

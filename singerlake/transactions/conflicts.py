@@ -9,7 +9,7 @@ transaction got in first, so between the answer and the entry nothing can come.
 Operation          May commit as long as
 =================  ==================================================================
 every one          no vacuum announced the deletion of a file that it names
-those of rows      no row was erased in between (erasures.py)
+those of rows      no row was erased, and no key blocked, in between (erasures.py)
 sync               its rows were checked by what people say of the table
 adopt              (nothing more: rows are added to whatever is there)
 all but these      the table was not dropped, and neither brought back nor begun anew
@@ -27,6 +27,7 @@ undrop             the table is dropped, and no vacuum has begun to delete its d
 vacuum-start       no block was moved in between; files named since come off its list
 erase-start        the same
 erase              the same, no version came or went, and no row that was to be erased
+block-keys         no keys were blocked or let in again in between, and the key is the same
 vacuum             (nothing more: what is gone is gone)
 =================  ==================================================================
 """
@@ -56,6 +57,7 @@ CHANGES_NO_ROW = frozenset(
         Operation.COMBINE,
         Operation.DROP_HISTORY,
         Operation.ERASE_START,
+        Operation.BLOCK_KEYS,
     }
 )
 """After these the present state has the same rows. An operation of a later release is not here."""
@@ -87,6 +89,7 @@ _NEEDS_NO_TABLE = frozenset(
         Operation.UNDROP,
         Operation.VACUUM_START,
         Operation.VACUUM,
+        Operation.BLOCK_KEYS,
     }
 )
 

@@ -1,4 +1,7 @@
-"""Erased rows in the log: what an ``erase`` makes of versions, and what it stops others from."""
+"""Erased rows in the log: what an ``erase`` makes of versions, and what it stops others from.
+
+And blocked keys: nobody commits rows that were not held against them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from singerlake.errors import ConflictError
-from singerlake.format.log import Entry, FrozenVersion, Operation
+from singerlake.format.laid import laid, member_of
+from singerlake.format.log import Entry, FrozenVersion, Operation, SchemaEntry
+from singerlake.format.names import TableName
+from singerlake.format.overlay import Overlay
 from singerlake.format.version_notes import VersionErasure
 
 if TYPE_CHECKING:
@@ -25,6 +31,7 @@ _READS_NO_ROW = frozenset(
         Operation.VACUUM_START,
         Operation.VACUUM,
         Operation.ERASE_START,
+        Operation.BLOCK_KEYS,
     }
 )
 """These bring back no row that was erased, and say nothing of a state's rows."""
@@ -48,6 +55,63 @@ def check_nothing_erased(present: Snapshot, planned: Snapshot, entry: Entry) -> 
             f"rows of {present.table} were erased meanwhile (transaction {present.erased_at}): "
             "nothing was changed; run it again"
         )
+
+
+def check_blocked(present: Snapshot, planned: Snapshot, entry: Entry) -> None:
+    """Refuse rows that were held against other blocked keys, and a key that cannot be held so.
+
+    Args:
+        present: The table now.
+        planned: As it was when the commit began: its rows were held against the keys of then.
+        entry: What is to be committed.
+
+    Raises:
+        ConflictError: Other keys are blocked by now, or the table would have another key.
+    """
+    if entry.blocks and present.blocked != planned.blocked:
+        raise changed(present.table)
+    if present.blocked is None or not (entry.schema_hash or entry.overlay):
+        return
+    if entry.operation == Operation.CREATE:  # its rows are written before anybody looks at the log
+        raise ConflictError(
+            f"{present.blocked.keys:,} keys of {present.table} are blocked since before it was "
+            "dropped, and the rows of a table that is made anew are not held against them; nothing "
+            "was done: let all in again first, with: singerlake erase "
+            f"{present.table} --unblock --all"
+        )
+    overlay = Overlay() if present.dropped_at else present.overlay
+    hash_ = entry.schema_hash or present.schema_hash
+    schema = entry.schemas.get(hash_) or present.schema_of(hash_)
+    check_key(present, schema, overlay if entry.overlay is None else entry.overlay)
+
+
+def check_key(table: Snapshot, entry: SchemaEntry, overlay: Overlay) -> None:
+    """Refuse a key by which blocked rows cannot be told: only hashes of theirs are known.
+
+    Raises:
+        ConflictError: It has other columns.
+    """
+    said = table.blocked
+    if said is not None and {*said.columns} != {*key_members(entry, overlay)}:
+        raise ConflictError(
+            f"{said.keys:,} keys of {table.table} are blocked, by its key "
+            f"{', '.join(said.columns)}; by another key it cannot be told which rows these are. "
+            "Nothing was changed: keep the key, or let all in again first, with: singerlake erase "
+            f"{table.table} --unblock --all"
+        )
+
+
+def key_members(entry: SchemaEntry, overlay: Overlay) -> list[str]:
+    """Return the columns of a key by the names that records have for them."""
+    return [member_of(overlay, name) for name in laid(entry, overlay).key_properties]
+
+
+def changed(table: TableName) -> ConflictError:
+    """Return the error of rows that were held against other blocked keys than there are now."""
+    return ConflictError(
+        f"keys of {table} were blocked, or let in again, meanwhile: nothing was committed; run it "
+        "again"
+    )
 
 
 def less_erased(some: Iterable[FrozenVersion], entry: Entry) -> list[FrozenVersion]:

@@ -66,6 +66,7 @@ class Folding:
         self._restorable = start.restorable
         self._earlier_versions = list(start.earlier_versions)
         self._erased_at = start.erased_at
+        self._blocked = start.blocked
 
     def snapshot(self) -> Snapshot:
         """Return what was folded, as a snapshot; nothing more can be added then."""
@@ -91,6 +92,7 @@ class Folding:
             restorable=self._restorable,
             earlier_versions=self._earlier_versions,
             erased_at=self._erased_at,
+            blocked=self._blocked,
         )
 
     def add(self, entry: Entry) -> None:
@@ -121,6 +123,8 @@ class Folding:
             self._erased_at = entry.number
             self._frozen = erasures.less_erased(self._frozen, entry)
             self._deleted_versions = erasures.less_erased(self._deleted_versions, entry)
+        if entry.blocked is not None:
+            self._blocked = entry.blocked if entry.blocked.keys else None
         self._floor = max(self._floor, entry.floor)
         if entry.overlay is not None:
             self._overlays[entry.number] = entry.overlay

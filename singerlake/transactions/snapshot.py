@@ -24,6 +24,7 @@ from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import PLAIN
 from singerlake.format.types import RULES, Columns, key_positions
+from singerlake.format.version_notes import BlockedKeys
 from singerlake.transactions import lifetimes, versions
 from singerlake.transactions.lifetimes import Drops
 
@@ -60,10 +61,10 @@ class Snapshot:
         earlier_rules: The states that were frozen under earlier rules of types, by last block
             and schema, with the number of the rules: they are read by these for ever.
         drops: The times in which the table was dropped, in order.
-        restorable: The blocks that would come back; None where a vacuum has begun to delete
-            them, and where the table is not dropped.
+        restorable: The blocks that an undrop would bring back; None where it can bring none.
         earlier_versions: Versions of tables that were dropped, which nobody can read.
         erased_at: The last transaction that erased rows, also as of an earlier one; 0 for none.
+        blocked: The keys that no row may come with now; None where there are none.
     """
 
     table: TableName
@@ -90,6 +91,7 @@ class Snapshot:
     restorable: Sequence[Block] | None = None
     earlier_versions: Sequence[FrozenVersion] = field(default_factory=list)
     erased_at: int = 0
+    blocked: BlockedKeys | None = None
 
     @property
     def number(self) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import msgspec
 
@@ -98,6 +99,35 @@ class StagedTable:
                 listed, self._lists[len(self._blocks)] = content.encode_list(named)
                 block = msgspec.structs.replace(block, files=listed)
         self._blocks.append(replace_block(block, offset=offset, length=len(data), crc=crc))
+
+    def members(self) -> Iterator[tuple[str, Block, bytes]]:
+        """Read back what was staged: each block with its schema, in order."""
+        where = {index: file for file in self._files for index in file.blocks}
+        with ExitStack() as stack:
+            readers: dict[int, BinaryIO] = {}
+            for index, block in enumerate(self._blocks):
+                file = where[index]
+                if id(file) not in readers:
+                    readers[id(file)] = stack.enter_context(file.staged.reader())
+                readers[id(file)].seek(block.offset)
+                yield file.schema_hash, block, readers[id(file)].read(block.length)
+
+    def replace(self, members: Iterable[tuple[str, Block, bytes]]) -> None:
+        """Stage other blocks in the place of those that were; nothing may be published yet.
+
+        Args:
+            members: As :meth:`members` gives them, whose blocks they may be.
+        """
+        other = StagedTable(self._store, self._table, self._file_bytes)
+        other.schemas, other.schema_hash = self.schemas, self.schema_hash
+        try:
+            for schema_hash, block, data in members:
+                other.add(schema_hash, data, block)
+        except BaseException:
+            other.discard()
+            raise
+        self.discard()
+        vars(self).update(vars(other))
 
     def _place(self, schema_hash: str, data: bytes) -> Place | None:
         """Where rows of a schema name files; of one that nobody has set, the block tells."""

@@ -14,7 +14,7 @@ from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.storage.base import Store
 from singerlake.transactions import catalogue as catalogues
-from singerlake.transactions import checkpoint, conflicts, files, lake_file, log
+from singerlake.transactions import checkpoint, conflicts, erasures, files, lake_file, log
 from singerlake.transactions.capabilities import open_for_writing
 from singerlake.transactions.commit import Draft, commit, draft_entry, new_writer_id
 from singerlake.transactions.locks.lock import Waiting, WriterLock
@@ -22,6 +22,10 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 
 logger = logging.getLogger(__name__)
+
+
+LeaveOut = Callable[[Snapshot, StagedTable], None]
+"""Takes rows out of what was staged; see :meth:`TableWriter.commit`."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,7 @@ class TableWriter:
         catalogue: bool = True,
         overlay: Overlay | None = None,
         acknowledges: Mapping[str, Any] | None = None,
+        leave_out: LeaveOut | None = None,
     ) -> Snapshot | None:
         """Commit what was staged as one transaction.
 
@@ -102,6 +107,8 @@ class TableWriter:
             overlay: What people said of the table when the rows were checked; None where nobody
                 checked them by it.
             acknowledges: What the metadata say of the STATE that goes out after this commit.
+            leave_out: Takes rows out of what was staged whose keys are blocked in the table as it
+                is; called only where some are.
 
         A stream whose schema is new is committed even without rows, so that an empty
         source still makes a table; one that brings nothing new is not.
@@ -111,13 +118,18 @@ class TableWriter:
 
         Raises:
             LockTimeoutError: Another writer of the schema did not finish in time.
-            ConflictError: The lock was lost before the commit, or the table was altered.
+            ConflictError: The lock was lost before the commit, or the table was altered, or keys
+                are blocked that the rows were not held against.
             DamagedError: The table's log is lost or cannot be read.
             StoreError: The store refused. What is not certain to be in the log was deleted
                 again, except after an ``OutcomeUnknownError``.
         """
         snapshot = self._read()
         log.check_end_known(snapshot)
+        if snapshot.blocked is not None:
+            if leave_out is None:
+                raise erasures.changed(self._table)
+            leave_out(snapshot, staged)
         known = staged.schema_hash == snapshot.schema_hash and not snapshot.dropped_at
         if staged.empty and (not staged.schema_hash or known):
             return None

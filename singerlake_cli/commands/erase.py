@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from singerlake.errors import DamagedError, UsageError
 from singerlake.lake import Lake
@@ -81,6 +82,14 @@ SHOWN = 50
     help="Have taps that are behind tell their targets to delete the rows, for so long. Their keys "
     "are kept until then.",
 )
+@click.option(
+    "--block",
+    is_flag=True,
+    help="Leave out whatever comes with these keys from now on, in syncs, uploads and changes. "
+    "Keyed hashes of them are kept.",
+)
+@click.option("--unblock", is_flag=True, help="Erase nothing: let rows of blocked keys in again.")
+@click.option("--all", "every", is_flag=True, help="With --unblock: of all that are blocked.")
 @click.option("--silent", is_flag=True, help="Tell no tap, and say no word about it.")
 @spark_options
 @click.pass_obj
@@ -98,6 +107,9 @@ def command(
     wait: float,
     leave_words: bool,
     tell: float | None,
+    block: bool,
+    unblock: bool,
+    every: bool,
     silent: bool,
     master: str | None,
     conf: tuple[str, ...],
@@ -128,24 +140,55 @@ def command(
     singerlake erase --check --text ada@example.com --text "Ada Lovelace"
     singerlake --output json erase --check --texts-from person.txt
     """
-    if not checking:
-        if texts or file is not None:
-            raise UsageError("--text and --texts-from go with --check: rows are erased by --key")
-        if table is None:
-            raise UsageError("name the TABLE whose rows are to be erased")
-        if reason is None:
-            raise UsageError("say why rows are erased, with --reason TEXT: the log keeps it")
-        if silent and tell:
-            raise UsageError("--tell and --silent are two answers: give one")
-        options = EraseOptions(
-            reason, dry_run=dry_run, lease_wait_seconds=wait, tell_seconds=tell or 0.0
-        )
-        asked = erasing.Asked(keys, where, ids_from, options, words=not leave_words, silent=silent)
-        code = erasing.erase(shared, table, asked, (master, conf))
-        click.get_current_context().exit(code)
-    said = (where, ids_from, reason, tell)
-    if any(one is not None for one in said) or dry_run or leave_words or silent:
-        raise UsageError("--check looks for --key, --text and --texts-from: leave the others out")
+    context = click.get_current_context()
+    if unblock:
+        _check_alone(context, "unblock", ("table", "keys", "ids_from", "every"))
+        erasing.unblock(shared, table, keys, ids_from, every=every)
+        return
+    if every:
+        raise UsageError("--all goes with --unblock")
+    if checking:
+        _check_alone(context, "checking", ("table", "keys", "texts", "file", *_ANYWAY))
+        context.exit(_check(shared, table, keys, texts, file))
+    if texts or file is not None:
+        raise UsageError("--text and --texts-from go with --check: rows are erased by --key")
+    if table is None:
+        raise UsageError("name the TABLE whose rows are to be erased")
+    if reason is None:
+        raise UsageError("say why rows are erased, with --reason TEXT: the log keeps it")
+    if silent and tell:
+        raise UsageError("--tell and --silent are two answers: give one")
+    options = EraseOptions(reason, dry_run, tell or 0.0, block, lease_wait_seconds=wait)
+    asked = erasing.Asked(keys, where, ids_from, options, words=not leave_words, silent=silent)
+    context.exit(erasing.erase(shared, table, asked, (master, conf)))
+
+
+_ANYWAY = ("wait", "master", "conf")
+_ALONE = {
+    "checking": "--check looks for --key, --text and --texts-from: leave the others out",
+    "unblock": "--unblock goes with --key, --from and --all: leave the others out",
+}
+
+
+def _check_alone(context: click.Context, mode: str, fitting: Sequence[str]) -> None:
+    """Refuse options that say nothing of what is to be done."""
+    said = {name for name in context.params if _is_said(context, name)}
+    if said - {mode, *fitting}:
+        raise UsageError(_ALONE[mode])
+
+
+def _is_said(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _check(
+    shared: Shared,
+    table: str | None,
+    keys: Sequence[str],
+    texts: Sequence[str],
+    file: str | None,
+) -> int:
+    """Look for what is given in all of the lake; return the exit code."""
     if not keys and not texts and file is None:
         raise UsageError("say what to look for: with --key, --text or --texts-from")
     if keys and table is None:
@@ -154,10 +197,12 @@ def command(
     more = erasing.lines_of(file, "text") if file is not None else []
     name, sought = _sought(lake, table, keys, [*texts, *more])
     report = _checked(lake, sought, name)
+    if name is not None and keys:
+        report.notes += erasing.blocked_notes(lake.table(name), [*dict.fromkeys(keys)])
     shared.output.result(lambda: _as_json(report), lambda: _print(report, len(sought)))
     for text in report.notes:
         shared.output.note(text)
-    click.get_current_context().exit(0 if report.is_clean else DamagedError.exit_code)
+    return 0 if report.is_clean else DamagedError.exit_code
 
 
 def _sought(

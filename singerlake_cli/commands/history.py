@@ -35,6 +35,7 @@ OPERATIONS = (
     "vacuum",
     "erase-start",
     "erase",
+    "block-keys",
 )
 """What ``--operation`` may be: each by the name that it has in the log."""
 DROPPED_FIRST = ("blocks", "schema", "size", "run", "by", "version", "records")

@@ -135,6 +135,7 @@ def _facts(name: str, snapshot: Snapshot) -> dict[str, Any]:
         "last_sync": last_sync(snapshot.own_transactions),
         "recent": [t.rows for t in writes[-RECENT:]],
         "versions": len(snapshot.frozen),
+        "keys_blocked": snapshot.blocked.keys if snapshot.blocked is not None else 0,
     }
 
 
@@ -155,10 +156,15 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("last sync", output.ago(facts["last_sync"]) if facts["last_sync"] else "–"),
         ("recent", _recent(facts["recent"])),
         ("versions", str(facts["versions"] or "none yet")),
+        *([("blocked", _blocked(facts["keys_blocked"]))] if facts["keys_blocked"] else []),
         *([("staged", staged_line(facts["staged"]))] if facts["staged"] else []),
         *(("published", published_line(*one)) for one in facts["published"].items()),
         *_annotation_lines(facts),
     ]
+
+
+def _blocked(keys: int) -> str:
+    return f"{output.count(keys, 'key')}: singerlake erase --unblock lets rows in again"
 
 
 def _span(first: str | None, last: str | None) -> str:

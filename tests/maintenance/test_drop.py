@@ -260,7 +260,7 @@ def test_what_may_be_committed_on_a_table_that_was_dropped_meanwhile(
         undrop(lake)
     elif then == "sync":
         sync(lake, 2)
-    needs_none = {"sync", "adopt", "create", "undrop", "vacuum-start", "vacuum"}
+    needs_none = {"sync", "adopt", "create", "undrop", "vacuum-start", "vacuum", "block-keys"}
     entry = msgspec.structs.replace(commits.draft_entry(NAME, Operation.SYNC), operation=operation)
     if operation in needs_none:
         conflicts.check_same_table(head(lake), planned, entry)

@@ -16,14 +16,16 @@ from singerlake.format.log import Operation
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.alter import AlterOptions, alter
+from singerlake.maintenance.blocking import are_blocked
+from singerlake.maintenance.change import Mode
 from singerlake.maintenance.delete_version import delete_version
-from singerlake.maintenance.erase import EraseOptions
+from singerlake.maintenance.erase import Erased, EraseOptions
 from singerlake.maintenance.overlay_changes import with_name
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.reading import index
+from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance import erase as job
-from singerlake.spark.jobs.maintenance.erase import Erased
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
@@ -31,10 +33,12 @@ from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.state import index_build
+from singerlake.transactions.blocked import key_of
 from tests.build import commit_rows
 from tests.cli import call
 from tests.erasure import planted
 from tests.maintenance.plain_table import DELETED, events, states
+from tests.spark.row_sets import row_set
 from tests.tap.run import run as run_tap
 
 if TYPE_CHECKING:
@@ -327,3 +331,40 @@ def test_of_a_run_that_did_not_commit_no_key_is_left(
     with pytest.raises(UsageError, match="no"):
         erase(spark, table, KEY, options=replace(WHY, tell_seconds=3600))
     assert not [*lake.store.list(f"{NAME.folder}erased/")]
+
+
+def test_no_row_comes_with_a_blocked_key_again(
+    lake: Lake, table: Table, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Neither by a sync nor by a change, in the lake or in a copy of it."""
+    blocking = replace(WHY, block=True)
+    dry = erase(spark, table, KEY, options=replace(blocking, dry_run=True))
+    assert dry.blocked == 1
+    assert table.snapshot().blocked is None
+    done = erase(spark, table, KEY, options=blocking)
+    assert (done.lines, done.blocked) == (4, 1)
+    [entry] = [one for one in table.entries() if one.operation == Operation.ERASE]
+    assert entry.blocked is not None
+    assert (entry.blocked.keys, entry.blocked.columns) == (1, ["id"])
+    check_nowhere(lake)
+    with pytest.raises(ConflictError, match="blocked"):
+        commit(lake, HER)  # by a writer that knows nothing of it
+    rows = [{**HER, "name": "x"}, {"id": 8, "name": "new"}]
+    changed = change(spark, table, lambda present: [row_set(spark, present, rows)], Mode.UPSERT)
+    assert (changed.inserted, changed.blocked) == (1, 1)
+    again = erase(spark, table, KEY, "77", options=blocking)
+    assert (again.lines, again.blocked) == (0, 1), "one that no row has, and one as it was"
+    assert table.snapshot().transactions[-1].operation == Operation.VACUUM
+    head = table.snapshot()
+    assert head.blocked is not None
+    assert [item.key for item in lake.store.list(f"{NAME.folder}erased/")] == [
+        key_of(NAME, head.blocked)
+    ]
+    assert call.run(lake, "copy", lake.store.uri, str(tmp_path / "copy")).exit_code == 0
+    copied = Lake.open(str(tmp_path / "copy"))
+    assert are_blocked(copied.store, copied.table(NAME).snapshot(), [KEY, "77", "8"]) == [
+        True,
+        True,
+        False,
+    ]
+    assert verify(spark, table).problems == []

@@ -71,6 +71,7 @@ def test_a_run_that_put_lines_aside_and_one_whose_schema_changed(tmp_path: Path)
         "read": {"records": 3, "bytes": len(text(MIXED))},
         "records": 2,
         "rejected": 1,
+        "blocked": 0,
         "tables": [
             {"table": f"{TAP}.a", "transaction": 1, "records": 1, "rejected": 1},
             {"table": f"{TAP}.b", "transaction": 1, "records": 1, "rejected": 0},

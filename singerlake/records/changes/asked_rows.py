@@ -35,6 +35,7 @@ from singerlake.records.rows.problems import MOST, Problem, Problems, RowProblem
 from singerlake.records.rows.row_columns import alias
 from singerlake.records.rows.steps import Batches, Step
 from singerlake.records.state import keys
+from singerlake.records.state.blocked_keys import BlockedRows
 
 SHARED = "part int, rows binary, present boolean, summary binary"
 """What a step gives: packed rows of a part, and at a task's end what it has seen of them all."""
@@ -89,6 +90,7 @@ class AskedSummary(msgspec.Struct):
         faults: The first of them.
         keys: The columns that rows are found by, packed, each value once; null where there are
             too many.
+        blocked: Rows that were left out because their keys are blocked.
     """
 
     named: int = 0
@@ -97,6 +99,7 @@ class AskedSummary(msgspec.Struct):
     wrong: int = 0
     faults: list[Placed] = msgspec.field(default_factory=list)
     keys: bytes | None = None
+    blocked: int = 0
 
 
 @dataclass
@@ -115,6 +118,7 @@ class AskedStep:
         deletes: Whether all rows are to go.
         updates: Whether all must be there.
         parts: Parts that rows are shared out to.
+        blocked: Tells rows with a blocked key, which are left out; None where no key is blocked.
     """
 
     reader: Step | None
@@ -128,6 +132,7 @@ class AskedStep:
     deletes: bool
     updates: bool
     parts: int
+    blocked: BlockedRows | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         """Read and share out."""
@@ -137,7 +142,7 @@ class AskedStep:
         for batch in batches if self.reader is None else self.reader(batches):
             sound = _sound(batch, summary.problems)
             if sound.num_rows:
-                waiting.append(self._ready(sound, summary))
+                waiting.append(self._let_in(self._ready(sound, summary), summary))
             enough = sum(map(len, waiting)) >= _BUFFER_ROWS
             if enough or sum(one.nbytes for one in waiting) >= _BUFFER_BYTES:
                 yield from self._shared(waiting, known)
@@ -197,6 +202,16 @@ class AskedStep:
             right[[one.row for one in found]] = False
             ready = ready.filter(pa.array(right))
         return ready
+
+    def _let_in(self, ready: pa.RecordBatch, summary: AskedSummary) -> pa.RecordBatch:
+        """Leave out what comes with a blocked key; a row that is to go does not come."""
+        if self.blocked is None or not len(ready):
+            return ready
+        cells = [ready.column(alias(index)) for index in self.keys]
+        stays = ~self.blocked.mask(keys.compared(cells, self._key_columns))
+        stays |= ready.column(GONE).to_numpy(zero_copy_only=False)
+        summary.blocked += int(np.count_nonzero(~stays))
+        return ready.filter(pa.array(stays))
 
     def _cell(self, batch: pa.RecordBatch, index: int) -> pa.Array:
         type_ = arrow_type(self.columns[index][1])

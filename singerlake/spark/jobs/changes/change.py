@@ -21,12 +21,14 @@ from singerlake.errors import ConflictError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.lineage import told
+from singerlake.maintenance import blocking
 from singerlake.maintenance import change as plans
 from singerlake.maintenance.change import ChangeOptions, ChangePlan, Mode
 from singerlake.records.rows import problems
 from singerlake.records.rows.packing import Unpacked
 from singerlake.records.rows.problems import Problems, Stages
 from singerlake.records.rows.row_columns import BLOCK, MISFITS
+from singerlake.records.state.blocked_keys import BlockedRows
 from singerlake.records.state.shape import Shape, shape_of
 from singerlake.spark.jobs.changes import delta
 from singerlake.spark.jobs.changes.change_output import ChangeOutput
@@ -41,7 +43,7 @@ from singerlake.spark.jobs.row_sets.selected_rows import named_rows
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.state import frames
-from singerlake.transactions import conflicts, log
+from singerlake.transactions import blocked, conflicts, log
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import update_catalogues, update_checkpoint
 
@@ -65,6 +67,7 @@ class Changed:
         absent: Rows that were to be deleted and were not there.
         whole: Whether all rows were written anew, behind ACTIVATE_VERSION.
         version: The version of what it left, where one was asked for.
+        blocked: Rows that were left out because their keys are blocked.
     """
 
     transaction: int | None
@@ -75,6 +78,7 @@ class Changed:
     absent: int = 0
     whole: bool = False
     version: FrozenVersion | None = None
+    blocked: int = 0
 
 
 class _OvertakenError(ConflictError):
@@ -169,7 +173,8 @@ class _Job:
     def _difference(self, given: list[Part], stack: ExitStack) -> Delta:
         """The difference, kept on the executors' disks for as long as it is needed."""
         state, shape, options = self._state, self._shape, self._wanted.options
-        wanted = asked_rows.asked(self._spark, state, shape, given, blind=options.overwrite)
+        blind, left_out = options.overwrite, self._left_out()
+        wanted = asked_rows.asked(self._spark, state, shape, given, blind=blind, blocked=left_out)
         _keep(wanted.frame, stack)
         with stages(self._spark, "reading the rows"):
             wrong = Stages(wanted.sources, problems.merged(wanted.seen.problems))
@@ -190,6 +195,12 @@ class _Job:
             raise error
         check_outcome(found, self._now, self._wanted, shape)
         return self._unless_the_same(found)
+
+    def _left_out(self) -> BlockedRows | None:
+        """What tells rows with a blocked key; None where none is."""
+        if self._wanted.head.blocked is None:
+            return None
+        return blocking.rows_of(self._state, blocked.read(self._table.store, self._wanted.head))
 
     def _refuse(self, found: Delta, wrong: Stages) -> None:
         """Name all that is wrong with any row.
@@ -251,6 +262,7 @@ class _Job:
             unchanged=told[UNCHANGED],
             absent=counts.get(delta.ABSENT, 0),
             whole=whole,
+            blocked=found.wanted.seen.blocked if found is not None else 0,
         )
         changes = found.changes if found is not None else 0
         says = self._wanted.overlay is not None or options.new_version or options.always

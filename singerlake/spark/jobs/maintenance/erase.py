@@ -21,24 +21,25 @@ from singerlake.format.version_notes import ErasedVersion, Erasure
 from singerlake.lake import Table
 from singerlake.maintenance import erase as plans
 from singerlake.maintenance import leftovers, vacuum
-from singerlake.maintenance.erase import EraseOptions, ErasePlan, Rewriting
+from singerlake.maintenance.erase import Erased, EraseOptions, ErasePlan, Rewriting
 from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions
 from singerlake.records.blocks import positions
 from singerlake.records.changes import row_ids
 from singerlake.records.rows.row_columns import aliases
 from singerlake.records.state.shape import shape_of
-from singerlake.spark.jobs.maintenance import erasure_notice
+from singerlake.spark.jobs.maintenance import kept_keys
 from singerlake.spark.jobs.maintenance.drop_history import withdraw
 from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows, Lines
+from singerlake.spark.jobs.maintenance.kept_keys import KeptKeys, Put
 from singerlake.spark.jobs.maintenance.vacuum import sweep
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.write import routing
 from singerlake.spark.write.erasing import Eraser, encode
 from singerlake.spark.write.rewriting import WRITTEN
-from singerlake.transactions import log, notices
+from singerlake.transactions import blocked, log
 from singerlake.transactions.commit import current_user, preview
 from singerlake.transactions.locks.lock import Waiting, WriterLock, new_writer_id
 from singerlake.transactions.snapshot import Snapshot
@@ -58,35 +59,6 @@ Start = Callable[[], SparkSession]
 Clear = Callable[[Snapshot, "Sequence[str] | None"], None]
 """Raises where something else than the table's own data has the rows of some ids; None where these
 are too many."""
-
-
-@dataclass(frozen=True)
-class Erased:
-    """What an erasure did, or would do.
-
-    Attributes:
-        transaction: The one that erased; None where none did.
-        keys: Rows, each with all that it ever was; lines, in a table without a key.
-        lines: RECORD lines.
-        blocks: Blocks that lost lines.
-        files: Files that were written again.
-        versions: What versions are without the rows.
-        files_deleted: Objects that were deleted.
-        bytes_deleted: Their bytes.
-        left: What could not be deleted yet, and why: run it again.
-        told_until: How long readers are told of them; empty where nobody is.
-    """
-
-    transaction: int | None = None
-    keys: int = 0
-    lines: int = 0
-    blocks: int = 0
-    files: int = 0
-    versions: list[ErasedVersion] = field(default_factory=list)
-    files_deleted: int = 0
-    bytes_deleted: int = 0
-    left: list[Item] = field(default_factory=list)
-    told_until: str = ""
 
 
 def erase(
@@ -136,7 +108,7 @@ class _Found:
     plan: ErasePlan
     lines: Lines
     keys: DataFrame | None
-    told: bytes
+    kept: KeptKeys
 
 
 @dataclass
@@ -160,7 +132,7 @@ class _Job:
             going = []
             if plan.lines:
                 going = self._proof(found, plan.snapshot).going()
-            return _told(plan, going)
+            return replace(_told(plan, going), blocked=found.kept.new)
         finally:
             self._release()
 
@@ -189,26 +161,41 @@ class _Job:
         found = self._find(head)
         plan = found.plan
         if not plan.files:
-            return Erased()
+            return self._only_blocked(found)
         erasure = Erasure(self.options.reason, current_user(), plan.keys, plan.lines)
-        written, said = self._write(found), erasure
+        written, put = self._write(found), Put()
         try:
-            if found.told:
-                tell = self.options.tell_seconds
-                notice = erasure_notice.write(self.table.store, head, found.told, tell)
-                said = structs.replace(erasure, notice=notice)
+            put = found.kept.put(self.table.store, head, self.options.tell_seconds)
+            said = structs.replace(erasure, notice=put.notice)
             entry, versions = self._entry(found, said, written)
+            entry = structs.replace(entry, blocked=put.blocked)
             with stages(self.start(), "committing"):
                 after = self._commit(found, erasure, entry)
         except BaseException as error:
             if isinstance(error, SingerlakeError) and not isinstance(error, OutcomeUnknownError):
                 withdraw(self.table, _paths(written))
-                if said.notice is not None:
-                    self.table.store.delete(notices.key_of(self.table.name, said.notice))
+                put.withdraw(self.table.store, self.table.name)
             raise
         update_checkpoint(self.table.store, after, always=True)
-        until = said.notice.until if said.notice is not None else ""
-        return replace(_told(plan, versions, after.number), told_until=until)
+        until = put.notice.until if put.notice is not None else ""
+        done = _told(plan, versions, after.number)
+        return replace(done, told_until=until, blocked=found.kept.new)
+
+    def _only_blocked(self, found: _Found) -> Erased:
+        """Block keys that no row has; a run that died may have left nothing else to do."""
+        store, head = self.table.store, found.plan.snapshot
+        put = found.kept.put(store, head, 0)
+        if put.blocked is None:
+            return Erased()
+        try:
+            self._check_lock()
+            after = blocked.commit_blocked(store, head, put.blocked, self.writer_id)
+        except SingerlakeError as error:
+            if not isinstance(error, OutcomeUnknownError):
+                put.withdraw(store, self.table.name)
+            raise
+        update_checkpoint(store, after, always=True)
+        return Erased(blocked=found.kept.new)
 
     def _head(self) -> Snapshot:
         head = self.table.snapshot()
@@ -236,13 +223,15 @@ class _Job:
                 total += row["count"]
             self.clear(head, self._ids(head, gone, count))
             telling = bool(self.options.tell_seconds and count)
-            told = erasure_notice.key_lines(head, gone, count) if telling else b""
+            kept = KeptKeys(kept_keys.key_lines(head, gone, count) if telling else b"")
+            if self.options.block and keys is not None:
+                kept = kept.with_blocked(self.table.store, head, keys)
         start = len(self.table.name.folder)
         listed = self.table.store.list(self.table.name.folder)
         sizes = {item.key[start:]: item.size for item in listed}
         files = plans.plan_files(head, numbers, sizes)
         plan = ErasePlan(head, count, total, files)
-        return _Found(gone.select("block", "row"), plan, lines, keys, told)
+        return _Found(gone.select("block", "row"), plan, lines, keys, kept)
 
     def _ids(self, head: Snapshot, gone: DataFrame, count: int) -> list[str] | None:
         """The ids of the rows that go, to look for them elsewhere."""

@@ -20,6 +20,7 @@ from singerlake.format.names import TableName
 from singerlake.maintenance.change import Mode
 from singerlake.records.changes.asked_rows import SHARED, AskedStep, AskedSummary, by_place
 from singerlake.records.changes.merge_terms import MergeSpec
+from singerlake.records.state.blocked_keys import BlockedRows
 from singerlake.records.state.shape import Shape
 from singerlake.spark.jobs.row_sets.row_set import RowSet
 from singerlake.spark.jvm.session import cores
@@ -105,6 +106,7 @@ class Seen:
         problems: What readers have found wrong.
         wrong: Rows whose key or id cannot be.
         faults: The first of them.
+        blocked: Rows that were left out because their keys are blocked.
         keys: The values of what rows are found by, packed; None where they are too many.
     """
 
@@ -112,6 +114,7 @@ class Seen:
         self.named = sum(task.named for task in tasks)
         self.unnamed = sum(task.unnamed for task in tasks)
         self.wrong = sum(task.wrong for task in tasks)
+        self.blocked = sum(task.blocked for task in tasks)
         self.problems = [task.problems for task in tasks]
         self.faults = by_place(fault for task in tasks for fault in task.faults)
         found = [task.keys for task in tasks]
@@ -130,6 +133,7 @@ def asked(
     parts: Sequence[Part],
     *,
     blind: bool,
+    blocked: BlockedRows | None = None,
 ) -> Asked:
     """Put the rows of all parts together.
 
@@ -139,6 +143,7 @@ def asked(
         shape: The table's.
         parts: In the order in which they are applied.
         blind: Whether the versions in which rows were read do not matter.
+        blocked: Tells rows with a blocked key, which are left out; None where no key is blocked.
 
     Raises:
         UsageError: The parts contradict each other.
@@ -169,6 +174,7 @@ def asked(
             deletes=modes[step] is Mode.DELETE,
             updates=modes[step] is Mode.UPDATE,
             parts=shared,
+            blocked=blocked,
         )
         frames.append(row_set.frame.mapInArrow(ready, SHARED))
         sources += row_set.sources

@@ -1,0 +1,113 @@
+"""Keys that no row may come with: which are blocked, and letting them in again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from singerlake.errors import UsageError
+from singerlake.format.erased_keys import KeyHashes
+from singerlake.maintenance.vacuum import VacuumOptions, vacuum_lock
+from singerlake.records.changes import row_ids
+from singerlake.records.state.blocked_keys import BlockedRows, compared
+from singerlake.records.state.shape import shape_of
+from singerlake.storage.base import Store
+from singerlake.transactions import blocked, erasures
+from singerlake.transactions.commit import new_writer_id
+from singerlake.transactions.log import refresh
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import update_checkpoint
+
+
+def members_of(head: Snapshot) -> list[str]:
+    """Return a table's key as records call its columns.
+
+    Raises:
+        UsageError: It has none, or one that records need not have.
+    """
+    members = erasures.key_members(head.tap_schema, head.overlay)
+    if not members:
+        raise UsageError(f"{head.table} has no key, so there is nothing to block rows by")
+    if added := [one for one in members if one in head.overlay.added]:
+        raise UsageError(
+            f"the key of {head.table} has the column {added[0]}, which people added: rows need not "
+            "say it, so there is nothing to block them by"
+        )
+    return members
+
+
+def rows_of(head: Snapshot, hashes: KeyHashes) -> BlockedRows:
+    """Return what tells a table's rows with a blocked key.
+
+    Raises:
+        UsageError: As :func:`members_of`.
+    """
+    return BlockedRows.of(hashes, shape_of(head).key_columns, members_of(head))
+
+
+def cells_of(head: Snapshot, ids: Sequence[str]) -> list[pa.Array]:
+    """Return the columns of keys, by their rows' ids.
+
+    Raises:
+        UsageError: An id can be none of a row of this table.
+    """
+    columns = shape_of(head).key_columns
+    cells = row_ids.key_values(pa.array(ids, pa.string()), columns)
+    for one in cells:
+        if one.null_count:
+            at = one.is_null().to_pylist().index(True) + 1
+            raise UsageError(
+                f"id {at} can be none of a row of {head.table}: give ids as _row_id shows them"
+            )
+    return compared(cells, columns)
+
+
+def are_blocked(store: Store, head: Snapshot, ids: Sequence[str]) -> list[bool]:
+    """Tell which of some rows, by their ids, may not come.
+
+    Raises:
+        UsageError: An id can be none of a row of this table.
+        DamagedError: It is not known any more which are blocked.
+    """
+    if head.blocked is None:
+        return [False] * len(ids)
+    rows = rows_of(head, blocked.read(store, head))
+    return [bool(one) for one in rows.mask(cells_of(head, ids))]
+
+
+def unblock(
+    store: Store, head: Snapshot, ids: Sequence[str] | None, options: VacuumOptions
+) -> tuple[Snapshot, int]:
+    """Let rows in again.
+
+    Args:
+        store: The lake's store.
+        head: The table.
+        ids: The rows' ids; None for all that are blocked.
+        options: How to wait for a vacuum, which changes what is blocked, too.
+
+    Returns:
+        The table after it, and how many keys are let in.
+
+    Raises:
+        UsageError: None of them is blocked.
+        ConflictError: A vacuum is at work.
+        StoreError: The store refused.
+    """
+    writer_id = new_writer_id()
+    with vacuum_lock(store, head.table, writer_id, options):
+        head = refresh(store, head)
+        before = head.blocked
+        if before is None:
+            raise UsageError(f"no key of {head.table} is blocked")
+        hashes, members = KeyHashes.new(), [*before.columns]
+        if ids is not None:
+            known = blocked.read(store, head)
+            hashes = rows_of(head, known).removed(cells_of(head, ids))
+            if hashes == known:
+                raise UsageError(f"none of these keys of {head.table} is blocked")
+        said = blocked.write(store, head.table, hashes, members)
+        after = blocked.commit_blocked(store, head, said, writer_id)
+        store.delete(blocked.key_of(head.table, before))
+    return update_checkpoint(store, after), before.keys - said.keys

@@ -1,0 +1,32 @@
+"""Counts the records that a run leaves out because their keys are blocked in the lake."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from singerlake.format.names import TableName
+from singerlake.storage.base import Store
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import StagedTable
+
+
+class LeftOut:
+    """Leaves them out, table by table; called from several threads, each of which has its table.
+
+    Args:
+        store: The lake's store.
+
+    Attributes:
+        counts: Records that were left out.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.counts: Counter[TableName] = Counter()
+
+    def __call__(self, table: Snapshot, staged: StagedTable) -> None:
+        """Take such records out of what was staged."""
+        from target_singerlake.blocked import leave_out  # late: few tables have any, or need Arrow
+
+        if count := leave_out(self._store, table, staged):
+            self.counts[table.table] += count
