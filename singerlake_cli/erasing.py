@@ -176,6 +176,27 @@ def unblock(
     )
 
 
+def stop_telling(shared: Shared, table: str | None) -> None:
+    """Delete what is kept to tell readers of erased rows, before its time.
+
+    Raises:
+        SingerlakeError: It cannot be done as asked, or not now.
+    """
+    if table is None:
+        raise UsageError("name the TABLE whose erased rows nobody is to be told of any more")
+    from singerlake.maintenance.blocking import stop_telling as stop
+
+    found, _ = shared.lake().find(table)
+    count = stop(found.store, found.snapshot(dropped=True), VacuumOptions())
+    shared.output.result(
+        lambda: {"table": str(found.name), "notices_deleted": count},
+        lambda: output.say(
+            f"{output.count(count, 'notice')} of rows erased from {found.name} deleted: readers "
+            "are told nothing more"
+        ),
+    )
+
+
 def blocked_notes(table: Table, ids: Sequence[str]) -> list[str]:
     """Say which of some keys are blocked, in the order in which they were given."""
     head = table.snapshot(dropped=True)

@@ -1,4 +1,8 @@
-"""Keys that no row may come with: which are blocked, and letting them in again."""
+"""What is kept of the keys of erased rows, and an end of it.
+
+Keys that no row may come with are blocked until they are let in again; those of which readers are
+told are kept for a time.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from singerlake.errors import UsageError
-from singerlake.format.erased_keys import KeyHashes
+from singerlake.format.erased_keys import BLOCKED, NOTICES, KeyHashes, is_blocked
 from singerlake.maintenance.vacuum import VacuumOptions, vacuum_lock
 from singerlake.records.changes import row_ids
 from singerlake.records.state.blocked_keys import BlockedRows, compared
 from singerlake.records.state.shape import shape_of
 from singerlake.storage.base import Store
-from singerlake.transactions import blocked, erasures
+from singerlake.transactions import blocked, erasures, notices
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.log import refresh
 from singerlake.transactions.snapshot import Snapshot
@@ -98,6 +102,7 @@ def unblock(
     writer_id = new_writer_id()
     with vacuum_lock(store, head.table, writer_id, options):
         head = refresh(store, head)
+        _sweep(store, head)
         before = head.blocked
         if before is None:
             raise UsageError(f"no key of {head.table} is blocked")
@@ -109,5 +114,36 @@ def unblock(
                 raise UsageError(f"none of these keys of {head.table} is blocked")
         said = blocked.write(store, head.table, hashes, members)
         after = blocked.commit_blocked(store, head, said, writer_id)
-        store.delete(blocked.key_of(head.table, before))
+        _sweep(store, after)
     return update_checkpoint(store, after), before.keys - said.keys
+
+
+def stop_telling(store: Store, head: Snapshot, options: VacuumOptions) -> int:
+    """Delete the keys of erased rows that are kept to tell readers of them, before their time.
+
+    Args:
+        store: The lake's store.
+        head: The table.
+        options: How to wait for a vacuum or an erasure.
+
+    Returns:
+        How many notices there were.
+
+    Raises:
+        ConflictError: A vacuum is at work.
+        StoreError: The store refused; run it again.
+    """
+    with vacuum_lock(store, head.table, new_writer_id(), options):
+        there = notices.present(head.table, store.list(f"{head.table.folder}{NOTICES}"))
+        for item in there:
+            store.delete(item.key)
+    return len(there)
+
+
+def _sweep(store: Store, head: Snapshot) -> None:
+    """Delete lists that are not in effect: under the lock, nobody is about to name one."""
+    now = None if head.blocked is None else blocked.key_of(head.table, head.blocked)
+    start = len(head.table.folder)
+    for item in [*store.list(f"{head.table.folder}{BLOCKED}")]:
+        if is_blocked(item.key[start:]) and item.key != now:
+            store.delete(item.key)

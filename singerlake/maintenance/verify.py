@@ -139,7 +139,7 @@ def check_log(store: Store, table: TableName) -> CheckedLog:
             notes.append("there is nothing of it: no log, no manifest and no files")
     snapshot = _fold(table, entries, problems)
     problems += _check_entries(snapshot, entries[: snapshot.number])
-    for found in check_erasures(snapshot, entries[: snapshot.number]):
+    for found in check_erasures(store, snapshot, entries[: snapshot.number]):
         if isinstance(found, str):
             notes.append(found)
         else:

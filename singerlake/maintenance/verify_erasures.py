@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from singerlake.errors import DamagedError
+from singerlake.format.erased_keys import BLOCKED
 from singerlake.format.log import Entry, Operation
+from singerlake.storage.base import Store
+from singerlake.transactions import blocked
 from singerlake.transactions.rewriting import Erasures
 from singerlake.transactions.snapshot import Snapshot
 
 
 def check_erasures(
-    snapshot: Snapshot, entries: Sequence[Entry]
+    store: Store, snapshot: Snapshot, entries: Sequence[Entry]
 ) -> Iterator[tuple[str, str, str] | str]:
     """Hold entries that an erasure had rewritten against it, and look for those it has not yet.
 
     Args:
+        store: The lake's store.
         snapshot: The table by its log.
         entries: The log, up to there.
 
@@ -23,6 +27,10 @@ def check_erasures(
         Of each problem where it is, what is expected and what is found; or a note.
     """
     table = snapshot.table
+    try:
+        blocked.read(store, snapshot)
+    except DamagedError as error:
+        yield f"{table.folder}{BLOCKED}", "the hashes of the keys that are blocked", str(error)
     for entry in entries:
         if entry.rewritten and not _announces(snapshot, entry.rewritten):
             wanted = f"an erase-start as transaction {entry.rewritten}, for which it was rewritten"

@@ -90,6 +90,11 @@ SHOWN = 50
 )
 @click.option("--unblock", is_flag=True, help="Erase nothing: let rows of blocked keys in again.")
 @click.option("--all", "every", is_flag=True, help="With --unblock: of all that are blocked.")
+@click.option(
+    "--stop-telling",
+    is_flag=True,
+    help="Erase nothing: delete the keys that --tell keeps, before their time.",
+)
 @click.option("--silent", is_flag=True, help="Tell no tap, and say no word about it.")
 @spark_options
 @click.pass_obj
@@ -110,6 +115,7 @@ def command(
     block: bool,
     unblock: bool,
     every: bool,
+    stop_telling: bool,
     silent: bool,
     master: str | None,
     conf: tuple[str, ...],
@@ -145,6 +151,10 @@ def command(
         _check_alone(context, "unblock", ("table", "keys", "ids_from", "every"))
         erasing.unblock(shared, table, keys, ids_from, every=every)
         return
+    if stop_telling:
+        _check_alone(context, "stop_telling", ("table",))
+        erasing.stop_telling(shared, table)
+        return
     if every:
         raise UsageError("--all goes with --unblock")
     if checking:
@@ -166,6 +176,7 @@ def command(
 _ANYWAY = ("wait", "master", "conf")
 _ALONE = {
     "checking": "--check looks for --key, --text and --texts-from: leave the others out",
+    "stop_telling": "--stop-telling goes with the TABLE alone: leave the others out",
     "unblock": "--unblock goes with --key, --from and --all: leave the others out",
 }
 

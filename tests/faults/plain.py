@@ -310,6 +310,8 @@ def leftovers(dump: Dump) -> list[str]:
         needed.add(f"{table.folder.rsplit('/', 2)[0]}/catalogue.json")
         needed |= {table.folder + b["file"] for b in blocks_now(table.log).values()}
         needed |= {table.folder + path for path in (*table.files(), *table.lists())}
+        said = [entry["blocked"] for entry in table.log if "blocked" in entry][-1:]
+        needed |= {f"{table.folder}erased/blocked/{one.get('id')}.gz" for one in said}
     for key, data in dump.items():
         if key.endswith("/_index.json"):
             folder = key.rpartition("/")[0]
@@ -320,6 +322,7 @@ def leftovers(dump: Dump) -> list[str]:
         removable = (
             _DATA.fullmatch(key)
             or _STORED.fullmatch(key)
+            or re.fullmatch(r"raw/.*/erased/(notices|blocked)/[0-9a-f]{32}\.gz", key)
             or key.startswith(".staging/")
             or key.endswith(("/singerlake.lock", "/vacuum.lock"))
             or re.fullmatch(r"raw/.*/leases/[^/]+\.json", key)

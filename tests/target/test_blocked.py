@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from singerlake.maintenance.alter import AlterOptions, alter
 from singerlake.maintenance.drop import drop_table
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import VacuumOptions
+from singerlake.maintenance.verify_erasures import check_erasures
 from singerlake.records.state.blocked_keys import BlockedRows
 from singerlake.transactions import blocked
 from singerlake.transactions.commit import commit, draft_entry
@@ -199,10 +201,16 @@ def test_they_outlast_the_table(lake: Lake) -> None:
     assert commit(lake.store, dropped, lambda _: made).blocked is None
 
 
+def _problems(table: Table) -> Iterator[str]:
+    found = check_erasures(table.store, table.snapshot(), [*table.entries()])
+    return (one[1] for one in found if not isinstance(one, str))
+
+
 def test_a_lost_list_lets_nobody_in(lake: Lake) -> None:
     sync(lake, ADA)
     table = lake.table(NAME)
     block(table, "2")
+    assert not [*_problems(table)]
     [item] = lake.store.list(FOLDER)
     data = lake.store.get(item.key)
     for bad in (data.data[:-3], KeyHashes.new().encode(), b"x"):
@@ -213,6 +221,7 @@ def test_a_lost_list_lets_nobody_in(lake: Lake) -> None:
     with pytest.raises(DamagedError, match="--unblock --all"):
         sync(lake, CY)
     assert ids(table) == [1]
+    assert [*_problems(table)] == ["the hashes of the keys that are blocked"]
     call.run_json(lake, "erase", "tap.t", "--unblock", "--all")
     sync(lake, CY)
     assert ids(table) == [1, 3]
