@@ -27,10 +27,8 @@ from singerlake.spark.jobs.changes.change_output import ChangeOutput
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.row_sets.asked_rows import Part
-from singerlake.spark.state.from_blocks import state
-from singerlake.spark.state.index_build import ensure
 from tests.build import commit_rows
-from tests.spark.index_frames import read_index
+from tests.spark.index_frames import rows_both_ways
 from tests.spark.row_sets import row_set
 
 pytestmark = pytest.mark.spark
@@ -47,10 +45,7 @@ def table_of(lake: Lake) -> Table:
 
 
 def rows(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
-    """The head by two ways, which must agree: from the blocks alone, and by the index."""
-    found = [row.asDict() for row in state(spark, table, table.snapshot()).collect()]
-    indexed = read_index(spark, ensure(spark, table, table.snapshot())).collect()
-    assert sorted(map(repr, found)) == sorted(repr(row.asDict()) for row in indexed)
+    found = rows_both_ways(spark, table)
     return sorted(found, key=lambda row: repr(row.get("id")))
 
 

@@ -18,11 +18,9 @@ from singerlake.maintenance import overlay_changes
 from singerlake.maintenance.alter import alter
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.reverting.revert import Reverted, revert
-from singerlake.spark.state.from_blocks import state
-from singerlake.spark.state.index_build import ensure
 from singerlake.spark.write import routing
 from tests.build import commit_rows
-from tests.spark.index_frames import read_index
+from tests.spark.index_frames import rows_both_ways
 
 pytestmark = pytest.mark.spark
 DELETED = "2026-02-01T00:00:00Z"
@@ -35,11 +33,7 @@ def table_of(lake: Lake) -> Table:
 
 
 def rows(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
-    """The head by two ways, which must agree: from the blocks alone, and by the index."""
-    found = [row.asDict() for row in state(spark, table, table.snapshot()).collect()]
-    indexed = read_index(spark, ensure(spark, table, table.snapshot())).collect()
-    assert sorted(map(repr, found)) == sorted(repr(row.asDict()) for row in indexed)
-    return sorted(found, key=repr)
+    return sorted(rows_both_ways(spark, table), key=repr)
 
 
 def test_a_key_that_old_rules_read_otherwise(spark: SparkSession, lake: Lake) -> None:
