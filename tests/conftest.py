@@ -60,7 +60,13 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One Spark session for all tests: starting one takes seconds."""
+    """One Spark session for all tests: starting one takes seconds.
+
+    Java does not prove the bytecode of Spark's classes, which takes an eighth of a start and of
+    what is done for the first time.
+    """
     from singerlake.spark.jvm.session import session
 
-    yield session("local[2]", {"spark.driver.memory": "1g"})
+    unproved = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    settings = {"spark.driver.memory": "1g", "spark.driver.defaultJavaOptions": unproved}
+    yield session("local[2]", settings)

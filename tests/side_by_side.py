@@ -1,8 +1,9 @@
 """How the tests are dealt out to the three processes of ``make test``.
 
-A file goes to one process as a whole, so that what its tests share is made once. One process takes
-the files that need Spark, for a session costs more than most tests; the others take the rest, and
-help with Spark once that is done. Long files go first, or the last one would run alone.
+A file goes to one process as a whole, so that what its tests share is made once. All but the last
+process take the files that need Spark, and help with the rest once these are done; the last one
+takes the rest. So one session less is begun, and warmed up, than where each process comes to need
+one. Long files go first, or the last one would run alone.
 
 Three processes are for two cores: tests also wait for disks, locks, servers and other programs,
 and of two processes one would then leave its core idle.
@@ -77,17 +78,17 @@ TOGETHER = ("tests/postgres",)
 
 
 class WholeFiles(LoadScopeScheduling):
-    """Deals out whole files, those that need Spark to the first process as long as it can."""
+    """Deals out whole files, to the last process those that need no Spark, as long as it can."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return next((folder for folder in TOGETHER if file.startswith(f"{folder}/")), file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        mine = node is self.nodes[0]
+        spark = node is not self.nodes[-1]
         best = max(
             self.workqueue,
-            key=lambda scope: (self._needs_spark(scope) is mine, SECONDS.get(scope, 0)),
+            key=lambda scope: (self._needs_spark(scope) is spark, SECONDS.get(scope, 0)),
         )
         self.workqueue.move_to_end(best, last=False)
         super()._assign_work_unit(node)
