@@ -55,22 +55,8 @@ def test_the_readmes_commands_and_state_kept_between_runs(tmp_path: Path, meltan
     assert "tap-shop.orders" in here.run("invoke", "singerlake:ls")
 
 
-def test_the_hubs_definitions_are_plugins_to_meltano(tmp_path: Path, meltano: Path) -> None:
-    here = project.Project(tmp_path, meltano)
-    (tmp_path / "meltano.yml").write_text("default_environment: dev\nenvironments: [{name: dev}]\n")
-    for path in definitions.hub():
-        kind, name, _ = path.split("/")
-        reference = definitions.HUB / path
-        here.run("add", "--no-install", "--plugin-type", kind, "--from-ref", str(reference), name)
-        project_file = yaml.safe_load((tmp_path / "meltano.yml").read_text("utf-8"))
-        (known,) = project_file["plugins"][kind]
-        wanted = yaml.safe_load(reference.read_text("utf-8"))
-        assert known["executable"] == wanted["executable"]
-        assert known["settings"] == wanted["settings"]
-        assert known.get("commands") == wanted.get("commands")
-
-
 def test_the_plugins_are_added_to_a_new_project(tmp_path: Path, meltano: Path, wheel: Path) -> None:
+    """Each by the hub's definition, which Meltano takes as it is written."""
     project.Project(tmp_path, meltano).run("init", "mine")
     folder = tmp_path / "mine"
     here = project.Project(folder, meltano)
@@ -80,19 +66,26 @@ def test_the_plugins_are_added_to_a_new_project(tmp_path: Path, meltano: Path, w
     assert len(commands) == len(definitions.hub())
     for command in commands:
         here.run(*shlex.split(command)[1:])
+    plugins = yaml.safe_load((folder / "meltano.yml").read_text("utf-8"))["plugins"]
+    for path in definitions.hub():
+        (known,) = plugins[path.split("/")[0]]
+        wanted = yaml.safe_load((definitions.HUB / path).read_text("utf-8"))
+        assert known["executable"] == wanted["executable"]
+        assert known["settings"] == wanted["settings"]
+        assert known.get("commands") == wanted.get("commands")
     for packages in folder.glob(".meltano/*/*/venv/lib/*/site-packages"):
         packages.joinpath("beside.pth").write_text(sysconfig.get_path("purelib"))
 
     lake = Lake.open(str(folder / "lake"), create=True)
     commit_rows(lake, str(ORDERS), {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
-    (folder / "deep" / "inside").mkdir(parents=True)
-    for within in (".", "deep/inside"):
-        said = here.run("invoke", "singerlake", "--output", "json", "ls", within=within)
-        assert [table["table"] for table in json.loads(said)] == [str(ORDERS)]
-        said = here.run("invoke", "tap-singerlake", "--discover", within=within)
-        assert [stream["stream"] for stream in json.loads(said)["streams"]] == ["orders"]
-        assert "tap_id" in here.run("invoke", "target-singerlake", "--about", within=within)
-    assert not (folder / "deep" / "inside" / "lake").exists()
+    inside = folder / "deep" / "inside"  # the lake is the project's, wherever one is in it
+    inside.mkdir(parents=True)
+    said = here.run("invoke", "singerlake", "--output", "json", "ls", within="deep/inside")
+    assert [table["table"] for table in json.loads(said)] == [str(ORDERS)]
+    said = here.run("invoke", "tap-singerlake", "--discover", within="deep/inside")
+    assert [stream["stream"] for stream in json.loads(said)["streams"]] == ["orders"]
+    assert "tap_id" in here.run("invoke", "target-singerlake", "--about", within="deep/inside")
+    assert not (inside / "lake").exists()
 
 
 def test_the_project_is_what_meltanos_schema_allows(meltano: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import jsonschema
@@ -152,6 +153,15 @@ value_texts = st.recursive(
 record_texts = object_texts(value_texts) | value_texts
 
 
+@cache
+def exactly(draft: Any) -> Any:
+    """The draft with integers of any size; a class of its own, which takes a while to make."""
+    if draft is jsonschema.Draft4Validator:  # there 1.0 is no integer, nor is 1e400
+        return draft
+    types = draft.TYPE_CHECKER.redefine("integer", exact_numbers.is_integer)
+    return jsonschema.validators.extend(draft, type_checker=types)
+
+
 def reference(
     schema: dict[str, Any],
     keys: list[str],
@@ -160,17 +170,13 @@ def reference(
 ) -> bool:
     """What the Python library says, and whether it is an object with its keys."""
     value = json.loads(text)
-    exactly = draft
-    if draft is not jsonschema.Draft4Validator:  # there 1.0 is no integer, nor is 1e400
-        types = draft.TYPE_CHECKER.redefine("integer", exact_numbers.is_integer)
-        exactly = jsonschema.validators.extend(draft, type_checker=types)
     try:
         valid = draft(schema).is_valid(value)
     except OverflowError:  # of a number beyond doubles it cannot tell what it is a multiple of
         valid = False
     if not valid:  # As doubles, or else as they are written: either way it is let in.
         with exact_numbers.arithmetic():
-            valid = exactly(exact_numbers.schema(schema)).is_valid(
+            valid = exactly(draft)(exact_numbers.schema(schema)).is_valid(
                 json.loads(text, parse_float=Decimal)
             )
     return valid and isinstance(value, dict) and all(key in value for key in keys)
