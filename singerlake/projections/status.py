@@ -22,10 +22,8 @@ from singerlake.projections.projection import DECIDE_ROWS, Projection
 from singerlake.projections.published import Position, Published, SourceState
 from singerlake.projections.versions import not_published, versioned_table
 from singerlake.quantities import count
+from singerlake.storage.side_by_side import LOOKS
 from singerlake.transactions.snapshot import Snapshot
-
-SIDE_BY_SIDE = 16
-"""So many logs and destinations are looked at at the same time."""
 
 
 class Why(str, Enum):
@@ -115,7 +113,7 @@ def status_of(lake: Lake, known: Graph) -> list[Status]:
     """Do the same for projections whose graph is known."""
     wanted = _tables(known)
     published = [one for one in known.projections if one.target is not None]
-    with ThreadPoolExecutor(SIDE_BY_SIDE, "status") as pool:
+    with ThreadPoolExecutor(LOOKS, "status") as pool:
         heads = pool.map(lambda table: _head(lake, table), wanted)
         places = pool.map(_published, published)
         look = _Look(
