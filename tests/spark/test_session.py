@@ -71,6 +71,23 @@ def test_a_long_session_does_not_slow_down(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.dataFrameQueryContext.enabled") == "false"
 
 
+@pytest.mark.spark
+def test_processes_for_tasks_begin_with_what_they_need(spark: SparkSession) -> None:
+    """And do not look through all of it for garbage after each task."""
+
+    def seen(rows: Iterator[int]) -> Iterator[tuple[bool, int]]:
+        import gc
+
+        yield (
+            "singerlake.reading.small_state" in sys.modules,
+            len(list(rows)) * gc.get_freeze_count(),
+        )
+
+    ((imported, frozen),) = spark.sparkContext.parallelize([0], 1).mapPartitions(seen).collect()
+    assert imported
+    assert frozen > 20_000
+
+
 @pytest.fixture
 def no_jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Popen[bytes]]]:
     """A process without a JVM, in which one that only reads its input can be started."""

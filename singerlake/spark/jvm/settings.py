@@ -65,6 +65,8 @@ def settings_for(master: str, folder: Path) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(max(2, count * 2)),
         }
         if not master.startswith("local-cluster"):
+            # Executors elsewhere run the package that is sent to them, which comes with a task.
+            settings["spark.python.daemon.module"] = "singerlake.spark.jvm.daemon"
             # Spark listens on 127.0.0.1, where other users of the machine are too; it draws
             # the secret itself here, and there only.
             settings["spark.authenticate"] = "true"
