@@ -17,7 +17,9 @@ def state_of(snapshot: Snapshot, version: int | None = None) -> SourceState:
         snapshot: The table at the transaction.
         version: The version that was asked for; None for the head.
     """
-    return SourceState(str(snapshot.table), snapshot.number, snapshot.commit, version)
+    return SourceState(
+        str(snapshot.table), snapshot.number, snapshot.commit, version, snapshot.erased_at
+    )
 
 
 def table_of(state: SourceState) -> TableName:
@@ -36,6 +38,16 @@ def is_same_table(state: SourceState, head: Snapshot) -> bool:
     return head.summary(state.transaction).commit == state.commit
 
 
+def erased_since(state: SourceState, head: Snapshot) -> str | None:
+    """Say that rows of a table were erased since a state of it was read; None where none were.
+
+    What was read may have had them, of whatever transaction it was, and no later block tells.
+    """
+    if state.erased == head.erased_at:
+        return None
+    return f"rows of {head.table} were erased since it was read"
+
+
 def behind(state: SourceState, head: Snapshot) -> str | None:
     """Say how a table has moved on from the state that was read.
 
@@ -48,6 +60,8 @@ def behind(state: SourceState, head: Snapshot) -> str | None:
     """
     if not is_same_table(state, head):
         return f"{head.table} is another table than the one that was read"
+    if (erased := erased_since(state, head)) is not None:
+        return erased
     then = head.filed(state.transaction)
     if then.last_block == head.last_block and then.reads_like(head):
         return None

@@ -21,12 +21,15 @@ class SourceState:
         transaction: Whose state it is.
         commit: That transaction's id: another table of the same name has another.
         version: The frozen version that was asked for; None for the head.
+        erased: The last transaction that had erased rows of the table by then: what was read
+            before it may have had them.
     """
 
     table: str
     transaction: int
     commit: str
     version: int | None = None
+    erased: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,11 @@ class Position:
             said = json.loads(text)
             sources = tuple(
                 SourceState(
-                    str(one["table"]), int(one["transaction"]), str(one["commit"]), one["version"]
+                    str(one["table"]),
+                    int(one["transaction"]),
+                    str(one["commit"]),
+                    one["version"],
+                    int(one.get("erased", 0)),
                 )
                 for one in said["sources"]
             )

@@ -87,8 +87,8 @@ def _position(said: dict[str, Any], lake: str) -> Position | None:
         return None
     names = SourceState.__dataclass_fields__
     try:
-        read = [{name: one[name] for name in names} for one in said["sources"]]
-    except (TypeError, KeyError):
+        read = [{name: one[name] for name in names if name in one} for one in said["sources"]]
+        sources = tuple(SourceState(**one) for one in read)
+    except TypeError:
         return None
-    sources = tuple(SourceState(**one) for one in read)
     return Position(str(said["projection"]), str(said["definition"]), lake, sources)

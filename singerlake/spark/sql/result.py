@@ -35,6 +35,7 @@ class Source:
         transaction: The transaction whose state it is: the result's etag.
         misfits: How many values of a column were replaced because they do not fit it.
         commit: That transaction's id.
+        erased: The last transaction that had erased rows of the table by then; 0 for none.
     """
 
     table: TableName
@@ -42,6 +43,7 @@ class Source:
     transaction: int
     misfits: Mapping[str, int] = field(default_factory=dict, hash=False)
     commit: str = ""
+    erased: int = 0
 
     def __str__(self) -> str:
         suffix = "" if self.version is None else f".{self.version}"

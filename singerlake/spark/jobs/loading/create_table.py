@@ -292,6 +292,7 @@ class _Job:
                 "version": s.version,
                 "transaction": s.transaction,
                 "commit": s.commit,
+                **({"erased": s.erased} if s.erased else {}),
             }
             for s in self._result.sources
         ]

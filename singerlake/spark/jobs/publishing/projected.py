@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance.difference import plan
-from singerlake.projections.positions import is_same_table, state_of, table_of
+from singerlake.projections.positions import erased_since, is_same_table, state_of, table_of
 from singerlake.projections.published import SourceState
 from singerlake.records.state.shape import shape_of
 from singerlake.spark.jobs.publishing.fresh_rows import Answer, FreshRows, fresh_rows
@@ -219,6 +219,8 @@ class Projected:
         head = self._views.head(snapshot.table)
         if not is_same_table(then, head):
             return f"{then.table} is another table than the one that was read before"
+        if (erased := erased_since(then, head)) is not None:
+            return erased
         if not head.readable(then.transaction):
             return f"the history of {then.table} was dropped up to what was read before"
         if not head.filed(then.transaction).reads_like(snapshot):

@@ -16,7 +16,7 @@ from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake
 from singerlake.lineage import Told
 from singerlake.projections.destinations.opening import open_destination
-from singerlake.projections.positions import behind, due, is_same_table
+from singerlake.projections.positions import behind, due, is_same_table, state_of
 from singerlake.projections.projection import OnSchemaChange, Projection, Target
 from singerlake.projections.published import Commit, Position, SourceState
 from singerlake.projections.publishing import PublishedRows, PublishOptions
@@ -254,7 +254,7 @@ class PublishRows:
             self._publish_head(version)
         base = self._base
         assert base is not None  # noqa: S101  # an empty place was on the way
-        state = SourceState(str(then.table), then.number, then.commit, version.number)
+        state = state_of(then, version.number)
         position = replace(self._own_position(), sources=(state,))
         if self._shows(then):
             commit = Commit(position, base.schema, base.files, (), version=version.number)

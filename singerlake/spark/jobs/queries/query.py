@@ -202,7 +202,10 @@ class Views:
         if key not in self.names:
             self.names[key] = self._make(name, snapshot)
             self.states[key] = snapshot
-        source = Source(name, number, snapshot.number, self.replaced.get(key, {}), snapshot.commit)
+        replaced = self.replaced.get(key, {})
+        source = Source(
+            name, number, snapshot.number, replaced, snapshot.commit, snapshot.erased_at
+        )
         self.sources[(name, snapshot.number, number)] = source
         return self.names[key]
 
