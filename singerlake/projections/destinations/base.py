@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -12,7 +18,10 @@ from singerlake.errors import ConflictError
 from singerlake.format import times
 from singerlake.projections.projection import Projection, Target
 from singerlake.projections.published import Commit, Published
-from singerlake.storage.base import Store
+from singerlake.storage.base import Leftover, Store
+
+DELETERS = 16
+"""Files that are deleted at the same time: on a bucket most of it is waiting."""
 
 
 def new_folder() -> str:
@@ -32,6 +41,27 @@ def published_meanwhile(projection: Projection, store: Store) -> ConflictError:
         f"somebody else published {named}at {store.uri} meanwhile, and nothing was changed: run "
         "it again"
     )
+
+
+@dataclass(frozen=True)
+class Held:
+    """What lay at a destination at one time, whoever named it.
+
+    Attributes:
+        keys: Of its files.
+        leftovers: What runs that died left of files.
+    """
+
+    keys: frozenset[str]
+    leftovers: Sequence[Leftover]
+
+
+def prune(store: Store, name: str) -> None:
+    """Remove a folder of a disk, and those in it, where nothing is in them; buckets have none."""
+    if (path := store.local_path(name)) is not None:
+        for folder, _, _ in os.walk(path, topdown=False):
+            with suppress(OSError):
+                Path(folder).rmdir()
 
 
 class Destination(ABC):
@@ -108,3 +138,52 @@ class Destination(ABC):
     @abstractmethod
     def remove(self) -> None:
         """Delete all that was published here, and nothing else."""
+
+    @abstractmethod
+    def folders(self) -> Sequence[str]:
+        """Give the folders that runs write to, each with a slash at its end."""
+
+    @abstractmethod
+    def present_alone(self) -> Collection[str]:
+        """Have nothing named any more but what readers see who name no version, as one step.
+
+        Returns:
+            The keys of what that needs.
+
+        Raises:
+            ConflictError: Somebody else published meanwhile; nothing was changed.
+        """
+
+    def held(self) -> Held:
+        """List all that runs have put here by now, for :meth:`forget`."""
+        keys = (one.key for folder in self.folders() for one in self.store.list(folder))
+        return Held(frozenset(keys), [*self.store.leftovers()])
+
+    def forget(self, held: Held) -> int:
+        """Delete what was published before, and frozen versions, whoever may still read them.
+
+        For rows that were erased. Runs that put something here before :meth:`held` can commit no
+        more once something was published since; what came after it stays.
+
+        Args:
+            held: What lay here before the commit that readers see now.
+
+        Returns:
+            How many files were deleted.
+
+        Raises:
+            ConflictError: Somebody else published meanwhile: begin anew.
+        """
+        needed = set(self.present_alone())
+        gone = [key for key in held.keys if key not in needed]
+        # What says whose a folder is goes last, so that a second try finds the rest.
+        last = [key for key in gone if key.rpartition("/")[2].startswith("_")]
+        with ThreadPoolExecutor(DELETERS, "delete") as pool:
+            for some in (sorted({*gone} - {*last}), last):
+                for _ in pool.map(self.store.delete, some):
+                    pass
+        for leftover in held.leftovers:
+            self.store.remove_leftover(leftover)
+        for name in {key.partition("/")[0] for key in gone}:
+            prune(self.store, name)
+        return len(gone)

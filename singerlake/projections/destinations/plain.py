@@ -8,21 +8,30 @@ named: files are never changed, and a file that stays is there again under a sec
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 
 import pyarrow as pa
 
 from singerlake.errors import ConflictError, DamagedError, SingerlakeError, UsageError
 from singerlake.format import times
 from singerlake.projections.destinations import claim
-from singerlake.projections.destinations.base import Destination, new_folder, published_meanwhile
+from singerlake.projections.destinations.base import (
+    Destination,
+    new_folder,
+    prune,
+    published_meanwhile,
+)
+from singerlake.projections.destinations.generations import (
+    OWN,
+    SILENCE,
+    folder_of,
+    is_needed,
+    may_live,
+)
 from singerlake.projections.destinations.pointer import (
     POINTER,
     Former,
@@ -43,12 +52,6 @@ CLONES = 16
 """Files that get a second name at the same time: on a bucket most of it is waiting."""
 ROUNDS = 3
 """Times that all is deleted, where somebody goes on publishing."""
-SKEW = timedelta(hours=1)
-"""By how much the clocks of two machines that publish may differ."""
-SILENCE = timedelta(days=1)
-"""A run that has written nothing for so long is dead."""
-_OWN = re.compile(r"(v(?P<version>\d+)-?)?((?P<time>\d{8}T\d{12}Z)-[0-9a-f]{16})?")
-"""The folder of a generation, ``v1/``, or the latter with a name of its own behind it."""
 
 
 class PlainDestination(Destination):
@@ -97,7 +100,7 @@ class PlainDestination(Destination):
     def commit(self, base: Published | None, commit: Commit) -> Published:
         """Complete the folder of the generation, then replace the pointer."""
         found = self._pointer()
-        made = [folder] if (folder := _folder_of(commit.added)) else []
+        made = [folder] if (folder := folder_of(commit.added)) else []
         try:
             if (found and found[1]) != (base and base.token):
                 raise self._conflict()
@@ -200,7 +203,7 @@ class PlainDestination(Destination):
 
     def _clone(self, files: Sequence[DataFile], to: str) -> list[DataFile]:
         """Give files a second name in another folder."""
-        targets = [moved(file, _folder_of([file]), to) for file in files]
+        targets = [moved(file, folder_of([file]), to) for file in files]
 
         def clone(file: DataFile, target: DataFile) -> None:
             self.store.clone(file.path, target.path, file.bytes)
@@ -278,7 +281,7 @@ class PlainDestination(Destination):
         for name in self._own_folders(pointer):
             files = list(self.store.list(f"{name}/"))
             newest = max((file.modified for file in files), default=0.0)
-            if _is_needed(name, pointer, now - keep) or _may_live(name, pointer, newest, now):
+            if is_needed(name, pointer, now - keep) or may_live(name, pointer, newest, now):
                 continue
             count += self._delete_folder(name)
         for leftover in list(self.store.leftovers()):
@@ -286,6 +289,18 @@ class PlainDestination(Destination):
                 self.store.remove_leftover(leftover)
                 count += 1
         return count
+
+    def folders(self) -> list[str]:
+        """Give the folders of generations, of versions and of runs."""
+        found = self._pointer()
+        return [f"{name}/" for name in self._own_folders(found[0] if found else None)]
+
+    def present_alone(self) -> set[str]:
+        """Have the pointer name one generation, and no version."""
+        if (found := self._pointer()) is None:
+            return set()
+        self._replace(replace(found[0], former=(), versions={}), found[1])
+        return {file.path for file in found[0].files}
 
     def remove(self) -> None:
         """Delete all folders of ours, then the pointer, and the claim last."""
@@ -316,7 +331,7 @@ class PlainDestination(Destination):
         listed = {one.folder.rstrip("/") for one in versions}
         found = []
         for name in self.store.folders(""):
-            match = _OWN.fullmatch(name)
+            match = OWN.fullmatch(name)
             if match is None:
                 continue
             if match["time"] or name in listed or self.store.exists(f"{name}/{VERSION_CLAIM}"):
@@ -329,66 +344,14 @@ class PlainDestination(Destination):
         keys = [one.key for one in self.store.list(f"{name}/")]
         count = self._delete([key for key in keys if key != claimed])
         count += self._delete([key for key in keys if key == claimed])
-        self._prune(name)
+        prune(self.store, name)
         return count
-
-    def _prune(self, name: str) -> None:
-        """Remove a folder of a disk that nothing is in any more; buckets have none."""
-        if (path := self.store.local_path(name)) is not None:
-            for folder, _, _ in os.walk(path, topdown=False):
-                with suppress(OSError):
-                    Path(folder).rmdir()
 
     def _delete(self, keys: Sequence[str]) -> int:
         with ThreadPoolExecutor(CLONES, "delete") as pool:
             for _ in pool.map(self.store.delete, keys):
                 pass
         return len(keys)
-
-
-def _folder_of(files: Sequence[DataFile]) -> str:
-    """The generation, or the version, that files lie in; empty without files."""
-    return f"{files[0].path.partition('/')[0]}/" if files else ""
-
-
-def _is_needed(name: str, pointer: Pointer | None, since: datetime) -> bool:
-    """Whether readers may still read a folder."""
-    if pointer is None:
-        return False
-    former = [one.folder for one in pointer.former if one.replaced > since]
-    versions = [one.folder for one in pointer.versions.values()]
-    return f"{name}/" in (pointer.folder, *former, *versions)
-
-
-def _may_live(name: str, pointer: Pointer | None, newest: float, now: datetime) -> bool:
-    """Whether a folder that no reader needs may be of a run that is at work.
-
-    Args:
-        name: The folder's.
-        pointer: What the place has.
-        newest: When its newest file was written; one with a second name keeps its time.
-        now: The present.
-    """
-    match = _OWN.fullmatch(name)
-    if match is None:
-        return True
-    begun = _time_of(match["time"])
-    if pointer is not None:
-        if f"{name}/" in (one.folder for one in pointer.former):
-            return False
-        # Whoever began before the last commit, or is at a version that is there, builds on what
-        # is there no more.
-        if begun is not None and begun + SKEW < pointer.published:
-            return False
-        if begun is None:
-            return int(match["version"]) not in pointer.versions
-    return begun is None or max(newest, begun.timestamp()) > (now - SILENCE).timestamp()
-
-
-def _time_of(text: str | None) -> datetime | None:
-    with suppress(ValueError, TypeError):
-        return datetime.strptime(f"{text}+0000", "%Y%m%dT%H%M%S%fZ%z")
-    return None
 
 
 def _moves_only(base: Published, commit: Commit) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
+import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from singerlake.errors import ConflictError, UsageError
@@ -44,6 +48,17 @@ def written(
     schema = place.file_schema(SCHEMA, base)
     step = FilesWriter.of(place.projection, place.target, place.store, folder, schema)
     return [file for part, batch in enumerate(batches) for file in step.files(iter([batch]), part)]
+
+
+def opened(place: Destination) -> Iterator[bytes]:
+    """All that lies there, and what is within it as far as its format is known here."""
+    for item in [*place.store.list("")]:
+        data = place.store.get(item.key).data
+        yield data
+        if item.key.endswith(".parquet"):
+            yield json.dumps(pq.read_table(io.BytesIO(data)).to_pylist(), default=str).encode()
+        if item.key.endswith(".avro"):
+            yield json.dumps([*fastavro.reader(io.BytesIO(data))], default=repr).encode()
 
 
 class DestinationContract:
@@ -179,6 +194,53 @@ class DestinationContract:
         assert not any(place.store.exists(file.path) for file in gone)
         assert sorted(self.read(place)) == [(1, "n1"), (3, "n3")]
         assert place.sweep(timedelta(0)) == 0
+
+    def test_what_was_before_is_forgotten(self, place: Destination) -> None:
+        """But what readers see, whatever comes after: nothing names a file that is gone."""
+        base = self.publish(place, 1, rows(1, 2), rows(41))
+        base = self.publish(place, 1, base=base, kept=list(base.files), version=1)
+        base = self.publish(place, 9, rows(7), base=base, version=2)
+        written(place, rows(6))  # of a run that died
+        held = place.held()
+        late = written(place, rows(8))
+        base = self.publish(place, 3, rows(3), base=base, removed=list(base.files))
+        assert place.forget(held) >= 4
+        found = place.published()
+        assert found is not None
+        assert (found.versions, found.position) == ({}, base.position)
+        assert self.read(place) == [(3, "n3")]
+        kept = {file.path for file in (*found.files, *late)}
+        assert kept <= {item.key for item in place.store.list("")}
+        data = {item.key for item in place.store.list("") if "part-" in item.key}
+        assert data == kept
+        assert not any(b"n41" in content for content in opened(place))
+        again = self.publish(place, 3, base=found, kept=list(found.files), version=3)
+        assert self.read_version(place, 3) == [(3, "n3")]
+        last = self.publish(place, 4, rows(4), base=again, kept=list(found.files))
+        place.sweep(timedelta(0))
+        assert sorted(self.read(place)) == [(3, "n3"), (4, "n4")]
+        assert set(last.versions) == {3}
+        place.forget(place.held())
+        assert sorted(self.read(place)) == [(3, "n3"), (4, "n4")]
+
+    def test_who_is_at_work_while_it_is_forgotten(self, place: Destination) -> None:
+        """Whoever began before publishes nothing then, or their files would be missing."""
+        base = self.publish(place, 1, rows(1))
+        files = written(place, rows(2))
+        held = place.held()
+        now = self.publish(place, 3, rows(3), base=base, removed=list(base.files))
+        place.forget(held)
+        with pytest.raises(ConflictError):
+            place.commit(base, Commit(position(place.projection, 2), SCHEMA, [], files))
+        assert self.read(place) == [(3, "n3")]
+        found = place.published()
+        assert found is not None and found.position == now.position
+
+    def test_nothing_is_forgotten_where_nothing_is(self, place: Destination) -> None:
+        assert place.forget(place.held()) == 0
+        written(place, rows(6))
+        assert place.forget(place.held()) >= 1
+        assert place.published() is None
 
     def test_removed(self, place: Destination, opener: Opener) -> None:
         base = self.publish(place, 1, rows(1))

@@ -40,6 +40,12 @@ KEPT_FOR_EVER = {
     "delta.deletedFileRetentionDuration": "interval 36500 days",
 }
 """Of a table with versions: nobody's vacuum takes their files, and the log keeps leading there."""
+KEPT_NOT_AT_ALL = {
+    "delta.enableExpiredLogCleanup": "true",
+    "delta.deletedFileRetentionDuration": "interval 0 seconds",
+}
+KEPT_AS_USUAL = {"delta.deletedFileRetentionDuration": "interval 7 days"}
+LOG = "_delta_log/"
 
 
 class DeltaDestination(Destination):
@@ -189,6 +195,35 @@ class DeltaDestination(Destination):
                     self.store.delete(file.key)
                     count += 1
         return count
+
+    def folders(self) -> tuple[str, ...]:
+        """Give where data, and versions as tables of their own, lie; and the log."""
+        return "data/", "_versions/", LOG
+
+    def present_alone(self) -> set[str]:
+        """Have the log begin with a checkpoint that names no file that was removed."""
+        with _reached(self.store):
+            table = self._table()
+        if table is None:
+            return set()
+        base = self._published(table)
+        said = _said(base.position, base.schema, {})
+        with self._committing():
+            table.alter.set_table_properties(KEPT_NOT_AT_ALL, commit_properties=said)
+            table = DeltaTable(self.store.uri, storage_options=self._options)
+            table.create_checkpoint()
+            first = table.version()
+            # With those the next vacuum by somebody else leaves readers their files.
+            table.alter.set_table_properties(KEPT_AS_USUAL, commit_properties=said)
+        needed = {file.path for file in base.files}
+        for file in list(self.store.list(LOG)):
+            name = file.key.removeprefix(LOG)
+            number = name.partition(".")[0]
+            if not number.isdigit() or int(number) >= first:
+                needed.add(file.key)
+            else:  # also of the refresh itself: it tells what was removed
+                self.store.delete(file.key)
+        return needed
 
     def remove(self) -> None:
         """Delete the log, then the files, the claim last."""

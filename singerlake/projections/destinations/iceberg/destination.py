@@ -111,6 +111,30 @@ class IcebergDestination(Destination):
             self._hint(found.catalog.load_table(self._identifier))
             return count
 
+    def folders(self) -> tuple[str, ...]:
+        """Give where data and metadata lie."""
+        return "data/", "metadata/"
+
+    def present_alone(self) -> set[str]:
+        """Have one snapshot, and no tag; its manifests name no file that was removed."""
+        with opened(self.store, self.target) as found:
+            if (table := self._load(found.catalog)) is None:
+                return set()
+            base = self._published(table)
+            transaction = self._begin(table, base)
+            tags = ManageSnapshots(transaction)
+            for name in [name for name in table.metadata.refs if name != "main"]:
+                tags = tags.remove_tag(name)
+            tags.commit()
+            update = overwrite(transaction, {POSITION: base.position.to_json()}, "main", tidy=True)
+            update.commit()
+            with found.committing():
+                transaction.commit_transaction()
+            table = found.catalog.load_table(self._identifier)
+            needed = Sweep(self.store, found, table).forget_all_but(update.snapshot_id)
+            self._hint(found.catalog.load_table(self._identifier))
+            return needed | {HINT}
+
     def remove(self) -> None:
         """Drop the table, then delete its files, the claim last."""
         if not claim.is_ours(self.store, self.projection.name, KIND):

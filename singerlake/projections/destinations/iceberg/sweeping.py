@@ -46,12 +46,30 @@ class Sweep:
         kept = [one for one in metadata.snapshots if one.snapshot_id not in expired]
         needed = self._named(kept)
         free = self._named(one for one in metadata.snapshots if one.snapshot_id in expired) - needed
+        self._expire(expired)
+        needed.add(key_of(self._store, self._table.metadata_location))
+        return self._delete(needed, free, keep)
+
+    def forget_all_but(self, snapshot_id: int) -> set[str]:
+        """Expire all snapshots but one, and delete what only those named.
+
+        Returns:
+            The keys of the files that it needs, and of the table's metadata.
+        """
+        snapshots = self._table.metadata.snapshots
+        needed = self._named(one for one in snapshots if one.snapshot_id == snapshot_id)
+        others = [one for one in snapshots if one.snapshot_id != snapshot_id]
+        free = self._named(others) - needed
+        self._expire({one.snapshot_id for one in others})
+        for key in free:
+            self._store.delete(key)
+        return needed | {key_of(self._store, self._table.metadata_location)}
+
+    def _expire(self, expired: set[int]) -> None:
         if expired:
             expire = self._table.maintenance.expire_snapshots().by_ids(sorted(expired))
             with self._found.committing():
                 expire.commit()
-        needed.add(key_of(self._store, self._table.metadata_location))
-        return self._delete(needed, free, keep)
 
     def _expired(self, keep: timedelta) -> set[int]:
         """Find snapshots that were replaced longer ago, and that no branch or tag names."""
