@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from singerlake.format import file_paths
+from singerlake.format.names import TableName
+
 
 @dataclass(frozen=True)
 class Item:
@@ -22,3 +25,8 @@ class Item:
     reason: str
     dropped: int = 0
     since: str = ""
+
+    def folder(self, table: TableName) -> str:
+        """The folder whose lock its writer holds; empty for a list of files, which is in none."""
+        path = self.key[len(table.folder) :]
+        return "" if file_paths.is_list(path) else path.partition("/")[0]

@@ -110,6 +110,11 @@ class VacuumPlan:
             self.combine or self.drop_history or self.garbage.everything or self.garbage.vanished
         )
 
+    @property
+    def needs_no_run(self) -> bool:
+        """Whether a vacuum need not even look: where rows were erased, its log may tell of them."""
+        return self.empty and not self.snapshot.erased_at
+
 
 @dataclass(frozen=True)
 class Vacuumed:
@@ -246,7 +251,7 @@ def announce(
     unneeded = plan.garbage
     table = plan.snapshot.table
     with ExitStack() as stack:
-        folders = {_folder(table, item) for item in unneeded.files if not item.dropped} - {""}
+        folders = {item.folder(table) for item in unneeded.files if not item.dropped} - {""}
         write = WriteOptions(options.lock_wait_seconds, options.stale_seconds)
         busy: set[str] = set()
         for folder in sorted(folders):
@@ -254,7 +259,7 @@ def announce(
                 stack.enter_context(hold_locks(store, table, [folder], writer_id, write))
             except LockTimeoutError:
                 busy.add(folder)
-        going = [f for f in unneeded.files if f.dropped or _folder(table, f) not in busy]
+        going = [f for f in unneeded.files if f.dropped or f.folder(table) not in busy]
         left = [
             replace(item, reason="a leftover beside a writer at work")
             for item in unneeded.files
@@ -285,12 +290,6 @@ def announce(
     known = {table.key(path) for path in announced}
     files = [item for item in going if item.key in known]
     return after, replace(unneeded, files=files, content=content, kept=[*unneeded.kept, *left])
-
-
-def _folder(table: TableName, item: Item) -> str:
-    """The folder whose lock its writer holds; empty for a list of files, which is in none."""
-    path = item.key[len(table.folder) :]
-    return "" if file_paths.is_list(path) else path.partition("/")[0]
 
 
 def with_newly_dropped(

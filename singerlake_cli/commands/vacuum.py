@@ -247,7 +247,7 @@ class _Run:
 
     def _vacuum(self, table: Table, plan: VacuumPlan) -> None:
         # Most nights most tables have nothing to do: then not even Spark's code is loaded.
-        if plan.empty and not plan.snapshot.erased_at:
+        if plan.needs_no_run:
             done = Vacuumed(table.name, kept=plan.garbage.kept)
         else:
             need_spark()

@@ -52,7 +52,7 @@ def vacuum_table(
         StoreError: The store refused. What was committed stays; the next run goes on.
     """
     plan = plan or vacuum.plan_vacuum(table.store, table.snapshot(dropped=True), options)
-    if plan.empty and not plan.snapshot.erased_at:
+    if plan.needs_no_run:
         return Vacuumed(table.name, kept=plan.garbage.kept)
     writer_id = new_writer_id()
     with vacuum.vacuum_lock(table.store, table.name, writer_id, options) as lock:
