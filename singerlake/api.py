@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from singerlake import extras, publishing, reverting
+from singerlake import erasing, extras, publishing
 from singerlake.errors import UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Lake", "Table"]
 
 
-class Table(reverting.Table):
+class Table(erasing.Table):
     """One stream of one tap."""
 
     def history(self) -> list[TransactionSummary]:
@@ -168,7 +168,7 @@ class Table(reverting.Table):
         options = vacuum.VacuumOptions(retain_seconds=retain.total_seconds(), parts=parts)
         options.check()
         plan = vacuum.plan_vacuum(self.store, self.snapshot(dropped=True), options)
-        if plan.empty and not plan.snapshot.erased_at:
+        if plan.needs_no_run:
             return vacuum.Vacuumed(self.name, kept=plan.garbage.kept)
         extras.require("pyspark", "a vacuum with something to do")
         from singerlake.spark.jobs.maintenance.vacuum import vacuum_table

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singerlake.errors import (
     ConflictError,
@@ -15,25 +16,37 @@ from singerlake.errors import (
     SingerlakeError,
     UsageError,
 )
-from singerlake.lake import Lake, Table
-from singerlake.maintenance.erase import Erased, EraseOptions, check_erasable
-from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.maintenance.erase import EraseOptions
 from singerlake_cli import output
+from singerlake_cli.publishing import as_json
 from singerlake_cli.shared import Shared, begin_spark, start_spark
 from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.erasing import Erased
+    from singerlake.erasure.check import PublishedPlace
+    from singerlake.format.names import TableName
+    from singerlake.lake import Lake
+    from singerlake.maintenance.erase import Erased as OfTable
+    from singerlake.projections.projection import Target
 
 ELSEWHERE = (
     "copies of the lake, backups, earlier versions of objects in a bucket, and what others made of "
     "the rows are not looked at"
 )
-
 UNTOLD = (
     "taps that read this table are told nothing: what targets have of the rows stays there until "
     "somebody deletes it; --tell 30d tells them, and keeps the keys that long (--silent leaves "
     "this note out)"
 )
-
+NOTHING = (
+    "nothing was changed: see that the ids are as _row_id shows them (singerlake query "
+    "--provenance), and that it is this table; what a check still finds of such rows is left over, "
+    "and goes with: singerlake vacuum TABLE --retain 0s --no-retention-guard"
+)
+_WHERE = re.compile(
+    r"\s*(?P<table>.+?)(?:\s+where\s+(?P<condition>.+?))?\s*", re.IGNORECASE | re.DOTALL
+)
 
 Cluster: TypeAlias = "tuple[str | None, tuple[str, ...]]"
 """Spark's master, and its settings."""
@@ -50,6 +63,8 @@ class Asked:
         options: How, and why.
         words: Whether words in log entries are in the way.
         silent: Whether it is said that nobody is to be told.
+        also: More tables, ``TABLE`` or ``TABLE where CONDITION``.
+        projections: Where projections are declared.
     """
 
     ids: tuple[str, ...]
@@ -58,6 +73,8 @@ class Asked:
     options: EraseOptions
     words: bool
     silent: bool = False
+    also: tuple[str, ...] = ()
+    projections: Path | None = None
 
 
 def erase(shared: Shared, table: str, asked: Asked, cluster: Cluster) -> int:
@@ -72,57 +89,38 @@ def erase(shared: Shared, table: str, asked: Asked, cluster: Cluster) -> int:
     asked.options.check()
     ids = _ids(asked)
     lake = shared.lake()
-    found, ref = lake.find(table)
-    if ref.version is not None:
-        raise UsageError(f"{ref} is a version: rows go from all of the table, so name that alone")
-    head = found.snapshot()
-    check_erasable(head, asked.options)
-    from singerlake.erasure import obstacles
+    from singerlake.erasing import Erasing, asked_too
 
-    obstacles.check_unpublished(lake, found)
-    if ids and head.key:
-        obstacles.check_reason(asked.options.reason, ids)
-        _check_clear(lake, found, head, ids, words=asked.words)
-    done = _erased(lake, found, ids, asked, cluster)
-    shared.output.note(ELSEWHERE)
-    if not asked.silent and not asked.options.tell_seconds and done.lines:
-        shared.output.note(UNTOLD)
-    shared.output.result(
-        lambda: _as_json(found, done, asked.options), lambda: _print(found, done, asked.options)
-    )
-    return ConflictError.exit_code if done.left and not asked.options.dry_run else 0
-
-
-def _check_clear(
-    lake: Lake, table: Table, head: Snapshot, ids: Sequence[str] | None, *, words: bool
-) -> None:
-    from singerlake.erasure import obstacles
-
-    obstacles.refuse(table.name, obstacles.of_rows(lake, table, head, ids, words=words))
-
-
-def _erased(
-    lake: Lake,
-    table: Table,
-    ids: Sequence[str],
-    asked: Asked,
-    cluster: Cluster,
-) -> Erased:
+    first = asked_too(lake, {table: None}, ids, asked.where)
+    others = asked_too(lake, _also(asked.also), ids, asked.where)
+    rows = [*first, *others]
+    job = Erasing(lake, rows, asked.options, words=asked.words, file=asked.projections)
+    job.check()
     begin_spark(*cluster)
-    from singerlake.spark.jobs.maintenance.erase import erase as erase_rows
-    from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
+    with working(f"erasing rows of {', '.join(str(one.table.name) for one in rows)}"):
+        done = job.run(lambda: start_spark(*cluster))
+    shared.output.note(ELSEWHERE)
+    told = asked.silent or asked.options.tell_seconds
+    if not told and any(one.lines for one in done.tables.values()):
+        shared.output.note(UNTOLD)
+    shared.output.result(lambda: _as_json(done, asked.options), lambda: _print(done, asked.options))
+    for outcome in done.published:
+        if outcome.error is not None:
+            shared.output.error(outcome.error, outcome.projection)
+    if not (asked.options.dry_run or done.is_done):
+        return ConflictError.exit_code
+    return 0 if done.found else NotFoundError.exit_code
 
-    def clear(head: Snapshot, some: Sequence[str] | None) -> None:
-        _check_clear(lake, table, head, some, words=asked.words)
 
-    with working(f"erasing rows of {table.name}"):
-        return erase_rows(
-            lambda: start_spark(*cluster),
-            table,
-            AskedRows(tuple(ids), asked.where),
-            asked.options,
-            clear=clear,
-        )
+def _also(texts: Sequence[str]) -> dict[str, str | None]:
+    """The tables of --also, with their conditions."""
+    found: dict[str, str | None] = {}
+    for text in texts:
+        match = _WHERE.fullmatch(text)
+        if match is None or match["table"] in found:
+            raise UsageError(f"--also takes a TABLE once, or 'TABLE where CONDITION': {text!r}")
+        found[match["table"]] = match["condition"]
+    return found
 
 
 def _ids(asked: Asked) -> list[str]:
@@ -141,79 +139,46 @@ def _ids(asked: Asked) -> list[str]:
     return [*dict.fromkeys(lines_of(asked.file, "id"))]
 
 
-def unblock(
-    shared: Shared, table: str | None, keys: Sequence[str], file: str | None, *, every: bool
-) -> None:
-    """Let rows in again whose keys are blocked.
+def published_places(lake: Lake, file: Path | None) -> list[PublishedPlace]:
+    """Find what is published of a lake, with what is declared for reaching it.
+
+    Args:
+        lake: The lake.
+        file: Where projections are declared; ``projections.yml`` by default.
 
     Raises:
-        SingerlakeError: It cannot be done as asked, or not now.
+        SingerlakeError: The file that is named cannot be read.
+        DamagedError: The lake's own file cannot be.
     """
-    if table is None:
-        raise UsageError("name the TABLE whose keys are to be let in again")
-    if sum((bool(keys), file is not None, every)) != 1:
-        raise UsageError("say which keys are to be let in with one of --key, --from and --all")
-    from singerlake.maintenance.blocking import unblock as let_in
+    from singerlake.erasure.check import PublishedPlace
 
-    found, ref = shared.lake().find(table)
-    if ref.version is not None:
-        raise UsageError(f"{ref} is a version: keys are blocked in a table, so name that alone")
-    ids = None if every else [*keys, *(lines_of(file, "id") if file is not None else [])]
-    with working(f"letting rows of {found.name} in again"):
-        after, count = let_in(found.store, found.snapshot(dropped=True), ids, VacuumOptions())
-    left = after.blocked.keys if after.blocked is not None else 0
-    shared.output.result(
-        lambda: {
-            "table": str(found.name),
-            "transaction": after.number,
-            "keys_let_in": count,
-            "keys_blocked": left,
-        },
-        lambda: output.say(
-            f"{output.count(count, 'key')} of {found.name} let in again (transaction "
-            f"{after.number}); {output.count(left, 'key')} blocked"
-        ),
-    )
-
-
-def stop_telling(shared: Shared, table: str | None) -> None:
-    """Delete what is kept to tell readers of erased rows, before its time.
-
-    Raises:
-        SingerlakeError: It cannot be done as asked, or not now.
-    """
-    if table is None:
-        raise UsageError("name the TABLE whose erased rows nobody is to be told of any more")
-    from singerlake.maintenance.blocking import stop_telling as stop
-
-    found, _ = shared.lake().find(table)
-    count = stop(found.store, found.snapshot(dropped=True), VacuumOptions())
-    shared.output.result(
-        lambda: {"table": str(found.name), "notices_deleted": count},
-        lambda: output.say(
-            f"{output.count(count, 'notice')} of rows erased from {found.name} deleted: readers "
-            "are told nothing more"
-        ),
-    )
-
-
-def blocked_notes(table: Table, ids: Sequence[str]) -> list[str]:
-    """Say which of some keys are blocked, in the order in which they were given."""
-    head = table.snapshot(dropped=True)
-    if head.blocked is None or head.dropped_at:
+    published = lake.annotations(strict=True).published
+    if not published:
         return []
-    from singerlake.maintenance.blocking import are_blocked
+    from singerlake.projections.declaration import declared
+    from singerlake.storage.opening import open_store
+    from singerlake.storage.options import from_environment
 
+    targets: dict[str, Target] = {}
     try:
-        found = are_blocked(table.store, head, ids)
-    except SingerlakeError as error:
-        return [f"whether these keys of {table.name} are blocked is not known: {error}"]
-    return [
-        f"key {number} is blocked in {table.name}: a keyed hash of it is kept, by which who can "
-        "read the lake can confirm a guess"
-        for number, is_blocked in enumerate(found, 1)
-        if is_blocked
-    ]
+        targets = {one.name: one.target for one in declared(file) if one.target is not None}
+    except NotFoundError:
+        if file is not None:
+            raise
+    places = []
+    for name, one in sorted(published.items()):
+        target, store, why = targets.get(name), None, ""
+        try:
+            if target is None or target.uri != one.to:
+                store = open_store(one.to, from_environment())
+            else:
+                target.check_set()
+                store = open_store(one.to, target.options)
+            store.first_key()
+        except SingerlakeError as error:
+            store, why = None, str(error)
+        places.append(PublishedPlace(name, one.tables, one.to, one.format, store, why))
+    return places
 
 
 def lines_of(file: str, what: str) -> list[str]:
@@ -242,19 +207,39 @@ def lines_of(file: str, what: str) -> list[str]:
     return lines
 
 
-def _print(table: Table, done: Erased, options: EraseOptions) -> None:
-    would = options.dry_run
+def _print(done: Erased, options: EraseOptions) -> None:
+    for name, one in done.tables.items():
+        _print_table(name, one, would=options.dry_run)
+    for projection in done.due if options.dry_run else ():
+        output.say(f"{projection} would be published anew, its frozen versions too")
+    for outcome in done.published:
+        if outcome.error is None:
+            for line in outcome.words():
+                output.say(line)
+    for left in done.left:
+        output.say(
+            f"{left} still has such rows: its condition does not hold for all of them; erase "
+            "these as well"
+        )
+    if not done.found:
+        output.say(NOTHING)
+    elif done.is_done and not options.dry_run:
+        first = next(iter(done.tables))
+        output.say(f"see that nothing is left with: singerlake erase --check {first} --key …")
+
+
+def _print_table(table: TableName, done: OfTable, *, would: bool) -> None:
     rows = output.count(done.keys, "row")
     lines = output.count(done.lines, "row version")
     blocks = f"{output.count(done.blocks, 'block')}, {output.count(done.files, 'file')}"
     if not done.lines:
         verb = "has" if would else "had"
-        output.say(f"{table.name} {verb} no such row, at any time")
+        output.say(f"{table} {verb} no such row, at any time")
     elif would:
-        output.say(f"{rows} of {table.name} would be erased: {lines} in {blocks}")
+        output.say(f"{rows} of {table} would be erased: {lines} in {blocks}")
     else:
         output.say(
-            f"{rows} of {table.name} erased (transaction {done.transaction}): {lines} in {blocks}"
+            f"{rows} of {table} erased (transaction {done.transaction}): {lines} in {blocks}"
         )
     if done.told_until:
         output.say(
@@ -274,14 +259,23 @@ def _print(table: Table, done: Erased, options: EraseOptions) -> None:
         output.say(f"not deleted yet: {item.key}: {item.reason}")
     if done.left:
         output.say("run it again when that is over: until then these objects may hold the rows")
-    elif not would:
-        output.say(f"see that nothing is left with: singerlake erase --check {table.name} --key …")
 
 
-def _as_json(table: Table, done: Erased, options: EraseOptions) -> dict[str, Any]:
+def _as_json(done: Erased, options: EraseOptions) -> dict[str, Any]:
+    first, *others = (_table_as_json(name, one) for name, one in done.tables.items())
     return {
-        "table": str(table.name),
+        **first,
         "dry_run": options.dry_run,
+        "also": others,
+        "published": [as_json(outcome) for outcome in done.published],
+        "due": [*done.due],
+        "still_with_rows": [str(name) for name in done.left],
+    }
+
+
+def _table_as_json(table: TableName, done: OfTable) -> dict[str, Any]:
+    return {
+        "table": str(table),
         "transaction": done.transaction,
         "rows": done.keys,
         "row_versions": done.lines,

@@ -52,6 +52,7 @@ TABLE = {
     "at",
     "change",
     "entries",
+    "erase",
     "freeze",
     "history",
     "lease",

@@ -19,9 +19,13 @@ from singerlake.errors import DamagedError, SingerlakeError, StoreError
 from singerlake.format import names
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.storage.base import READERS, KeyMissingError, StoredCopy
+from singerlake.storage.base import READERS, KeyMissingError, Store, StoredCopy
 from singerlake.transactions import log, notices
 
+PUBLISHED = "published"
+"""What a finding in a published place is, in a word."""
+TEXT_ALONE = frozenset({"csv", "tsv", "avro"})
+"""Formats of published rows that do not say the names of columns beside the values."""
 WAITING = 4 * READERS
 """Objects that are waited for at a time: a lake of a million names fills no memory."""
 
@@ -49,6 +53,27 @@ class Finding:
     table: TableName | None
     count: int
     first: str
+
+
+@dataclass(frozen=True)
+class PublishedPlace:
+    """A place outside the lake where something is published of it.
+
+    Attributes:
+        name: The projection's name.
+        tables: What it is of, as ``tap.stream``.
+        to: Where it is.
+        format: As what.
+        store: The store of that place; None where it cannot be reached.
+        why: Why it cannot.
+    """
+
+    name: str
+    tables: Sequence[str]
+    to: str
+    format: str
+    store: Store | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +120,7 @@ def check(
     sought: Sequence[Sought],
     table: TableName | None = None,
     progress: Callable[[Report], None] = lambda _: None,
+    published: Sequence[PublishedPlace] = (),
 ) -> Report:
     """Look through all that a lake's store holds below the lake's prefix.
 
@@ -105,23 +131,32 @@ def check(
         sought: What to look for.
         table: Whose keys are among it; None where there is none.
         progress: Told after each object.
+        published: Places that are looked through as well.
 
     Raises:
         StoreError: The store does not list what it has.
     """
-    return _Check(lake, sought, table).run(progress)
+    return _Check(lake, sought, table, published).run(progress)
 
 
 class _Check:
     """One check under way."""
 
-    def __init__(self, lake: Lake, sought: Sequence[Sought], table: TableName | None) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        sought: Sequence[Sought],
+        table: TableName | None,
+        published: Sequence[PublishedPlace],
+    ) -> None:
         self._lake = lake
+        self._published = published
         self._table = table
         self._places = Places(lake)
         self._report = Report()
         texts = [one for one in sought if not isinstance(one, Key)]
         self._texts = Scanner(texts, only_own=True) if texts else None
+        self._has_keys = len(texts) < len(sought)
         self._own = Scanner(sought, only_own=True)
         self._others = Scanner(sought, only_own=False)
         head = log.read_snapshot(lake.store, table) if table is not None else None
@@ -135,29 +170,77 @@ class _Check:
         with ThreadPoolExecutor(READERS, "look") as pool:
             try:
                 for copy, outcome in self._outcomes(pool):
-                    self._count(copy, outcome)
+                    if (hits := self._count(copy, outcome)) is not None:
+                        self._take(copy, hits)
                     progress(self._report)
+                for place in self._published:
+                    self._look_through(place, pool, progress)
             except BaseException:
                 self._stopped.set()  # an object of gigabytes would be read to its end
                 pool.shutdown(cancel_futures=True)
                 raise
         self._sort_out()
-        self._add_notes()
+        if self._lake.store.not_listed:
+            self._report.notes.append(self._lake.store.not_listed)
+        for table in sorted(self._with_notices):
+            self._report.notes += self._of_notices(table)
         return self._report
 
-    def _outcomes(self, pool: ThreadPoolExecutor) -> Iterator[tuple[StoredCopy, Future[Hits]]]:
+    def _look_through(
+        self, place: PublishedPlace, pool: ThreadPoolExecutor, progress: Callable[[Report], None]
+    ) -> None:
+        """Look through what is published, which has rows of the key if it is of the table."""
+        report, store = self._report, place.store
+        if store is None:
+            why = f"{place.name} is published at {place.to}, which is not looked at: {place.why}"
+            report.notes.append(why)
+            return
+
+        def look(copy: StoredCopy) -> Hits:
+            return self._others.look(CopySource(store, copy, self._stopped))
+
+        words = f"published as {place.name}"
+        alike = not self._is_made_of_it(place)
+        if place.format in TEXT_ALONE and not alike and self._has_keys:
+            report.notes.append(f"{words}, rows are {place.format}: look for them with --text")
+        for copy, outcome in self._outcomes(pool, store, look):
+            shown = copy._replace(key=f"{store.uri}/{copy.key}")
+            if (hits := self._count(shown, outcome)) is not None:
+                for one, count in hits.counts.items():
+                    first = (count, hits.first[one])
+                    found = Finding(
+                        one.label, shown.key, copy.version, PUBLISHED, words, None, *first
+                    )
+                    if not (alike and isinstance(one, Key)):
+                        report.found.append(found)
+            progress(report)
+
+    def _is_made_of_it(self, place: PublishedPlace) -> bool:
+        """Whether what is published is of the table, or of one that was computed from it."""
+        if self._table is None:
+            return False
+        tables = {TableName(*one.split(".", 1)) for one in place.tables}
+        return bool(derived.made_from(self._lake, self._table, tables))
+
+    def _outcomes(
+        self,
+        pool: ThreadPoolExecutor,
+        store: Store | None = None,
+        look: Callable[[StoredCopy], Hits] | None = None,
+    ) -> Iterator[tuple[StoredCopy, Future[Hits]]]:
         waiting: deque[tuple[StoredCopy, Future[Hits]]] = deque()
-        for copy in self._lake.store.copies():
+        for copy in (store or self._lake.store).copies():
             if copy.unreadable:
                 unread = NotRead(copy.key, copy.version, copy.unreadable)
                 self._report.not_read.append(unread)
                 continue
             if len(waiting) == WAITING:
                 yield waiting.popleft()
-            waiting.append((copy, pool.submit(self._look, copy)))
+            waiting.append((copy, pool.submit(look or self._look, copy)))
         yield from waiting
 
-    def _count(self, copy: StoredCopy, outcome: Future[Hits]) -> None:
+    def _count(self, copy: StoredCopy, outcome: Future[Hits]) -> Hits | None:
+        """Count an object, and say what was found in it; None where it could not be read."""
         self._report.objects += 1
         self._report.bytes += copy.size
         place = self._places.of(copy.key)
@@ -166,11 +249,13 @@ class _Check:
         try:
             hits = outcome.result()
         except KeyMissingError:  # deleted since it was listed
-            return
+            return None
         except (DamagedError, StoreError) as error:
             self._report.not_read.append(NotRead(copy.key, copy.version, str(error)))
-        else:
-            self._take(copy, hits)
+            return None
+        if hits.opaque:
+            self._report.packed[hits.opaque] += 1
+        return hits
 
     def _look(self, copy: StoredCopy) -> Hits:
         place = self._places.of(copy.key)
@@ -200,8 +285,6 @@ class _Check:
         return table.tap == own.tap and table.stream in rejected
 
     def _take(self, copy: StoredCopy, hits: Hits) -> None:
-        if hits.opaque:
-            self._report.packed[hits.opaque] += 1
         for one, count in hits.counts.items():
             place = self._places.described(copy.key)
             finding = Finding(
@@ -227,20 +310,6 @@ class _Check:
             elif one.table is not None:
                 self._report.alike[one.table] += 1
         self._report.found.sort(key=lambda one: (one.key, one.version, one.sought))
-
-    def _add_notes(self) -> None:
-        notes = self._report.notes
-        if self._lake.store.not_listed:
-            notes.append(self._lake.store.not_listed)
-        for table in sorted(self._with_notices):
-            notes += self._of_notices(table)
-        try:
-            published = self._lake.annotations(strict=True).published
-        except SingerlakeError as error:
-            notes.append(f"what is published outside the lake is not known: {error}")
-            return
-        for name, one in sorted(published.items()):
-            notes.append(f"{name} is published at {one.to}, which is not looked at")
 
     def _of_notices(self, table: TableName) -> list[str]:
         """Say how long keys of erased rows are kept, so that readers are told of them."""

@@ -1,7 +1,7 @@
 """What an erasure cannot follow: found before anything is written, with the way out of each.
 
 An erasure takes rows out of the table's own data. Tables that were computed from it, refused
-lines, what is published, and words of people in the log are refused by name, where they have them.
+lines, and words of people in the log are refused by name, where they have them.
 """
 
 from __future__ import annotations
@@ -41,26 +41,7 @@ class Obstacle:
     do: str
 
 
-def check_unpublished(lake: Lake, table: Table) -> None:
-    """Make sure that nothing is published of a table.
-
-    Raises:
-        UsageError: Something is.
-    """
-    published = lake.annotations(strict=True).published_from(table.name)
-    refuse(
-        table.name,
-        [
-            Obstacle(
-                f"{name} is published of it at {one.to}",
-                f"singerlake unpublish {name} --delete; publish it anew when the rows are erased",
-            )
-            for name, one in sorted(published.items())
-        ],
-    )
-
-
-def refuse(table: TableName, found: Sequence[Obstacle]) -> None:
+def refuse(tables: Sequence[TableName], found: Sequence[Obstacle]) -> None:
     """Refuse an erasure because of obstacles.
 
     Raises:
@@ -68,7 +49,7 @@ def refuse(table: TableName, found: Sequence[Obstacle]) -> None:
     """
     if found:
         lines = (
-            f"rows of {table} cannot be erased yet; nothing was changed:",
+            f"rows of {', '.join(map(str, tables))} cannot be erased yet; nothing was changed:",
             *(f"  {one.what}: {one.do}" for one in found),
         )
         error = UsageError("\n".join(lines))
@@ -77,7 +58,13 @@ def refuse(table: TableName, found: Sequence[Obstacle]) -> None:
 
 
 def of_rows(
-    lake: Lake, table: Table, snapshot: Snapshot, ids: Sequence[str] | None, *, words: bool
+    lake: Lake,
+    table: Table,
+    snapshot: Snapshot,
+    ids: Sequence[str] | None,
+    *,
+    words: bool,
+    others: Sequence[TableName] | None = None,
 ) -> list[Obstacle]:
     """Look for rows elsewhere than in the table's own data.
 
@@ -87,11 +74,12 @@ def of_rows(
         snapshot: Its head.
         ids: The rows' ids; None where they are too many to be looked for.
         words: Whether words in log entries are looked through, too.
+        others: The tables in which rows are looked for; those :func:`related` by default.
 
     Raises:
         StoreError: The store refused.
     """
-    others = _others(lake, table.name)
+    others = related(lake, table.name) if others is None else others
     found: list[Obstacle] = []
     if ids is None:
         found += [
@@ -118,7 +106,21 @@ def check_reason(reason: str, ids: Sequence[str]) -> None:
         )
 
 
-def _others(lake: Lake, table: TableName) -> list[TableName]:
+def left_in(
+    lake: Lake, snapshot: Snapshot, ids: Sequence[str], others: Sequence[TableName]
+) -> list[TableName]:
+    """Return those of some tables that have rows of another one.
+
+    Args:
+        lake: The lake.
+        snapshot: The head of the table that the rows are of; it has a key.
+        ids: The rows' ids.
+        others: The tables that are looked through.
+    """
+    return _holding(lake, snapshot, ids, others) if ids and snapshot.key else []
+
+
+def related(lake: Lake, table: TableName) -> list[TableName]:
     """The tables that may have rows of a table: its refused lines, and what was computed of it."""
     known = [name for name in lake.tables() if name != table]
     rejected = {f"{table.stream}{names.REJECTED}", names.REJECTED}
@@ -129,7 +131,7 @@ def _others(lake: Lake, table: TableName) -> list[TableName]:
 
 def _way_out(name: TableName) -> str:
     return (
-        f"erase them there first (singerlake erase {name} --where …), or drop it and let a vacuum "
+        f"erase them by the same run (--also '{name} where …'), or drop it and let a vacuum "
         f"delete it (singerlake drop {name}; singerlake vacuum {name} --retain 0s "
         "--no-retention-guard)"
     )
@@ -143,9 +145,19 @@ def _with_rows(
             Obstacle(f"{name} may have such rows, and they have no key to look for", _way_out(name))
             for name in others
         ]
+    return [
+        Obstacle(f"{name} has such rows, or may have them", _way_out(name))
+        for name in _holding(lake, snapshot, ids, others)
+    ]
+
+
+def _holding(
+    lake: Lake, snapshot: Snapshot, ids: Sequence[str], others: Sequence[TableName]
+) -> list[TableName]:
+    """The tables in which some object has a row of some keys, or cannot be read."""
     keys = KeyNames.of(snapshot)
     scanner = Scanner([Key(f"row {n}", one, keys) for n, one in enumerate(ids, 1)], only_own=False)
-    found: list[Obstacle] = []
+    found: list[TableName] = []
     with ThreadPoolExecutor(READERS, "look") as pool:
         for name in others:
             objects = [*_objects(lake, name)]
@@ -160,7 +172,7 @@ def _with_rows(
                     return True  # nobody knows that it has none
 
             if any(pool.map(look, objects)):
-                found.append(Obstacle(f"{name} has such rows, or may have them", _way_out(name)))
+                found.append(name)
     return found
 
 

@@ -88,15 +88,25 @@ class TapEntry(Annotations, frozen=True, kw_only=True):
     tables: dict[str, TableEntry] = {}
 
 
-class Publication(msgspec.Struct, frozen=True, kw_only=True):
+class Publication(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A place outside the lake where rows of it are kept up to date.
 
     Attributes:
         tables: The tables that they are of, as ``tap.stream``; ``from`` on disk.
         to: The place, without credentials.
         format: How they lie there, for example ``parquet``.
+        erased: Of tables that it descends from, the last transaction that erased rows and after
+            which all was published anew: nothing from before that is left there.
+        again: Frozen versions that were deleted there for such a reason, and are not yet
+            published again.
     """
 
     tables: list[str] = msgspec.field(name="from")
     to: str
     format: str
+    erased: dict[str, int] = {}
+    again: list[int] = []
+
+    def same_place(self, other: Publication) -> bool:
+        """Tell whether another says the same of what is published where."""
+        return (self.tables, self.to, self.format) == (other.tables, other.to, other.format)

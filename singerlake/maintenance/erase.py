@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from singerlake.errors import ConflictError, UsageError
+from singerlake.format import times
 from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.version_notes import ErasedVersion, Erasure
 from singerlake.maintenance import blocking
@@ -27,6 +28,8 @@ from singerlake.transactions.snapshot import Snapshot
 
 MAX_REASON = 1000
 MAX_TELLING = 366 * 86_400.0
+SKEW = 3600.0
+"""By how many seconds the clocks of a store and of a machine that erases may differ."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,17 @@ def check_erasable(snapshot: Snapshot, options: EraseOptions) -> None:
         )
     if options.block:
         blocking.members_of(snapshot)
+
+
+def seconds_since(snapshot: Snapshot) -> float:
+    """How long ago rows were erased last, about: what is younger was not left by that.
+
+    A run that died may have left whatever was there before, named by the log or not.
+    """
+    at = times.parse(snapshot.summary(snapshot.erased_at).time) if snapshot.erased_at else None
+    if at is None:
+        return 0.0
+    return max(0.0, (times.now() - at).total_seconds() - SKEW)
 
 
 def plan_files(

@@ -7,6 +7,7 @@ lost is filled again by the next `publish`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -46,9 +47,20 @@ def enter(lake: Lake, name: str, publication: Publication) -> bool:
     Raises:
         StoreError: The lake's store refused.
     """
-    if lake.annotations().published.get(name) == publication:
+    before = lake.annotations().published.get(name)
+    if before is not None and before.same_place(publication):
         return False
     return _change(lake, name, msgspec.to_builtins(publication))
+
+
+def note_versions(lake: Lake, name: str, again: Sequence[int]) -> None:
+    """Note which frozen versions are to be published again, before they are deleted there."""
+    _change(lake, name, {"again": [*again]})
+
+
+def note_renewed(lake: Lake, name: str, erased: Mapping[str, int]) -> None:
+    """Note that nothing from before some erasures is left of what is published."""
+    _change(lake, name, {"erased": {**erased}, "again": []})
 
 
 def publication_of(lake: Lake, projection: Projection) -> Publication:
@@ -93,6 +105,8 @@ def _change(lake: Lake, name: str, members: dict[str, Any] | None) -> bool:
         nonlocal changed
         published = file.get("published") or {}
         before = published.get(name)
+        if before is None and members is not None and "to" not in members:
+            return False  # somebody ended it meanwhile: there is nothing to say of it
         # Members of a newer release stay, as long as it is the same that they are about.
         after = None if members is None else {**(before or {}), **members}
         changed = after != before

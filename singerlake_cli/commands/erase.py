@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +13,7 @@ from click.core import ParameterSource
 from singerlake.errors import DamagedError, UsageError
 from singerlake.lake import Lake
 from singerlake.maintenance.erase import EraseOptions
-from singerlake_cli import erasing, output
+from singerlake_cli import erased_keys, erasing, output
 from singerlake_cli.commands.vacuum import duration
 from singerlake_cli.shared import Shared, complete_table, spark_options
 from singerlake_cli.working import follow, working
@@ -96,6 +97,18 @@ SHOWN = 50
     help="Erase nothing: delete the keys that --tell keeps, before their time.",
 )
 @click.option("--silent", is_flag=True, help="Tell no tap, and say no word about it.")
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="TABLE",
+    help="Another table: the same ids or condition there; or 'TABLE where SQL'. May be repeated.",
+)
+@click.option(
+    "--projections",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where is declared what is published.  [default: projections.yml]",
+)
 @spark_options
 @click.pass_obj
 def command(
@@ -117,23 +130,27 @@ def command(
     every: bool,
     stop_telling: bool,
     silent: bool,
+    also: tuple[str, ...],
+    projections: Path | None,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Erase rows of a TABLE for good (on Spark).
+    """Erase rows of a TABLE for good, and of others (on Spark).
 
     With --check, see that they are gone.
 
     Every line of a row goes: from the present state, from earlier ones and from frozen versions,
     which keep their numbers and tell of it. Each version is proved to be what it was, less
     exactly these rows. Then the old files are deleted, without a retention, once readers from
-    before have ended. This cannot be taken back. What cannot be followed (publications, tables
-    computed from it, refused lines) is named before anything is written.
+    before have ended. This cannot be taken back. What is published of them is published anew, its
+    frozen versions too, and what lay there before is deleted. Tables computed from it, and refused
+    lines, that have such rows are named before anything is written, as is what else is in the way:
+    name them with --also.
 
     With --check nothing is changed. It reads every object below the lake's prefix, whether a log
     names it or not: blocks, also of dropped files and of writers that died, refused lines,
     indexes, files that rows name, the log and its manifest, and on S3 also earlier versions of
-    objects. A key is looked for in the rows of
+    objects; and what is published, where it can be reached. A key is looked for in the rows of
     its table; a text in every value, however JSON spells it, and in all other bytes.
 
     The exit code of --check is 0 if all was read and nothing found, and 5 if not. What is sought
@@ -142,6 +159,8 @@ def command(
     \b
     singerlake erase tap-shop.customers --key 4711 --reason "request 12" --dry-run
     singerlake erase tap-shop.customers --from ids.txt --reason "request 12"
+    singerlake erase tap-shop.customers --key 4711 --reason "request 12" \\
+        --also "tap-shop.orders where customer_id = 4711" --also staging.customers
     singerlake erase --check tap-shop.customers --key 4711
     singerlake erase --check --text ada@example.com --text "Ada Lovelace"
     singerlake --output json erase --check --texts-from person.txt
@@ -149,17 +168,17 @@ def command(
     context = click.get_current_context()
     if unblock:
         _check_alone(context, "unblock", ("table", "keys", "ids_from", "every"))
-        erasing.unblock(shared, table, keys, ids_from, every=every)
+        erased_keys.unblock(shared, table, keys, ids_from, every=every)
         return
     if stop_telling:
         _check_alone(context, "stop_telling", ("table",))
-        erasing.stop_telling(shared, table)
+        erased_keys.stop_telling(shared, table)
         return
     if every:
         raise UsageError("--all goes with --unblock")
     if checking:
         _check_alone(context, "checking", ("table", "keys", "texts", "file", *_ANYWAY))
-        context.exit(_check(shared, table, keys, texts, file))
+        context.exit(_check(shared, table, keys, (*texts, *_texts_of(file)), projections))
     if texts or file is not None:
         raise UsageError("--text and --texts-from go with --check: rows are erased by --key")
     if table is None:
@@ -169,11 +188,12 @@ def command(
     if silent and tell:
         raise UsageError("--tell and --silent are two answers: give one")
     options = EraseOptions(reason, dry_run, tell or 0.0, block, lease_wait_seconds=wait)
-    asked = erasing.Asked(keys, where, ids_from, options, words=not leave_words, silent=silent)
+    words = not leave_words
+    asked = erasing.Asked(keys, where, ids_from, options, words, silent, also, projections)
     context.exit(erasing.erase(shared, table, asked, (master, conf)))
 
 
-_ANYWAY = ("wait", "master", "conf")
+_ANYWAY = ("projections", "wait", "master", "conf")
 _ALONE = {
     "checking": "--check looks for --key, --text and --texts-from: leave the others out",
     "stop_telling": "--stop-telling goes with the TABLE alone: leave the others out",
@@ -192,24 +212,27 @@ def _is_said(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
+def _texts_of(file: str | None) -> Sequence[str]:
+    return () if file is None else erasing.lines_of(file, "text")
+
+
 def _check(
     shared: Shared,
     table: str | None,
     keys: Sequence[str],
     texts: Sequence[str],
-    file: str | None,
+    projections: Path | None,
 ) -> int:
     """Look for what is given in all of the lake; return the exit code."""
-    if not keys and not texts and file is None:
+    if not keys and not texts:
         raise UsageError("say what to look for: with --key, --text or --texts-from")
     if keys and table is None:
         raise UsageError("--key needs the TABLE whose key it is")
     lake = shared.lake()
-    more = erasing.lines_of(file, "text") if file is not None else []
-    name, sought = _sought(lake, table, keys, [*texts, *more])
-    report = _checked(lake, sought, name)
+    name, sought = _sought(lake, table, keys, texts)
+    report = _checked(lake, sought, name, projections)
     if name is not None and keys:
-        report.notes += erasing.blocked_notes(lake.table(name), [*dict.fromkeys(keys)])
+        report.notes += erased_keys.blocked_notes(lake.table(name), [*dict.fromkeys(keys)])
     shared.output.result(lambda: _as_json(report), lambda: _print(report, len(sought)))
     for text in report.notes:
         shared.output.note(text)
@@ -238,7 +261,9 @@ def _sought(
     return found.name, sought
 
 
-def _checked(lake: Lake, sought: Sequence[Sought], name: TableName | None) -> Report:
+def _checked(
+    lake: Lake, sought: Sequence[Sought], name: TableName | None, projections: Path | None
+) -> Report:
     from singerlake.erasure.check import Report, check
 
     seen = Report()
@@ -247,8 +272,15 @@ def _checked(lake: Lake, sought: Sequence[Sought], name: TableName | None) -> Re
         seen.objects, seen.bytes = report.objects, report.bytes
 
     follow(lambda: (f"{seen.objects:,} objects, {seen.bytes / 1e6:,.0f} MB", 0, 0))
+    try:
+        places = erasing.published_places(lake, projections)
+    except DamagedError as error:  # of the lake's own file, which is looked through all the same
+        seen.notes.append(f"what is published outside the lake is not known: {error}")
+        places = []
     with working("reading all of the lake"):
-        return check(lake, sought, name, note)
+        report = check(lake, sought, name, note, places)
+    report.notes += seen.notes
+    return report
 
 
 def _print(report: Report, sought: int) -> None:

@@ -20,8 +20,10 @@ from singerlake.erasure.check import Report, check
 from singerlake.erasure.places import Places
 from singerlake.erasure.sought import Text
 from singerlake.errors import NotFoundError
+from singerlake.format.annotations import Publication
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.projections import registry
 from singerlake.storage.base import StoredCopy
 from singerlake.storage.local.store import LocalStore
 from tests.cli import call
@@ -329,3 +331,35 @@ def test_a_table_whose_log_is_gone_has_no_key(lake: Lake) -> None:
     with pytest.raises(NotFoundError):
         lake.table(NAME).snapshot()
     assert call.run(lake, *BY_KEY).exit_code == 3
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_what_is_published_is_looked_through(lake: Lake, tmp_path: Path, form: str) -> None:
+    """A row of the key where it is of the table; a text anywhere; what is not there is no worry."""
+    out = tmp_path / "out"
+    (out / "v1").mkdir(parents=True)
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist([ROW]), out / "v1" / "part.parquet")
+    else:
+        (out / "v1" / "part.jsonl").write_text(json.dumps(ROW))
+    for name, table in (("people", str(NAME)), ("gone", str(NAME)), ("others", "tap.none")):
+        to = str(out if name == "people" else tmp_path / name)
+        registry.enter(lake, name, Publication(tables=[table], to=to, format=form))
+    for args in (BY_TEXT, BY_KEY):
+        document = call.run_json(lake, *args, code=5)
+        found = [(one["key"], one["kind"], one["words"]) for one in document["found"]]
+        assert found == [(f"{out}/v1/part.{form}", "published", "published as people")]
+        assert document["not_read"] == []
+    registry.enter(lake, "people", Publication(tables=["tap.none"], to=str(out), format=form))
+    assert call.run_json(lake, *BY_KEY)["found"] == [], "which is somebody else's row"
+    registry.enter(lake, "people", Publication(tables=[str(NAME)], to=str(out), format="csv"))
+    notes = call.run(lake, *BY_KEY).stderr
+    assert "published as people, rows are csv: look for them with --text" in notes
+
+
+def test_what_is_published_where_nobody_can_look(lake: Lake) -> None:
+    to = Publication(tables=[str(NAME)], to="ftp://somewhere/people", format="csv")
+    registry.enter(lake, "people", to)
+    result = call.run(lake, *BY_TEXT)
+    assert result.exit_code == 0
+    assert f"people is published at {to.to}, which is not looked at: " in result.stderr

@@ -53,7 +53,7 @@ def test_refused_lines(lake: Lake, column: str) -> None:
     commit_rows(lake, rejected, properties, ["digest"], [{"digest": "0", column: text}])
     (one,) = found(lake)
     assert one.what == f"{rejected} has such rows, or may have them"
-    assert f"singerlake erase {rejected} --where" in one.do
+    assert f"--also '{rejected} where …'" in one.do
     assert found(lake, "1") == []
     table = lake.table(NAME)
     (many,) = obstacles.of_rows(lake, table, table.snapshot(), None, words=True)
@@ -124,7 +124,8 @@ def test_the_command_refuses_what_is_published(lake: Lake) -> None:
         lake, "people", Publication(tables=[str(NAME)], to="s3://b/people", format="parquet")
     )
     text = refused(lake, *ASK)
-    assert "people is published of it at s3://b/people: singerlake unpublish people" in text
+    assert "people is published of it at s3://b/people, and cannot be published anew" in text
+    assert "singerlake unpublish people --delete" in text
 
 
 def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
@@ -150,12 +151,60 @@ def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
         (["erase", str(NAME), "--reason", "a\nb", "--key", KEY], "the reason is empty"),
         (["erase", f"{NAME}.@1", "--reason", "why", "--key", KEY], "is a version"),
         (["erase", "tap.none", "--reason", "why", "--key", KEY], "tap.none"),
+        ([*ASK, "--also", str(NAME)], "is named twice"),
+        ([*ASK, "--also", "tap.none"], "tap.none"),
+        ([*ASK, "--also", f"{NAME}.@1 where id = 1"], "is a version"),
+        ([*ASK, "--also", " "], "is not a table"),
+        ([*ASK, "--also", "tap.b", "--also", "tap.b where id = 1"], "--also takes a TABLE once"),
+        (["erase", "--check", str(NAME), "--key", KEY, "--also", "tap.b"], "leave the others out"),
         (["erase", str(NAME), "--from", "no-such-file", "--reason", "why"], "there is no file"),
         (["erase", "--check", str(NAME), "--key", KEY, "--reason", "w"], "leave the others out"),
     ],
 )
 def test_what_makes_no_sense(lake: Lake, args: list[str], why: str) -> None:
     assert why in refused(lake, *args)
+
+
+def test_one_id_of_tables_with_other_keys(lake: Lake) -> None:
+    commit_rows(lake, "tap.other", {"number": {"type": "integer"}}, ["number"], [{"number": 1}])
+    text = refused(lake, *ASK, "--also", "tap.other")
+    assert "rows of tap.other go by number, those of tap.t by id" in text
+    assert "--also 'tap.other where …'" in text
+
+
+def test_all_tables_are_looked_at_before_the_first(lake: Lake) -> None:
+    """Also the words and the tables that were computed of the second; but none of the run."""
+    commit_rows(lake, "tap.b", PROPERTIES, ["id"], [ROW], metadata={"comment": f"of {KEY}"})
+    sources = [{"table": "tap.b", "version": None, "transaction": 1, "commit": "c"}]
+    commit_rows(lake, "tap.made", PROPERTIES, ["id"], [ROW], metadata={"sources": sources})
+    text = refused(lake, *ASK, "--also", "tap.b")
+    assert "rows of tap.t, tap.b cannot be erased yet" in text
+    assert "tap.made has such rows" in text and "words in log entries" in text
+    text = refused(lake, *ASK, "--also", "tap.b", "--also", "tap.made")
+    assert "tap.made has such rows" not in text and "words in log entries" in text
+
+
+@pytest.mark.parametrize(
+    ("declared", "why"),
+    [
+        (None, "there is no"),
+        ("- {name: other, from: tap.t, to: elsewhere}", "no projection of this name is declared"),
+        ("- {name: people, from: tap.t, to: elsewhere}", "it is declared to go to"),
+        ("- {name: people, from: tap.t, to: out}", "holds something else (thesis.doc)"),
+    ],
+)
+def test_what_cannot_be_published_anew(
+    lake: Lake, tmp_path: Path, declared: str | None, why: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.doc").write_text("years of work")
+    file = tmp_path / "some.yml"
+    if declared is not None:
+        file.write_text(f"version: 1\nprojections:\n{declared}\n")
+    to = str(tmp_path / "out")
+    registry.enter(lake, "people", Publication(tables=[str(NAME)], to=to, format="parquet"))
+    said = () if declared is None else ("--projections", str(file))
+    assert why in refused(lake, *ASK, *said)
 
 
 def test_an_empty_list_of_ids(lake: Lake, tmp_path: Path) -> None:
@@ -168,7 +217,7 @@ def test_a_table_that_was_dropped(lake: Lake) -> None:
     drop_table(lake.store, lake.table(NAME).snapshot(), AlterOptions())
     assert "was dropped" in refused(lake, *ASK)
     with pytest.raises(UsageError):
-        obstacles.refuse(NAME, [Obstacle("it", "do that")])
+        obstacles.refuse([NAME], [Obstacle("it", "do that")])
 
 
 def test_words_of_people_about_columns(lake: Lake) -> None:

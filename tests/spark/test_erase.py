@@ -270,7 +270,7 @@ def test_a_vacuum_finishes_what_was_killed_after_the_commit(
     built = index_build.ensure(spark, table, table.snapshot())
     assert index.load(table, built.snapshot) is not None
     with monkeypatch.context() as patch:
-        patch.setattr(job._Job, "_delete", lambda _self, done: done)
+        patch.setattr(job._Job, "_delete", lambda _self, done, _younger: done)
         erase(spark, table, KEY)
     head = table.snapshot()
     assert index.load(table, head.at(built.snapshot.number)) is None

@@ -22,6 +22,8 @@ from singerlake.storage.base import Store
 from singerlake.transactions.blocks import inflate, members
 from singerlake.transactions.staging import publish_blocks, replace_block
 
+WRITE_BYTES = 128 << 20
+"""Inflated bytes that one task writes again, about."""
 _WORK = msgspec.msgpack.Decoder(list[Rewriting])
 
 
@@ -116,3 +118,18 @@ class Eraser:
 def encode(rewritings: list[Rewriting]) -> bytes:
     """Encode what a task must know."""
     return msgspec.msgpack.encode(rewritings)
+
+
+def tasks_of(files: list[list[Rewriting]]) -> list[list[Rewriting]]:
+    """Share files out to tasks: a file's blocks stay together, and small ones share a task."""
+    tasks: dict[str, list[list[Rewriting]]] = {}
+    filled: dict[str, int] = {}
+    for file in files:
+        folder = file[0].block.schema_hash
+        some = tasks.setdefault(folder, [])
+        if not some or filled[folder] >= WRITE_BYTES:
+            some.append([])
+            filled[folder] = 0
+        some[-1] += file
+        filled[folder] += sum(one.block.bytes for one in file)
+    return [task for some in tasks.values() for task in some]

@@ -21,7 +21,7 @@ from singerlake.format.version_notes import ErasedVersion, Erasure
 from singerlake.lake import Table
 from singerlake.maintenance import erase as plans
 from singerlake.maintenance import leftovers, vacuum
-from singerlake.maintenance.erase import Erased, EraseOptions, ErasePlan, Rewriting
+from singerlake.maintenance.erase import Erased, EraseOptions, ErasePlan
 from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions
 from singerlake.records.blocks import positions
@@ -37,7 +37,7 @@ from singerlake.spark.jobs.maintenance.vacuum import sweep
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.write import routing
-from singerlake.spark.write.erasing import Eraser, encode
+from singerlake.spark.write.erasing import Eraser, encode, tasks_of
 from singerlake.spark.write.rewriting import WRITTEN
 from singerlake.transactions import blocked, log
 from singerlake.transactions.commit import current_user, preview
@@ -52,8 +52,6 @@ ROUNDS = 3
 """Sweeps after the commit: the first drops lists of files, the second then the files."""
 MOST_IDS = 1_000
 """Rows whose ids are looked for elsewhere."""
-WRITE_BYTES = 128 << 20
-"""Inflated bytes that one task writes again, about."""
 
 Start = Callable[[], SparkSession]
 Clear = Callable[[Snapshot, "Sequence[str] | None"], None]
@@ -65,6 +63,8 @@ def erase(
     start: Start, table: Table, asked: AskedRows, options: EraseOptions, *, clear: Clear
 ) -> Erased:
     """Erase rows of a table from everything that is the table's own.
+
+    Where there are none, only what an erasure that died may have left is deleted.
 
     Args:
         start: Gives the Spark session.
@@ -86,6 +86,17 @@ def erase(
         return _Job(start, table, asked, options, writer_id, None, clear).look()
     with vacuum.vacuum_lock(table.store, table.name, writer_id, _vacuuming(options)) as lock:
         return _Job(start, table, asked, options, writer_id, lock, clear).run()
+
+
+def look_for(
+    start: Start, table: Table, asked: AskedRows, options: EraseOptions, clear: Clear
+) -> None:
+    """Find rows, and look for them elsewhere, as :func:`erase` does before it writes anything.
+
+    Raises:
+        SingerlakeError: As :func:`erase` does.
+    """
+    _Job(start, table, asked, options, new_writer_id(), None, clear).look_for()
 
 
 def _vacuuming(options: EraseOptions) -> VacuumOptions:
@@ -136,6 +147,13 @@ class _Job:
         finally:
             self._release()
 
+    def look_for(self) -> None:
+        """Only find the rows."""
+        try:
+            self._find(self._head())
+        finally:
+            self._release()
+
     def run(self) -> Erased:
         """Erase, and delete what had the rows."""
         done = Erased()
@@ -149,11 +167,14 @@ class _Job:
                     raise
             finally:
                 self._release()
+        head = self.table.snapshot()
+        if not head.erased_at:
+            return done
         # Also where nothing was left to erase: a run that died may not have come so far.
         waiting = Waiting(self.options.lock_wait_seconds, self.options.stale_seconds)
-        head = self.table.snapshot()
         reseal(self.table.store, head, waiting=waiting, check=self._check_lock)
-        return self._delete(done)
+        younger = plans.seconds_since(head) if done.transaction is None else 0.0
+        return self._delete(done, younger)
 
     def _erase(self) -> Erased:
         head = self._head()
@@ -246,7 +267,7 @@ class _Job:
         spark = self.start()
         tasks = [
             routing.Task(sorted((r.block for r in task), key=lambda b: b.number), encode(task))
-            for task in _tasks(found.plan.files)
+            for task in tasks_of(found.plan.files)
         ]
         with plain_errors(), stages(spark, "writing files without them"):
             routed = routing.route(spark, found.gone, tasks)
@@ -314,25 +335,33 @@ class _Job:
         if self.lock is not None:
             self.lock.check()
 
-    def _delete(self, done: Erased) -> Erased:
-        """Delete all that has the rows and that nobody needs any more."""
-        store, options = self.table.store, _vacuuming(self.options)
+    def _delete(self, done: Erased, younger: float) -> Erased:
+        """Delete all that has the rows and that nobody needs any more.
+
+        Args:
+            done: What was done so far.
+            younger: What is younger than so many seconds stays: it cannot have them.
+        """
+        store = self.table.store
+        options = replace(_vacuuming(self.options), retain_seconds=younger)
+        now = None if younger else float("inf")
         files = size = 0
         left: list[Item] = []
         for _ in range(ROUNDS):
             head = self.table.snapshot()
-            plan = vacuum.plan_vacuum(store, head, options, now=float("inf"))
-            left = plan.garbage.kept
+            plan = vacuum.plan_vacuum(store, head, options, now=now)
+            young = {item.key for item in plan.garbage.kept} if younger else set()
+            left = [item for item in plan.garbage.kept if item.key not in young]
             if plan.empty or self.lock is None:
                 break
             swept = sweep(self.start, self.table, options, self.writer_id, self.lock, plan)
             files, size = files + swept.files_deleted, size + swept.bytes_deleted
-            left = swept.kept
+            left = [item for item in swept.kept if item.key not in young]
             if swept.kept:
                 break  # who needs it was waited for
         staged = leftovers.plan_leftovers(store, options)
         files += len(leftovers.remove_leftovers(store, staged))
-        left += staged.kept
+        left += [] if younger else staged.kept
         return replace(done, files_deleted=files, bytes_deleted=size, left=left)
 
     def _keep(self, frame: DataFrame) -> DataFrame:
@@ -360,18 +389,3 @@ def _told(plan: ErasePlan, versions: list[ErasedVersion], transaction: int | Non
 
 def _paths(blocks: list[Block]) -> list[str]:
     return sorted({block.file for block in blocks})
-
-
-def _tasks(files: list[list[Rewriting]]) -> list[list[Rewriting]]:
-    """Share files out to tasks: a file's blocks stay together, and small ones share a task."""
-    tasks: dict[str, list[list[Rewriting]]] = {}
-    filled: dict[str, int] = {}
-    for file in files:
-        folder = file[0].block.schema_hash
-        some = tasks.setdefault(folder, [])
-        if not some or filled[folder] >= WRITE_BYTES:
-            some.append([])
-            filled[folder] = 0
-        some[-1] += file
-        filled[folder] += sum(one.block.bytes for one in file)
-    return [task for some in tasks.values() for task in some]

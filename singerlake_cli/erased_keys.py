@@ -1,0 +1,88 @@
+"""What `singerlake erase` does with keys that are kept of erased rows: to block and to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from singerlake.errors import SingerlakeError, UsageError
+from singerlake.lake import Table
+from singerlake.maintenance.vacuum import VacuumOptions
+from singerlake_cli import output
+from singerlake_cli.erasing import lines_of
+from singerlake_cli.shared import Shared
+from singerlake_cli.working import working
+
+
+def unblock(
+    shared: Shared, table: str | None, keys: Sequence[str], file: str | None, *, every: bool
+) -> None:
+    """Let rows in again whose keys are blocked.
+
+    Raises:
+        SingerlakeError: It cannot be done as asked, or not now.
+    """
+    if table is None:
+        raise UsageError("name the TABLE whose keys are to be let in again")
+    if sum((bool(keys), file is not None, every)) != 1:
+        raise UsageError("say which keys are to be let in with one of --key, --from and --all")
+    from singerlake.maintenance.blocking import unblock as let_in
+
+    found, ref = shared.lake().find(table)
+    if ref.version is not None:
+        raise UsageError(f"{ref} is a version: keys are blocked in a table, so name that alone")
+    ids = None if every else [*keys, *(lines_of(file, "id") if file is not None else [])]
+    with working(f"letting rows of {found.name} in again"):
+        after, count = let_in(found.store, found.snapshot(dropped=True), ids, VacuumOptions())
+    left = after.blocked.keys if after.blocked is not None else 0
+    shared.output.result(
+        lambda: {
+            "table": str(found.name),
+            "transaction": after.number,
+            "keys_let_in": count,
+            "keys_blocked": left,
+        },
+        lambda: output.say(
+            f"{output.count(count, 'key')} of {found.name} let in again (transaction "
+            f"{after.number}); {output.count(left, 'key')} blocked"
+        ),
+    )
+
+
+def stop_telling(shared: Shared, table: str | None) -> None:
+    """Delete what is kept to tell readers of erased rows, before its time.
+
+    Raises:
+        SingerlakeError: It cannot be done as asked, or not now.
+    """
+    if table is None:
+        raise UsageError("name the TABLE whose erased rows nobody is to be told of any more")
+    from singerlake.maintenance.blocking import stop_telling as stop
+
+    found, _ = shared.lake().find(table)
+    count = stop(found.store, found.snapshot(dropped=True), VacuumOptions())
+    shared.output.result(
+        lambda: {"table": str(found.name), "notices_deleted": count},
+        lambda: output.say(
+            f"{output.count(count, 'notice')} of rows erased from {found.name} deleted: readers "
+            "are told nothing more"
+        ),
+    )
+
+
+def blocked_notes(table: Table, ids: Sequence[str]) -> list[str]:
+    """Say which of some keys are blocked, in the order in which they were given."""
+    head = table.snapshot(dropped=True)
+    if head.blocked is None or head.dropped_at:
+        return []
+    from singerlake.maintenance.blocking import are_blocked
+
+    try:
+        found = are_blocked(table.store, head, ids)
+    except SingerlakeError as error:
+        return [f"whether these keys of {table.name} are blocked is not known: {error}"]
+    return [
+        f"key {number} is blocked in {table.name}: a keyed hash of it is kept, by which who can "
+        "read the lake can confirm a guess"
+        for number, is_blocked in enumerate(found, 1)
+        if is_blocked
+    ]
