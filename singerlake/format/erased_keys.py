@@ -12,7 +12,7 @@ import hashlib
 import re
 import secrets
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -74,9 +74,22 @@ class KeyHashes:
 
     def hash_of(self, key: str) -> bytes:
         """Return the hash of a key, by its text."""
-        return hashlib.blake2b(
-            key.encode("utf-8", "surrogatepass"), key=self.secret, digest_size=32
-        ).digest()
+        return self._hashed([key])[0]
+
+    def has(self, keys: Iterable[str | None]) -> list[bool]:
+        """Tell which keys are among them, by their texts; no key is not."""
+        listed = [*keys]
+        found = iter(self._hashed(key for key in listed if key is not None))
+        return [key is not None and next(found) in self.hashes for key in listed]
+
+    def _hashed(self, keys: Iterable[str]) -> list[bytes]:
+        keyed = hashlib.blake2b(key=self.secret, digest_size=32)
+        hashes = []
+        for key in keys:
+            one = keyed.copy()  # in half the time of keying each
+            one.update(key.encode("utf-8", "surrogatepass"))
+            hashes.append(one.digest())
+        return hashes
 
     def encode(self) -> bytes:
         """Pack them: the secret, then the hashes in order, one a line."""

@@ -16,7 +16,10 @@ from tests.faults.plain import Dump, Row
 
 
 class EraseRow(Operation):
-    """Of a table with a version, an index and a leftover, a row goes that was changed once."""
+    """Of a table with a version, an index and a leftover, a row goes that was changed once.
+
+    Readers are told of it, and its key is blocked.
+    """
 
     name = "erase"
     spark = True
@@ -45,6 +48,8 @@ class EraseRow(Operation):
 
         options = EraseOptions(
             "request 12",
+            tell_seconds=86_400,
+            block=True,
             lease_wait_seconds=0.1 if not again else 20,
             lock_wait_seconds=0.1 if not again else 20,
             stale_seconds=STALE_SECONDS if again else 600,
@@ -61,6 +66,12 @@ class EraseRow(Operation):
         table = plain.tables(dump)[self.table]
         erased = any(entry["operation"] == "erase" for entry in table.log)
         assert erased or not done
+        if erased:  # what the entry names was there before it
+            (entry,) = (entry for entry in table.log if entry["operation"] == "erase")
+            notice, blocked = entry["erasure"]["notice"], entry["blocked"]
+            told = gzip.decompress(dump[f"{table.folder}erased/notices/{notice['id']}.gz"])
+            assert (told, blocked["keys"]) == (b'{"id":2}\n', 1)
+            assert f"{table.folder}erased/blocked/{blocked['id']}.gz" in dump
         left = [[row for row in rows if row["id"] != 2] for rows in (self.head, self.frozen)]
         states = [table.state(), table.state(1)]
         assert states == (left if erased else [self.head, self.frozen])

@@ -312,6 +312,8 @@ def leftovers(dump: Dump) -> list[str]:
         needed |= {table.folder + path for path in (*table.files(), *table.lists())}
         said = [entry["blocked"] for entry in table.log if "blocked" in entry][-1:]
         needed |= {f"{table.folder}erased/blocked/{one.get('id')}.gz" for one in said}
+        told = (e["erasure"].get("notice") for e in table.log if e["operation"] == "erase")
+        needed |= {f"{table.folder}erased/notices/{one['id']}.gz" for one in told if one}
     for key, data in dump.items():
         if key.endswith("/_index.json"):
             folder = key.rpartition("/")[0]

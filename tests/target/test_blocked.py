@@ -26,6 +26,7 @@ from singerlake.records.state.blocked_keys import BlockedRows
 from singerlake.transactions import blocked
 from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.log import read_checkpoint
+from singerlake.transactions.staging import StagedTable
 from tests.cli import call
 from tests.erasure import by_hand
 from tests.maintenance.plain_table import events
@@ -157,6 +158,30 @@ def test_a_writer_that_began_before_commits_nothing(lake: Lake) -> None:
         by_hand.write(lake, table, BOB)
     assert head.blocked is None
     assert ids(table) == [1]
+
+
+def test_keys_that_are_blocked_while_a_run_commits(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its rows were held against others; it commits nothing, and leaves no file."""
+    sync(lake, ADA)
+    table = lake.table(NAME)
+    block(table, "3")
+    before = {item.key for item in lake.store.list(NAME.folder)}
+    publish = StagedTable.publish
+
+    def late(staged: StagedTable) -> None:
+        publish(staged)
+        block(table, "2")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StagedTable, "publish", late)
+        with pytest.raises(ConflictError, match="run it again"):
+            sync(lake, BOB, CY, {**CY, "id": 4})
+    new = {item.key for item in lake.store.list(NAME.folder)} - before
+    assert not [key for key in new if key.endswith(".singer.gz")]
+    assert sync(lake, BOB, CY, {**CY, "id": 4}) == [{"n": 1}]
+    assert ids(table) == [1, 4]
 
 
 def test_they_are_let_in_again(lake: Lake) -> None:

@@ -58,9 +58,7 @@ class BlockedRows:
         Args:
             cells: The key's columns, fit to be compared.
         """
-        hash_of, known = self.hashes.hash_of, self.hashes.hashes
-        found = [text is not None and hash_of(text) in known for text in self.texts(cells)]
-        return np.array(found, dtype=bool)
+        return np.array(self.hashes.has(self.texts(cells)), dtype=bool)
 
     def added(self, cells: Sequence[pa.Array]) -> KeyHashes:
         """Return the hashes with those of some more keys."""
