@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from singerlake import FORMAT
-from singerlake.format import block, lake_log, log, metadata, overlay
+from singerlake.format import block, head_file, lake_log, log, metadata, overlay
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import canonical, schema_hash
 from singerlake.transactions.checkpoint import from_manifest, to_manifest
@@ -29,6 +29,7 @@ KINDS = {
     "frozen-version": log.FrozenVersion,
     "overlay": overlay.Overlay,
     "manifest": metadata.Manifest,
+    "head": head_file.HeadFile,
     "lake": metadata.LakeFile,
     "lock": metadata.Lock,
     "lease": metadata.Lease,
@@ -96,6 +97,18 @@ def test_what_is_written_has_the_hash_that_the_page_defines() -> None:
         data = metadata.encode(manifest, indent=indent)
         body = data[: data.index(b' "hash"')]
         assert data == body + f' "hash": "{hashlib.sha256(body).hexdigest()}"\n}}\n'.encode()
+
+
+def test_the_head_file_of_the_page() -> None:
+    head = head_file.decode(EXAMPLES["head"].encode(), "it")
+    manifest = metadata.decode(EXAMPLES["manifest"].encode(), metadata.Manifest, "it")
+    assert (head.last, head.chain) == (manifest.transactions[-1], manifest.chain)
+    assert head.schemas == manifest.schemas
+    explained = TEXT.partition("The **head file**")[2].partition("The **catalogue**")[0]
+    for field in msgspec.structs.fields(head_file.HeadFile):
+        assert f"`{field.encode_name}`" in explained or field.name in ("tap", "stream"), field.name
+    again = head_file.encode(msgspec.structs.replace(head, hash=""))
+    assert head_file.decode(again, "it").last == head.last
 
 
 def test_the_lake_version_of_the_page() -> None:

@@ -210,6 +210,7 @@ def take_back(source: Store, destination: Store, table: TableName, *, begun: boo
     """
     if begun:
         destination.delete(table.manifest)
+        destination.delete(table.head_file)
     start = log.read_checkpoint(destination, table) or Snapshot(table)
     chain, end = start.chain, start.number
     for entry in log.entries(destination, table, end):

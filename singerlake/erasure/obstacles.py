@@ -179,7 +179,7 @@ def _holding(
 def _objects(lake: Lake, name: TableName) -> Iterator[Listed]:
     """What lies there of a table and may have rows."""
     for item in lake.store.list(name.folder):
-        if not item.key.startswith(name.log) and item.key != name.manifest:
+        if not item.key.startswith(name.log) and item.key not in (name.manifest, name.head_file):
             yield item
     yield from lake.store.list(name.indexes)
 

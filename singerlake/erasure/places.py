@@ -125,6 +125,9 @@ def _of_table(table: TableName, key: str) -> Place:
     path = key[len(table.folder) :]
     if key == table.manifest:
         return Place("manifest", "the manifest, made again of the log", table, rows=False)
+    if key == table.head_file:
+        words = "what a writer needs of the manifest, made again by the next"
+        return Place("manifest", words, table, rows=False)
     if key.startswith(table.log):
         number = names.transaction_number(key)
         entry = "a file beside the log's entries" if number is None else f"log entry {number}"

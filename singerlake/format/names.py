@@ -20,10 +20,8 @@ from singerlake.nearest import bare
 LAKE = "raw/singerlake.json"
 LAKE_LOCK = "raw/singerlake.lock"
 """Held to change the lake's file or a catalogue, on a store that ignores conditions."""
-
 LAKE_LOG = "versions/"
 """The lake's own log: an object for each lake version."""
-
 RAW = "raw/"
 STAGING = ".staging/"
 SUFFIX = ".singer.gz"
@@ -118,6 +116,11 @@ class TableName:
     def manifest(self) -> str:
         """Key of the checkpoint."""
         return f"{self.folder}manifest.json"
+
+    @property
+    def head_file(self) -> str:
+        """Key of what a writer needs of the checkpoint."""
+        return f"{self.folder}head.json"
 
     @property
     def log(self) -> str:

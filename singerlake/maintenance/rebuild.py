@@ -306,6 +306,7 @@ def _as_the_log_says(store: Store, snapshot: Snapshot) -> Snapshot:
     if next(differing(whole, snapshot), None) is None:
         return snapshot
     store.delete(snapshot.table.manifest)
+    store.delete(snapshot.table.head_file)
     return whole
 
 

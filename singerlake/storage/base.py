@@ -20,11 +20,8 @@ from singerlake.storage.together import Together
 MAX_BYTES = 1 << 30
 """No object that is read whole is larger: a manifest has 130 bytes a block, so eight million
 blocks of 25,000 rows fit. Larger is none of ours, and would take the reader's memory."""
-
 READERS = 8
 """Ranges read at the same time where a copy goes through us: on S3 most of it is waiting."""
-
-
 CLONE_BYTES = 16 << 20
 """Bytes of an object that go through us at once where a store cannot copy it."""
 
@@ -206,6 +203,11 @@ class Store(ABC):
             KeyMissingError: There is none.
             OversizedError: It is larger than ``MAX_BYTES``; nothing of it was read.
         """
+
+    def get_if_small(self, key: str, most: int) -> StoredObject | None:
+        """Read an object as :meth:`get` does; None where it has more than so many bytes."""
+        present = self.get(key)
+        return present if len(present.data) <= most else None
 
     @abstractmethod
     def get_range(self, key: str, offset: int, length: int) -> bytes:

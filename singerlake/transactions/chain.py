@@ -48,6 +48,32 @@ def check_path(table: TableName, entry: Entry, block: Block) -> None:
         ) from error
 
 
+def check_blocks(table: TableName, entry: Entry, last: int) -> int:
+    """Make sure that an entry's blocks go on from the last there is, and lie in its folder.
+
+    Args:
+        table: Whose log.
+        entry: The entry.
+        last: The last block before it.
+
+    Returns:
+        The number of the last block after it.
+
+    Raises:
+        DamagedError: They do not.
+    """
+    for block in entry.blocks:
+        # Only an entry that a rebuild wrote after a vacuum may leave numbers out.
+        if block.number != last + 1 and not (entry.last_block and block.number > last):
+            raise DamagedError(
+                f"transaction {entry.number} of {table} adds block {block.number} "
+                f"where {last + 1} comes next"
+            )
+        last = block.number
+        check_path(table, entry, block)
+    return last
+
+
 def check_link(table: TableName, form: int, chain: str, entry: Entry) -> None:
     """Make sure that an entry of the log follows the one before it.
 

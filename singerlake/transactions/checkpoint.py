@@ -16,7 +16,7 @@ from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
 from singerlake.format.sealed import ERASABLE, PLAIN
 from singerlake.storage.base import KeyExistsError, KeyMissingError, OversizedError, Store
-from singerlake.transactions import lifetimes, versions
+from singerlake.transactions import head_file, lifetimes, unread, versions
 from singerlake.transactions.folding import Folding
 from singerlake.transactions.snapshot import Snapshot
 
@@ -185,7 +185,7 @@ def checkpoint_due(snapshot: Snapshot) -> bool:
 
 
 def write_checkpoint(store: Store, snapshot: Snapshot, *, durable: bool = False) -> Snapshot:
-    """Write the manifest, unless somebody has written a later one meanwhile.
+    """Write the manifest, unless somebody has written a later one meanwhile; then the head file.
 
     What is there is read only where it is not what the snapshot was folded from. It need not be
     durable: after a power cut it may be cut or of zeros, and readers then take the log, until
@@ -200,6 +200,7 @@ def write_checkpoint(store: Store, snapshot: Snapshot, *, durable: bool = False)
     Returns:
         The snapshot, which knows of the manifest that is there now.
     """
+    snapshot = unread.whole(snapshot)
     key = snapshot.table.manifest
     data = metadata.encode(to_manifest(snapshot), indent=snapshot.last_block <= READABLE_BLOCKS)
     etag = snapshot.checkpoint_etag
@@ -226,7 +227,10 @@ def write_checkpoint(store: Store, snapshot: Snapshot, *, durable: bool = False)
             break
         except KeyExistsError:
             known = False
-    return replace(snapshot, checkpoint=snapshot.number, checkpoint_etag=etag)
+    written = replace(snapshot, checkpoint=snapshot.number, checkpoint_etag=etag)
+    if len(data) > head_file.SMALL_BYTES:
+        head_file.write(store, written)
+    return written
 
 
 def _transaction(data: bytes, key: str) -> int:

@@ -17,7 +17,7 @@ from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.metadata import DroppedFile
 from singerlake.format.types import RULES
 from singerlake.format.version_notes import Deleted
-from singerlake.transactions import chain, erasures, lifetimes
+from singerlake.transactions import chain, erasures, lifetimes, unread
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.versions import by_number
 
@@ -29,13 +29,16 @@ def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
         DamagedError: An entry does not continue this log.
     """
     rest = iter(entries)
-    first = next(rest, None)
-    if first is None:  # a look that finds nothing new costs nothing, however long the log
-        return snapshot
-    folding = Folding(snapshot)
-    for entry in chained([first], rest):
-        folding.add(entry)
-    return folding.snapshot()
+    for entry in rest:  # a look that finds nothing new costs nothing, however long the log
+        past = snapshot.past
+        if past is not None and not past.is_read and unread.only_adds(entry):
+            snapshot = unread.with_added(snapshot, past, entry)
+            continue
+        folding = Folding(unread.whole(snapshot))
+        for one in chained([entry], rest):
+            folding.add(one)
+        return folding.snapshot()
+    return snapshot
 
 
 class Folding:
@@ -107,7 +110,9 @@ class Folding:
             chain.check_link(self._table, self._format, self._chain, entry)
             if not entry.rewritten:  # those behind it are of the format that it had before
                 self._format = entry.format
-        last = self._check_blocks(entry, head.last_block if head else 0)
+        last = chain.check_blocks(self._table, entry, head.last_block if head else 0)
+        for block in entry.blocks:
+            self._dropped.pop(block.file, None)  # format 1 used names again
         self._follow_drops(entry)
         self._blocks.extend(entry.blocks)
         self._schemas.update(entry.schemas)
@@ -210,20 +215,6 @@ class Folding:
                 how = Deleted(entry.number, entry.time, said.reason, said.by)
                 version = structs.replace(version, deleted=how)  # noqa: PLW2901  # one with how
             self.add_version(version)
-
-    def _check_blocks(self, entry: Entry, last: int) -> int:
-        """Make sure that its blocks go on from the last there is; gives the last one's number."""
-        for block in entry.blocks:
-            # Only an entry that a rebuild wrote after a vacuum may leave numbers out.
-            if block.number != last + 1 and not (entry.last_block and block.number > last):
-                raise DamagedError(
-                    f"transaction {entry.number} of {self._table} adds block {block.number} "
-                    f"where {last + 1} comes next"
-                )
-            last = block.number
-            chain.check_path(self._table, entry, block)
-            self._dropped.pop(block.file, None)  # format 1 used names again
-        return last
 
     def _move(self, entry: Entry) -> None:
         """Fold in where blocks lie now, and which are no more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.storage.base import READERS, KeyMissingError, Listed, Store
 from singerlake.storage.opening import is_remote
-from singerlake.transactions import files
+from singerlake.transactions import files, head_file
 from singerlake.transactions.chain import ForeignEntryError, Rewritings
 from singerlake.transactions.checkpoint import differing, from_manifest
 from singerlake.transactions.folding import fold
@@ -146,14 +146,24 @@ def entries(store: Store, table: TableName, after: int = 0, listed: int = 0) -> 
         number = some.stop
 
 
-def read_checkpoint(store: Store, table: TableName) -> Snapshot | None:
+def read_checkpoint(store: Store, table: TableName, *, to_add: bool = False) -> Snapshot | None:
     """Return the manifest's snapshot; None where it is missing or damaged, for it is only derived.
+
+    Args:
+        store: The lake's store.
+        table: Which table.
+        to_add: Whether rows are only to be added: then a snapshot will do whose past is read
+            when it is asked for, where the manifest is large.
 
     Raises:
         NewerFormatError: A newer release wrote it.
     """
     try:
-        present = store.get(table.manifest)
+        if to_add:
+            present = store.get_if_small(table.manifest, head_file.SMALL_BYTES)
+            if present is None and (head := _read_head(store, table)) is not None:
+                return head
+        present = present if to_add and present is not None else store.get(table.manifest)
         manifest = metadata.decode(present.data, metadata.Manifest, table.manifest)
         return replace(from_manifest(table, manifest), checkpoint_etag=present.etag)
     except KeyMissingError:
@@ -165,8 +175,40 @@ def read_checkpoint(store: Store, table: TableName) -> Snapshot | None:
         return None
 
 
-def read_snapshot(store: Store, table: TableName) -> Snapshot | None:
+def _read_head(store: Store, table: TableName) -> Snapshot | None:
+    """Return the head file's snapshot; None where it is missing, or not of this log."""
+    head = head_file.read(store, table)
+    if head is None:
+        return None
+    number = head.last.number
+    try:
+        entry = read_entry(store, table, number)
+    except (DamagedError, NewerFormatError):
+        return None  # said by those who read all
+    # The ids are made of all entries up to this one: with the same ids the log is the same.
+    if entry is None or (entry.chain, entry.commit) != (head.chain, head.last.commit):
+        return None
+
+    def read(later: Sequence[Entry]) -> Snapshot:
+        last = number + len(later)
+        start = read_checkpoint(store, table)
+        if start is None or start.number > last:
+            start = Snapshot(table)
+        before = sound_entries(store, table, range(start.number + 1, number + 1))
+        after = (one for one in later if one.number > start.number)
+        whole = fold(fold(start, before), after)
+        return _without_done(replace(whole, anchored=True))
+
+    return head_file.snapshot_of(table, head, read)
+
+
+def read_snapshot(store: Store, table: TableName, *, to_add: bool = False) -> Snapshot | None:
     """Return the table's head.
+
+    Args:
+        store: The lake's store.
+        table: Which table.
+        to_add: As for :func:`read_checkpoint`.
 
     Returns:
         None where there is neither checkpoint nor log.
@@ -174,14 +216,18 @@ def read_snapshot(store: Store, table: TableName) -> Snapshot | None:
     Raises:
         DamagedError: The log has a gap, or an entry cannot be read.
     """
-    checkpoint = read_checkpoint(store, table)
+    checkpoint = read_checkpoint(store, table, to_add=to_add)
     if checkpoint is not None:
         snapshot = refresh(store, checkpoint)
     else:
         snapshot = _read_whole_log(store, table)
+    return _without_done(snapshot) if snapshot.number else None
+
+
+def _without_done(snapshot: Snapshot) -> Snapshot:
+    """Who reads now names no file that was announced before: only what comes later is looked at."""
     if not snapshot.pending_lists:
-        return snapshot if snapshot.number else None
-    # Who reads now names no file that was announced before: only what comes later is looked at.
+        return snapshot
     unfinished = [one for one in snapshot.pending_lists if one[0] > snapshot.vacuumed]
     return replace(snapshot, pending_lists=unfinished)
 

@@ -25,7 +25,7 @@ from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import PLAIN
 from singerlake.format.types import RULES, Columns, key_positions
 from singerlake.format.version_notes import BlockedKeys
-from singerlake.transactions import lifetimes, versions
+from singerlake.transactions import lifetimes, unread, versions
 from singerlake.transactions.lifetimes import Drops
 
 
@@ -47,8 +47,7 @@ class Snapshot:
         pending_deletes: Files that vacuums were about to delete, with the transaction that said so:
             by one that is not done, or said since the checkpoint. A writer must not commit one.
         pending_lists: The same of files that rows name, as lists, each with that transaction.
-        vacuumed: The last transaction that said that a vacuum is done, of those read since
-            the checkpoint; the manifest need not keep what was pending before.
+        vacuumed: The last transaction that ended a vacuum, of those read since the checkpoint.
         checkpoint: The transaction up to which the manifest on the store is folded.
         checkpoint_etag: That manifest's etag, where it is known.
         format: The format's number of the last entry.
@@ -58,13 +57,13 @@ class Snapshot:
             a writer that seems to live may belong to it. Empty where nothing speaks against it.
         from_log: False where log and manifest are lost and blocks were found among the files.
         overlays: What people said of the table, by the transaction from which it holds.
-        earlier_rules: The states that were frozen under earlier rules of types, by last block
-            and schema, with the number of the rules: they are read by these for ever.
+        earlier_rules: The rules of types that states were frozen under, by last block and schema.
         drops: The times in which the table was dropped, in order.
         restorable: The blocks that an undrop would bring back; None where it can bring none.
         earlier_versions: Versions of tables that were dropped, which nobody can read.
         erased_at: The last transaction that erased rows, also as of an earlier one; 0 for none.
         blocked: The keys that no row may come with now; None where there are none.
+        past: Reads what was before the head, where that was left out.
     """
 
     table: TableName
@@ -92,6 +91,7 @@ class Snapshot:
     earlier_versions: Sequence[FrozenVersion] = field(default_factory=list)
     erased_at: int = 0
     blocked: BlockedKeys | None = None
+    past: unread.Past | None = field(default=None, compare=False)
 
     @property
     def number(self) -> int:
@@ -221,7 +221,7 @@ class Snapshot:
 
     def laid_over(self, overlay: Overlay) -> Snapshot:
         """Return the same state, its columns read by another overlay."""
-        return replace(self, overlays={**self.overlays, self.number: overlay})
+        return replace(unread.whole(self), overlays={**self.overlays, self.number: overlay})
 
     def as_read_by(self, later: Snapshot) -> Snapshot:
         """Return the same state, with those columns as text too that a later overlay makes text.
@@ -314,7 +314,7 @@ class Snapshot:
         last_block = self.summary(number).last_block
         count = bisect_right(self.blocks, last_block, key=lambda block: block.number)
         return replace(
-            self,
+            unread.whole(self),
             transactions=self.transactions[:number],
             blocks=self.blocks[:count],
             frozen=[v for v in self.frozen if v.transaction <= number],

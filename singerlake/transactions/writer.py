@@ -14,7 +14,15 @@ from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.storage.base import Store
 from singerlake.transactions import catalogue as catalogues
-from singerlake.transactions import checkpoint, conflicts, erasures, files, lake_file, log
+from singerlake.transactions import (
+    checkpoint,
+    conflicts,
+    erasures,
+    files,
+    head_file,
+    lake_file,
+    log,
+)
 from singerlake.transactions.capabilities import open_for_writing
 from singerlake.transactions.commit import Draft, commit, draft_entry, new_writer_id
 from singerlake.transactions.locks.lock import Waiting, WriterLock
@@ -124,7 +132,7 @@ class TableWriter:
             StoreError: The store refused. What is not certain to be in the log was deleted
                 again, except after an ``OutcomeUnknownError``.
         """
-        snapshot = self._read()
+        snapshot = self._read(to_add=True)
         log.check_end_known(snapshot)
         if snapshot.blocked is not None:
             if leave_out is None:
@@ -157,10 +165,10 @@ class TableWriter:
             update_lake(self._store, [snapshot])
         return snapshot
 
-    def _read(self) -> Snapshot:
+    def _read(self, *, to_add: bool = False) -> Snapshot:
         if self._snapshot is not None:
             return log.refresh(self._store, self._snapshot)
-        snapshot = log.read_snapshot(self._store, self._table)
+        snapshot = log.read_snapshot(self._store, self._table, to_add=to_add)
         # A first transaction on top of files whose log is lost would hide their rows.
         if snapshot is None and (lost := self._lost()):
             # The log once more, after the files: somebody may just have made the table.
@@ -294,7 +302,7 @@ def clean_up(error: BaseException, locks: HeldLocks, withdraw: Callable[[], None
 
 
 def update_checkpoint(store: Store, snapshot: Snapshot, *, always: bool = False) -> Snapshot:
-    """Write the manifest after a commit if it is due. Never raises for it.
+    """Write the manifest after a commit if it is due, and the head file. Never raises for them.
 
     Args:
         store: The lake's store.
@@ -304,6 +312,7 @@ def update_checkpoint(store: Store, snapshot: Snapshot, *, always: bool = False)
     with _only_derived():
         if always or checkpoint.checkpoint_due(snapshot):
             return checkpoint.write_checkpoint(store, snapshot)
+        head_file.write(store, snapshot)  # a log so long has a large manifest
     return snapshot
 
 

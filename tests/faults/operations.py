@@ -174,6 +174,21 @@ class Target(Operation):
                 assert len(rows) <= 2 * len(ids)
 
 
+class TargetLongLog(Target):
+    """The same where each manifest is too large to be read for a commit."""
+
+    name = "target, long log"
+
+    def prepare(self, lake: Lake) -> None:
+        with mock.patch("singerlake.transactions.head_file.SMALL_BYTES", 0):
+            super().prepare(lake)
+        assert lake.store.exists(TableName(TAP, "keyed").head_file)
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        with mock.patch("singerlake.transactions.head_file.SMALL_BYTES", 0):
+            super().run(store, acknowledged, again=again)
+
+
 class Freeze(Operation):
     """The head of a table of two transactions, which has an index of the first."""
 

@@ -302,11 +302,29 @@ def hash_of(data: bytes) -> str:
     return sha256(data[: data.rindex(b' "hash": "')])
 
 
+def check_head(table: PlainTable, data: bytes) -> None:
+    """Make sure that a head file says what the log says up to the transaction it names."""
+    head = json.loads(data)
+    assert head["hash"] == hash_of(data)
+    upto = head["last"]["number"]
+    entries = table.log[:upto]
+    if len(entries) < upto:  # a copy that is not done, or the log has lost its end
+        return
+    blocks = [b["number"] for entry in entries for b in entry.get("blocks", ())]
+    assert (head["chain"], head["last"]["commit"]) == (chain_of(entries[-1]), entries[-1]["commit"])
+    assert head["last"].get("last_block", 0) == max(blocks, default=0)
+    assert head["schemas"] == {h: s for e in entries for h, s in e.get("schemas", {}).items()}
+    assert head["manifest"] <= upto
+
+
 def leftovers(dump: Dump) -> list[str]:
     """Keys that nothing needs. Anything else that is not known to the format is an error."""
     needed = {"raw/singerlake.json", ".staging/replace.lock"}
     for table in tables(dump).values():
         needed.add(f"{table.folder}manifest.json")
+        if (head := f"{table.folder}head.json") in dump:
+            check_head(table, dump[head])
+            needed.add(head)
         needed.add(f"{table.folder.rsplit('/', 2)[0]}/catalogue.json")
         needed |= {table.folder + b["file"] for b in blocks_now(table.log).values()}
         needed |= {table.folder + path for path in (*table.files(), *table.lists())}

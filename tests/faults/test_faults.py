@@ -51,6 +51,7 @@ from tests.faults.operations import (
     Revert,
     RevertKeyless,
     Target,
+    TargetLongLog,
     Undo,
 )
 from tests.faults.published import (
@@ -195,6 +196,15 @@ def test_every_operation_of_the_store(
 
 
 @pytest.mark.parametrize(
+    "kind",
+    [kind for kind in KINDS if EVERYTHING or kind.methods & {"get", "replace"}],
+    ids=lambda kind: kind.name,
+)
+def test_a_table_with_a_head_file(benches: Benches, kind: Kind) -> None:
+    run_part(benches(TargetLongLog), kind, "" if EVERYTHING else "head.json", {})
+
+
+@pytest.mark.parametrize(
     ("operation", "kind", "part"),
     [(operation, kind, "") for operation in FILES for kind in KINDS] if EVERYTHING else QUICK_FILES,
     ids=lambda value: value or "all" if isinstance(value, str) else value.name,
@@ -245,6 +255,16 @@ def test_every_request_elsewhere(
     bench, column = elsewhere
     first = 3 * WIRE_KINDS.index(kind) % ELSEWHERE_STEP  # type: ignore[arg-type]
     run(bench, bench.cases(kind)[first::ELSEWHERE_STEP], counts, column)
+
+
+def test_a_table_with_a_head_file_on_s3(s3_port: int) -> None:
+    with fast_folder() as folder, StrikingRelay(s3_port).running() as relay:
+        assert isinstance(relay, StrikingRelay)
+        bench = Bench(TargetLongLog(), Bucket(s3_port, relay), folder)
+        for number, kind in enumerate(WIRE_KINDS):
+            cases = [case for case in bench.cases(kind) if "head.json" in case.done.key]  # type: ignore[arg-type]
+            # Another of them for each kind where only some are taken.
+            run(bench, cases if EVERYTHING else [cases[number % len(cases)]], {}, "")
 
 
 def test_the_table_in_the_docs_is_of_these_faults_and_operations() -> None:

@@ -16,6 +16,7 @@ _KINDS = (
     (re.compile(re.escape(names.LAKE)), "lake"),
     (re.compile(r"raw/[^/]+/catalogue\.json"), "catalogue"),
     (re.compile(r".*/manifest\.json"), "manifest"),
+    (re.compile(r".*/head\.json"), "head"),
     (re.compile(r".*/transactions/[^/]+"), "log"),
     (re.compile(r"versions/\d+\.json"), "lake-version"),
     (re.compile(r".*\.lock"), "lock"),

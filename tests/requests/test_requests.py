@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.storage.s3 import uploads
+from singerlake.transactions import head_file
 from tests.maintenance.plain_table import freeze
 from tests.requests.budget import BUDGETS, hold
 from tests.requests.page import PAGE, reasons
@@ -67,6 +68,15 @@ def test_annotations_and_their_pages(world: World, tmp_path: Path) -> None:
     hold("annotate", world.count(world.command("annotate", f"{TAP}.s", "--owner", "ada")))
     for _ in range(2):  # nothing less the second time: only pages are kept
         hold("docs", world.count(world.command("docs", "--to", str(tmp_path / "site"))), n=3)
+
+
+def test_sync_into_a_long_log(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_file, "SMALL_BYTES", 0)
+    world.fill("s0")
+    with world.no_checkpoints():
+        world.fill("s0")
+        hold("sync-long", world.count(world.sync(1, 1, start=10)), k=1)
+        hold("sync-long", world.count(world.sync(1, 3, start=20)), k=3)
 
 
 def test_sync(world: World) -> None:

@@ -129,6 +129,19 @@ class StoreContract:
         second = store.replace("raw/new/one", b"2", None)
         assert store.get("raw/new/one") == (b"2", second)
 
+    @pytest.mark.parametrize("size", [0, 1, 9, 10])
+    def test_what_is_small_is_read_whole(self, store: Store, size: int) -> None:
+        etag = store.put_if_absent("raw/one", b"x" * size)
+        assert store.get_if_small("raw/one", 10) == (b"x" * size, etag)
+        with pytest.raises(KeyMissingError):
+            store.get_if_small("raw/two", 10)
+
+    @pytest.mark.parametrize("size", [11, 300_000])
+    def test_what_is_larger_is_not(self, store: Store, size: int) -> None:
+        store.put_if_absent("raw/one", b"x" * size)
+        assert store.get_if_small("raw/one", 10) is None
+        assert store.get("raw/one").data == b"x" * size
+
     def test_what_is_far_too_large_is_refused_before_it_is_read(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:

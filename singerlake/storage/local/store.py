@@ -44,7 +44,6 @@ from singerlake.storage.together import Together
 STAGING_FOLDER = STAGING.rstrip("/")
 _REPLACE_LOCK = "replace.lock"
 """In the staging folder; held while an object is compared and replaced."""
-
 _OF_PROCESS = ("_own", "_mutex", "_names")
 
 
@@ -259,8 +258,12 @@ class LocalStore(Store):
     def get(self, key: str) -> StoredObject:
         with self.reading(key) as file:
             check_size(os.fstat(file.fileno()).st_size, self._path(key))
-            data = file.readall()
-        return StoredObject(data, _etag(data))
+            return StoredObject(data := file.readall(), _etag(data))
+
+    def get_if_small(self, key: str, most: int) -> StoredObject | None:
+        with self.reading(key) as file:
+            small = os.fstat(file.fileno()).st_size <= most
+        return self.get(key) if small else None
 
     def get_range(self, key: str, offset: int, length: int) -> bytes:
         with self.reading(key) as file:

@@ -145,6 +145,17 @@ class ObjectStore(Store):
 
         return self._requests.read("read", key, read)
 
+    def get_if_small(self, key: str, most: int) -> StoredObject | None:
+        name = self._name(key)
+
+        def read() -> StoredObject | None:
+            answer = obstore.get(self._quick, name)
+            if answer.meta["size"] > most:
+                return None
+            return StoredObject(answer.bytes().to_bytes(), self._tag(answer.meta))
+
+        return self._requests.read("read", key, read)
+
     def get_range(self, key: str, offset: int, length: int) -> bytes:
         # No empty range can be asked for, and a key that is missing must be noticed all the same.
         name, end = self._name(key), offset + max(length, 1)

@@ -145,6 +145,14 @@ class S3Store(Store):
         data, etag, _ = self._read(key)
         return StoredObject(data, etag)
 
+    def get_if_small(self, key: str, most: int) -> StoredObject | None:
+        # A byte more than that tells a larger one, and leaves the connection to be used again.
+        try:
+            data, etag, _ = self._read(key, Range=f"bytes=0-{most}")
+        except BeyondEndError:  # an empty object has no first byte
+            return self.get(key)
+        return StoredObject(data, etag) if len(data) <= most else None
+
     def get_range(self, key: str, offset: int, length: int) -> bytes:
         # S3 cannot say an empty range, and a key that is missing must be noticed all the same.
         end = offset + max(length, 1) - 1
