@@ -7,16 +7,33 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from msgspec import UNSET
 
 from singerlake.format import block as format_block
-from singerlake.format import times
+from singerlake.format import key_bounds, times
+from singerlake.format.key_bounds import Bound, Bounds
 from singerlake.format.log import Block
+from singerlake.records.blocks import bounded_keys
+from singerlake.records.blocks.bounded_keys import Members
 from target_singerlake.messages import Record, decode_line
 
 PENDING_BYTES = 24 * 1024 * 1024
 """Uncompressed bytes that may wait for the compressing threads."""
+KEYS_SHARE = 16
+"""A block's keys are looked for in lines that came without them, if these are no more than this
+part of it: to decode all of them again would cost a tenth of the target's rate."""
+KEYS_BYTES = 64 * 1024
+"""Or no more than that."""
+
+Keys: TypeAlias = "dict[str, list[Bound | None]]"
+"""What records have in members that are of their key, by these."""
+
+
+def some(keys: Keys | None, at: int, count: int) -> Keys | None:
+    """Return what some of the records have, from one of them on."""
+    return keys and {name: values[at : at + count] for name, values in keys.items()}
 
 
 @dataclass
@@ -30,6 +47,9 @@ class StreamBuffer:
         size: Bytes in them.
         first: The part whose first line is the first RECORD.
         last: The part whose last line is the last RECORD.
+        members: Of records, those whose bounds a block has.
+        bounds: Those of the records whose keys are known.
+        unknown: Parts whose keys are not.
     """
 
     schema_line: bytes
@@ -39,9 +59,23 @@ class StreamBuffer:
     activations: list[tuple[int, int]] = field(default_factory=list)
     first: bytes = b""
     last: bytes = b""
+    members: Members = ()
+    bounds: Bounds = field(default_factory=dict)
+    unknown: list[bytes] = field(default_factory=list)
 
-    def add_records(self, text: bytes, rows: int) -> None:
-        """Append RECORD lines, each with its newline; the caller sees to the block's limits."""
+    def add_records(self, text: bytes, rows: int, keys: Keys | None = None) -> None:
+        """Append RECORD lines, each with its newline; the caller sees to the block's limits.
+
+        Args:
+            text: The lines.
+            rows: How many.
+            keys: What they have in all :attr:`members`, if somebody knows.
+        """
+        if keys is None or len(keys) < len(self.members):
+            self.unknown.append(text)
+        else:
+            for name, values in keys.items():
+                key_bounds.widened(self.bounds, name, key_bounds.span(values))
         if not self.rows:
             self.first = text
         self.last = text
@@ -66,12 +100,14 @@ class StreamBuffer:
         """
         parts, rows, activations = self.parts, self.rows, self.activations
         schema_line, first, last = self.schema_line, self.first, self.last
+        bounds = self._bounds()
         self.parts, self.rows, self.size, self.activations = [], 0, 0, []
         self.first = self.last = b""
+        self.bounds, self.unknown = {}, []
 
         def compress() -> tuple[bytes, Block]:
             text = b"".join((schema_line, *parts))
-            data = format_block.encode(text, rows, written)
+            data = format_block.encode(text, rows, written, bounds=bounds)
             block = Block(
                 number=0,
                 file="",
@@ -86,6 +122,20 @@ class StreamBuffer:
             return data, block
 
         return compress
+
+    def _bounds(self) -> Bounds:
+        """The bounds of the keys; none unless they are of all lines."""
+        if not self.unknown or not self.members:
+            return self.bounds
+        if sum(map(len, self.unknown)) > max(KEYS_BYTES, self.size // KEYS_SHARE):
+            return {}
+        # Here, and not where blocks are compressed: types are built by one thread.
+        found = bounded_keys.of_lines(self.unknown, self.members)
+        if found is None:
+            return {}
+        for name, both in self.bounds.items():
+            key_bounds.widened(found, name, both)
+        return found
 
 
 def _stamp(line: bytes, written: int) -> str:

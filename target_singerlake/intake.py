@@ -153,7 +153,9 @@ class Intake:
             names = map(streams.__getitem__, map(type, records))
             self._run.add_mixed(names, chunk.lines, len(chunk.data))
         else:
-            self._run.add_text(streams[kinds.pop()], chunk.data, chunk.count)
+            stream = streams[kinds.pop()]
+            keys = self._streams.prover.keys(stream, records)
+            self._run.add_text(stream, chunk.data, chunk.count, keys)
         self._count(chunk.count)
         return True
 

@@ -18,11 +18,12 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
+from singerlake.records.blocks import bounded_keys
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
 from singerlake.transactions.writer import TableWriter, WriteOptions, update_lake
-from target_singerlake.buffer import Compressor, StreamBuffer
+from target_singerlake.buffer import Compressor, Keys, StreamBuffer, some
 from target_singerlake.files import FileOptions, StreamFiles, refuse_files
 from target_singerlake.left_out import LeftOut
 from target_singerlake.overlays import Overlays
@@ -171,6 +172,7 @@ class Run:
             return
         self._cut(stream)
         stream.buffer.schema_line = line
+        stream.buffer.members = bounded_keys.members(schema)
         stream.schema_hash = schema_hash(schema.schema, schema.key_properties)
         stream.schema = schema
         stream.place = place
@@ -204,16 +206,17 @@ class Run:
         if self._mixed_size >= MIXED_BYTES:
             self._sort()
 
-    def add_text(self, name: str, text: bytes, rows: int) -> None:
+    def add_text(self, name: str, text: bytes, rows: int, keys: Keys | None = None) -> None:
         """Append RECORD lines of one stream that stand one behind the other.
 
         Args:
             name: The stream.
             text: The lines, as :meth:`add_mixed` takes them.
             rows: How many.
+            keys: What each has in the members that a block has bounds of; None if not known.
         """
         self._sort()
-        self._add_text(self._streams[name], text, rows)
+        self._add_text(self._streams[name], text, rows, keys)
 
     def _sort(self) -> None:
         """Give gathered lines to their streams' buffers, before whatever comes behind them."""
@@ -221,30 +224,30 @@ class Run:
             return
         mixed, self._mixed, self._mixed_size = self._mixed, defaultdict(list), 0
         for name, lines in mixed.items():
-            self._add_text(self._streams[name], b"".join(lines), len(lines))
+            self._add_text(self._streams[name], b"".join(lines), len(lines), None)
 
-    def _add_text(self, stream: _Stream, text: bytes, rows: int) -> None:
+    def _add_text(self, stream: _Stream, text: bytes, rows: int, keys: Keys | None) -> None:
         if stream.place is not None:
             text = self.files.take(stream.table, stream.writer, stream.place, text, stream.schema)
         buffer = stream.buffer
         room = self._options.block_rows - buffer.rows
         if rows < room:
-            self._buffer(stream, text, rows)
+            self._buffer(stream, text, rows, keys)
         else:
-            lines = BytesIO(text).readlines()
-            while rows >= room:
-                self._buffer(stream, b"".join(lines[:room]), room)
+            lines, at = BytesIO(text).readlines(), 0
+            while rows - at >= room:
+                self._buffer(stream, b"".join(lines[at : at + room]), room, some(keys, at, room))
                 self._cut(stream)
-                lines, rows, room = lines[room:], rows - room, self._options.block_rows
-            if lines:
-                self._buffer(stream, b"".join(lines), rows)
+                at, room = at + room, self._options.block_rows
+            if at < rows:
+                self._buffer(stream, b"".join(lines[at:]), rows - at, some(keys, at, rows - at))
         if buffer.size >= BLOCK_BYTES:
             self._cut(stream)
         if self._buffered > BUFFER_BYTES:
             self._make_room()
 
-    def _buffer(self, stream: _Stream, text: bytes, rows: int) -> None:
-        stream.buffer.add_records(text, rows)
+    def _buffer(self, stream: _Stream, text: bytes, rows: int, keys: Keys | None) -> None:
+        stream.buffer.add_records(text, rows, keys)
         self._add_size(stream, len(text))
 
     def activate_version(self, name: str, line: bytes, version: int) -> None:

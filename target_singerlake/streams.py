@@ -90,7 +90,7 @@ class Streams:
                 validator = self._validate(stream, schema, keys)
                 self._validators[stream] = validator
                 self._run.set_schema(stream, line, entry)
-                self.prover.learn(stream, validator.proof, validator.values)
+                self.prover.learn(stream, validator.proof, validator.values, entry)
         except (InvalidSchemaError, InvalidNameError, RecursionError) as error:
             raise InvalidSchemaError(f"{where} cannot be used: {error}") from error
         self.lines[stream] = line

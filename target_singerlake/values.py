@@ -21,6 +21,7 @@ from msgspec import Raw
 from singerlake.format import values
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import DIGITS, Kind, Type, columns_of
+from singerlake.records.validation.typed import neutral_names
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.places import Line
 
@@ -297,7 +298,7 @@ def fitting_decoder(
     try:
         kinds = {name: _nullable(type_) for name, type_ in columns.items()}
         kinds.update((key, Raw) for key in keys if key not in kinds)
-        neutral = {f"f{number}": name for number, name in enumerate(kinds)}
+        neutral = neutral_names(kinds, keys)
         must = [(n, kinds[name]) for n, name in neutral.items() if name in keys]
         may: list[Any] = [(n, kinds[name], None) for n, name in neutral.items() if name not in keys]
         kind = msgspec.defstruct("Record", [*must, *may], rename=neutral, gc=False)

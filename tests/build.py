@@ -18,6 +18,7 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
 from singerlake.maintenance.alter import AlterOptions, Retyped, alter, retyped
 from singerlake.maintenance.overlay_changes import with_type
+from singerlake.records.blocks import bounded_keys
 from singerlake.storage.base import Store
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
@@ -106,7 +107,9 @@ def commit_rows(
         text = b"".join(lines)
         stamp = times.iso(times.parse(EXTRACTED) or times.now())
         block = Block(0, "", 0, 0, rows, len(text), stamp, stamp, activations)
-        staged.add(hash_, format_block.encode(text, rows, time.time_ns() // 1000), block)
+        bounds = bounded_keys.of_block(text)
+        data = format_block.encode(text, rows, time.time_ns() // 1000, bounds=bounds)
+        staged.add(hash_, data, block)
     options = WriteOptions(metadata=metadata or {})
     snapshot = lake.table(name).writer(options).commit(staged)
     assert snapshot is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import zlib
 from pathlib import Path
 
 import farmhash
@@ -148,6 +149,16 @@ def test_the_header_of_what_a_vacuum_put_together() -> None:
     stamps = [int.from_bytes(data[at : at + 8], "little") for at in (40, 48, 56)]
     assert stamps == [300, 10, 12]
     assert block.origin(data, "it") == block.Origin(300, (10, 12))
+
+
+def test_the_header_that_says_between_which_keys_a_block_lies() -> None:
+    text = b'{"id":[1,25000],"code":["A-1","Z-9"]}'
+    assert text.decode() in TEXT
+    data = block.encode(b"x\n", 7, 12, None, {"id": (1, 25_000), "code": ("A-1", "Z-9")})
+    assert int.from_bytes(data[10:12], "little") == 24 + 8 + len(text)
+    assert data[36:40] == b"SK" + (4 + len(text)).to_bytes(2, "little")
+    assert int.from_bytes(data[40:44], "little") == zlib.crc32(data[-8:] + text)
+    assert data[44 : 44 + len(text)] == text
 
 
 def test_the_header_is_laid_out_as_the_table_says() -> None:

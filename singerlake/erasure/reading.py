@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from threading import Event
+from typing import Any
 
+import msgspec
 from isal import isal_zlib
 
 from singerlake.errors import DamagedError
+from singerlake.format import block as format_block
+from singerlake.format import key_bounds
+from singerlake.format.sealed import UNREADABLE
 from singerlake.records.given.byte_sources import DAMAGE
 from singerlake.storage.base import Store, StoredCopy
 
@@ -21,6 +26,9 @@ OVERLAP = 1 << 20
 GZIP = b"\x1f\x8b"
 _GZIP_FORM = 31
 """isal's number for gzip with header and trailer."""
+_MAX_HEADER = 12 + 0xFFFF
+"""A block's header is not longer."""
+_BOUNDS = msgspec.json.Decoder(dict[str, tuple[msgspec.Raw, msgspec.Raw]])
 
 
 @dataclass(frozen=True)
@@ -72,15 +80,17 @@ def pieces(source: CopySource) -> Iterator[bytes]:
 def inflated(packed: Iterator[bytes], where: str) -> Iterator[bytes]:
     """Inflate gzip members, one behind the other, as far as they go.
 
-    What is cut off ends there; bytes behind the last member are given as they are. Zeros between
-    members are skipped, as gzip itself does it: tapes and some programs pad with them.
+    What is cut off ends there, and then its header is given, which may say what its lines do not
+    say any more. Bytes behind the last member are given as they are. Zeros between members are
+    skipped, as gzip itself does it: tapes and some programs pad with them.
 
     Raises:
         DamagedError: A member cannot be inflated: what follows it was not looked at.
     """
     inflater = isal_zlib.decompressobj(_GZIP_FORM)
-    waiting = b""
+    waiting = head = b""
     for piece in packed:
+        head = (head + piece)[:_MAX_HEADER]
         waiting += piece
         while waiting:
             if inflater.eof:
@@ -93,6 +103,7 @@ def inflated(packed: Iterator[bytes], where: str) -> Iterator[bytes]:
                     waiting = waiting[-len(GZIP) :]
                     break
                 waiting = following
+                head = waiting[:_MAX_HEADER]
                 inflater = isal_zlib.decompressobj(_GZIP_FORM)
             try:
                 data = inflater.decompress(waiting, PIECE_BYTES)
@@ -103,9 +114,33 @@ def inflated(packed: Iterator[bytes], where: str) -> Iterator[bytes]:
                 yield data
             elif not inflater.eof:
                 break
-        # It may hold back some of what it was asked for no more of.
-        while not inflater.eof and (data := inflater.decompress(b"", PIECE_BYTES)):
-            yield data
+        yield from _held_back(inflater)
+    if not inflater.eof and (said := _said(head)):
+        yield b"\n" + said
+
+
+def _held_back(inflater: Any) -> Iterator[bytes]:
+    """What an inflater has of that it was asked for no more of."""
+    while not inflater.eof and (data := inflater.decompress(b"", PIECE_BYTES)):
+        yield data
+
+
+def _said(head: bytes) -> bytes:
+    """What a block's header says of its keys, as it stands, and as the lines of such records."""
+    try:
+        format_block.header(head, "it")
+    except DamagedError:
+        return b""
+    fields = head[format_block.HEADER_BYTES : format_block.noted_bytes(head)]
+    _, _, said = fields.partition(key_bounds.ID)
+    text = said[said.find(b"{") :] if b"{" in said else b""
+    try:
+        found = _BOUNDS.decode(text)
+    except UNREADABLE:
+        return text
+    ends = ({name: both[n] for name, both in found.items()} for n in (0, 1))
+    records = (b'{"type":"RECORD","record":%b}' % msgspec.json.encode(one) for one in ends)
+    return b"\n".join((text, *records, b""))
 
 
 def batches(data: Iterator[bytes]) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ inflating anything, and put in order again should the log be lost. Any gzip read
 
 A block that a vacuum put together from several has a second one, ``SR``: its number, and when
 each block that it replaces was made. By that a lost log can be made again although the old
-blocks may still be there.
+blocks may still be there. The last, ``SK``, has the bounds of its keys (``key_bounds.py``).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from isal import igzip_lib, isal_zlib
 
 from singerlake.errors import DamagedError
+from singerlake.format import key_bounds
+from singerlake.format.key_bounds import Bounds
 
 LEVEL = 2
 """isal's level 2: 840 MB/s a core at a ratio of 0.17, where zlib's 6 makes 69 MB/s at 0.12."""
@@ -37,6 +39,7 @@ _HEADER = struct.Struct("<4sIBBH2sHQIQ")
 _TRAILER = struct.Struct("<II")
 HEADER_BYTES = _HEADER.size
 TRAILER_BYTES = _TRAILER.size
+_XLEN_END = 12
 _MAGIC = b"\x1f\x8b\x08\x04"
 _ID = b"SL"
 _PAYLOAD = 20
@@ -54,13 +57,11 @@ class Header:
         length: Bytes of the whole member, header and trailer included.
         rows: RECORD lines in it.
         written: When it was made, in microseconds since 1970, never falling in one writer.
-        rewritten: Whether it was put together from others; see :func:`origin`.
     """
 
     length: int
     rows: int
     written: int
-    rewritten: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,13 @@ class Origin:
     replaced: tuple[int, ...]
 
 
-def encode(text: bytes, rows: int, written: int, origin: Origin | None = None) -> bytes:
+def encode(
+    text: bytes,
+    rows: int,
+    written: int,
+    origin: Origin | None = None,
+    bounds: Bounds | None = None,
+) -> bytes:
     """Make a block.
 
     Args:
@@ -84,18 +91,23 @@ def encode(text: bytes, rows: int, written: int, origin: Origin | None = None) -
         rows: How many of them are RECORD lines.
         written: Microseconds since 1970.
         origin: For a block put together from others.
+        bounds: Those of its keys, as far as they are known.
     """
     body = isal_zlib.compress(text, LEVEL, -15)
-    return _member([body], isal_zlib.crc32(text), len(text), (rows, written), origin)
+    crc, size = isal_zlib.crc32(text), len(text)
+    return _member([body], (crc, size), (rows, written), _noted(crc, size, origin, bounds))
 
 
-def encode_pieces(pieces: Sequence[bytes | memoryview], rows: int, written: int) -> bytes:
+def encode_pieces(
+    pieces: Sequence[bytes | memoryview], rows: int, written: int, bounds: Bounds | None = None
+) -> bytes:
     """Make a block of a text that lies in several places: to join it first would copy all of it.
 
     Args:
         pieces: The text's parts, in order.
         rows: As for :func:`encode`.
         written: As there.
+        bounds: As there.
     """
     crc = size = 0
     deflater = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
@@ -103,21 +115,28 @@ def encode_pieces(pieces: Sequence[bytes | memoryview], rows: int, written: int)
     for piece in pieces:
         body.append(deflater.compress(piece))
         crc, size = isal_zlib.crc32(piece, crc), size + len(piece)
-    return _member([*body, deflater.flush()], crc, size, (rows, written), None)
+    noted = _noted(crc, size, None, bounds)
+    return _member([*body, deflater.flush()], (crc, size), (rows, written), noted)
+
+
+def _noted(crc: int, size: int, origin: Origin | None, bounds: Bounds | None) -> bytes:
+    """The subfields of a header behind the first."""
+    replaced = b""
+    if origin is not None:
+        stamps = struct.pack(f"<{len(origin.replaced)}Q", *origin.replaced)
+        replaced = _ORIGIN.pack(_ORIGIN_ID, 8 + len(stamps), origin.number) + stamps
+    return replaced + key_bounds.encode(bounds or {}, crc, size)
 
 
 def _member(
-    body: Sequence[bytes], crc: int, size: int, said: tuple[int, int], origin: Origin | None
+    body: Sequence[bytes], checks: tuple[int, int], said: tuple[int, int], noted: bytes
 ) -> bytes:
-    second = b""
-    if origin is not None:
-        stamps = struct.pack(f"<{len(origin.replaced)}Q", *origin.replaced)
-        second = _ORIGIN.pack(_ORIGIN_ID, 8 + len(stamps), origin.number) + stamps
-    extra = 4 + _PAYLOAD + len(second)
-    length = HEADER_BYTES + len(second) + sum(map(len, body)) + _TRAILER.size
+    crc, size = checks
+    extra = 4 + _PAYLOAD + len(noted)
+    length = HEADER_BYTES + len(noted) + sum(map(len, body)) + _TRAILER.size
     header = _HEADER.pack(_MAGIC, 0, 0, 255, extra, _ID, _PAYLOAD, length, *said)
     trailer = _TRAILER.pack(crc, size & 0xFFFFFFFF)
-    return b"".join((header, second, *body, trailer))
+    return b"".join((header, noted, *body, trailer))
 
 
 def header(data: bytes, where: str) -> Header:
@@ -133,7 +152,7 @@ def header(data: bytes, where: str) -> Header:
     if len(data) >= HEADER_BYTES:
         magic, *_, extra, name, payload, length, rows, written = _HEADER.unpack_from(data)
         if (magic, name, payload) == (_MAGIC, _ID, _PAYLOAD) and extra >= 4 + _PAYLOAD:
-            return Header(length, rows, written, extra > 4 + _PAYLOAD)
+            return Header(length, rows, written)
     raise DamagedError(f"{where} does not begin with a Singerlake block")
 
 
@@ -143,16 +162,55 @@ def origin(data: bytes, where: str) -> Origin | None:
     Raises:
         DamagedError: Its header is altered.
     """
-    if not header(data, where).rewritten:
+    header(data, where)
+    fields = _subfields(data)
+    if fields is None or not fields.keys() <= {_ORIGIN_ID, key_bounds.ID}:
+        raise DamagedError(f"{where} does not begin with a Singerlake block")
+    field = fields.get(_ORIGIN_ID)
+    if field is None:
         return None
-    end = HEADER_BYTES - 4 - _PAYLOAD + int.from_bytes(data[10:12], "little")
-    field = data[HEADER_BYTES:end]
-    if len(field) >= _ORIGIN.size:
-        name, payload, number = _ORIGIN.unpack_from(field)
-        count, rest = divmod(len(field) - _ORIGIN.size, 8)
-        if (name, payload, rest) == (_ORIGIN_ID, len(field) - 4, 0):
-            return Origin(number, struct.unpack_from(f"<{count}Q", field, _ORIGIN.size))
-    raise DamagedError(f"{where} does not begin with a Singerlake block")
+    count, rest = divmod(len(field) - _ORIGIN.size, 8)
+    if count < 0 or rest:
+        raise DamagedError(f"{where} does not begin with a Singerlake block")
+    _, _, number = _ORIGIN.unpack_from(field)
+    return Origin(number, struct.unpack_from(f"<{count}Q", field, _ORIGIN.size))
+
+
+def bounds_in(data: bytes, crc: int, size: int) -> Bounds:
+    """What a block says of its keys; nothing where it does not, or cannot be trusted.
+
+    Args:
+        data: The block, or at least :func:`noted_bytes` of it.
+        crc: The CRC-32 that the log has for it.
+        size: The bytes that it has for it.
+    """
+    field = (_subfields(data) or {}).get(key_bounds.ID)
+    return {} if field is None else key_bounds.decode(field, crc, size)
+
+
+def has_bounds(data: bytes) -> bool:
+    """Tell whether a block says anything of its keys, trusted or not."""
+    return key_bounds.ID in (_subfields(data) or {})
+
+
+def noted_bytes(data: bytes) -> int:
+    """Bytes of a block's header with all that it says, by its first twelve."""
+    return _XLEN_END + int.from_bytes(data[_XLEN_END - 2 : _XLEN_END], "little")
+
+
+def _subfields(data: bytes) -> dict[bytes, bytes] | None:
+    """The subfields behind the first, each whole, by what they are; None if they are damaged."""
+    end = noted_bytes(data)
+    fields: dict[bytes, bytes] = {}
+    at = HEADER_BYTES
+    while at < end:
+        following = at + 4 + int.from_bytes(data[at + 2 : at + 4], "little")
+        name = data[at : at + 2]
+        if following > min(end, len(data)) or name in fields:
+            return None
+        fields[name] = data[at:following]
+        at = following
+    return fields
 
 
 def decode(data: bytes, size: int, where: str) -> bytes:

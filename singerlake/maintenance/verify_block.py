@@ -14,6 +14,7 @@ from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.maintenance.verify import Problem
 from singerlake.maintenance.verify_files import check_named
+from singerlake.records.blocks import bounded_keys
 from singerlake.storage.base import Store
 
 
@@ -71,6 +72,7 @@ def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
         if expected not in (None, actual)
     ]
     problems += [problem(*difference) for difference in _check_lines(text, block)]
+    problems += [problem(*difference) for difference in _check_bounds(data, text)]
     try:
         differences = check_named(store, table, block.files, text)
         return problems + [problem(*difference) for difference in differences]
@@ -109,6 +111,22 @@ def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
     if not _agree(activations, block):
         at = [(least, version) for least, _, version in activations]
         yield f"the activations {block.activations}", f"{at}"
+
+
+def _check_bounds(data: bytes, text: bytes) -> Iterator[tuple[str, str]]:
+    """Hold what the header says of keys against the lines; who trusts it passes lines over."""
+    try:
+        format_block.origin(data, "it")
+    except DamagedError:
+        yield "whole fields in its header", "others"
+        return
+    said = format_block.bounds_in(data, format_block.checksum(data), len(text))
+    if not said and format_block.has_bounds(data):
+        yield "its keys in its header", "what is damaged, or of another block"
+    found = bounded_keys.of_block(text) if said else {}
+    if any(found.get(name) != both for name, both in said.items()):
+        # Which keys they are is not said: what is printed is kept for longer than rows may be.
+        yield "the smallest and the largest key in its header", "keys beyond them, or none of them"
 
 
 def _agree(activations: list[tuple[int, int | None, int]], block: Block) -> bool:

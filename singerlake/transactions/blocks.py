@@ -10,12 +10,32 @@ from collections.abc import Iterable, Iterator
 
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
+from singerlake.format.key_bounds import Bounds
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyMissingError, Store
 
 RUN_BYTES = 4 * 1024 * 1024
 """Read at a time, unless one block is longer. More would make the first row wait."""
+HEADER_BYTES = 4096
+"""Read to see what a block says of itself: nearly always all of it."""
+
+
+def key_bounds(store: Store, table: TableName, block: Block) -> Bounds:
+    """Return what a block says of its keys; nothing where that is not certain.
+
+    What is wrong with it is for who reads it to say.
+    """
+    if block.crc is None:
+        return {}
+    key = table.data(block.file)
+    try:
+        data = store.get_range(key, block.offset, min(block.length, HEADER_BYTES))
+        if len(data) < (size := format_block.noted_bytes(data)) <= block.length:
+            data = store.get_range(key, block.offset, size)
+    except KeyMissingError:
+        return {}
+    return format_block.bounds_in(data, block.crc, block.bytes)
 
 
 def read_block(store: Store, table: TableName, block: Block) -> bytes:

@@ -30,7 +30,7 @@ def damage(lake: Lake, table: str) -> None:
     block = found.snapshot().blocks[0]
     target = Path(lake.store.uri, found.name.data(block.file))
     data = bytearray(target.read_bytes())
-    data[block.offset + 45] ^= 1
+    data[block.offset + block.length // 2] ^= 1
     target.write_bytes(data)
 
 

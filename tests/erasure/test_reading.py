@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from singerlake.erasure import reading
 from singerlake.errors import DamagedError
+from singerlake.format import block
 
 TEXTS = st.lists(st.binary(max_size=50).map(lambda one: one * 40), min_size=1, max_size=4)
 
@@ -74,3 +76,23 @@ def test_a_line_without_end_is_searched_in_parts_that_overlap(
     monkeypatch.setattr(reading, "MAX_LINE", 10)
     monkeypatch.setattr(reading, "OVERLAP", 4)
     assert [*reading.batches(cut(b"0123456789abcdef", 3))] == [b"0123456789ab", b"89abcdef"]
+
+
+def test_what_a_header_says_is_seen_where_the_lines_are_cut_off() -> None:
+    """A writer that was killed may leave the header of a block whose lines it has not written."""
+    text = b'{"type":"SCHEMA"}\n' + b'{"type":"RECORD","record":{"id":4711,"name":"Zo\xc3\xab"}}\n'
+    whole = block.encode(text, 1, 1, None, {"id": (4711, 4712), "name": ("Zoë", "Zoë")})
+    assert b"".join(reading.inflated(cut(whole * 2, 7), "x")) == text * 2
+    for size in (1, 7, 10_000):
+        part = whole + whole[: block.noted_bytes(whole)]
+        found = b"".join(reading.inflated(cut(part, size), "x"))
+        assert found.startswith(text)
+        raw, *records = found.removeprefix(text).split(b"\n")[1:-1]
+        assert raw == '{"id":[4711,4712],"name":["Zoë","Zoë"]}'.encode()
+        assert [json.loads(line)["record"] for line in records] == [
+            {"id": 4711, "name": "Zoë"},
+            {"id": 4712, "name": "Zoë"},
+        ]
+    # Not even the header is whole: then what is there of it.
+    torn = whole[: block.noted_bytes(whole) - 9]
+    assert "Zoë".encode() in b"".join(reading.inflated(cut(torn, 9), "x"))

@@ -27,7 +27,7 @@ OF_A_SCHEMA = {
     ("target_singerlake/values.py", "_built"),
     ("target_singerlake/values.py", "proves"),
     ("target_singerlake/values.py", "fitting_decoder"),
-    ("singerlake/records/state/keys.py", "_decoder"),
+    ("singerlake/records/blocks/bounded_keys.py", "decoder_of"),
     ("singerlake/records/lines/members.py", "_quick"),
 }
 

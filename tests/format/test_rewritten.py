@@ -90,12 +90,11 @@ def test_a_block_says_what_it_replaces() -> None:
     made_of = format_block.Origin(7, (11, 12, 2**63))
     data = format_block.encode(SCHEMA, 0, 12, made_of)
     head = format_block.header(data, "it")
-    assert (head.length, head.rows, head.written, head.rewritten) == (len(data), 0, 12, True)
+    assert (head.length, head.rows, head.written) == (len(data), 0, 12)
     assert format_block.origin(data, "it") == made_of
     assert format_block.decode(data, len(SCHEMA), "it") == SCHEMA
     plain = format_block.encode(SCHEMA, 0, 12)
     assert format_block.origin(plain, "it") is None
-    assert not format_block.header(plain, "it").rewritten
     most = format_block.Origin(1, tuple(range(format_block.MAX_REPLACED)))
     data = format_block.encode(SCHEMA, 0, 12, most)
     assert format_block.origin(data, "it") == most

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from singerlake.errors import NotFoundError
 from singerlake.format import block as format_block
+from singerlake.format.key_bounds import Bounds
 from singerlake.format.names import INDEX_MARKER, TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import freeze as plans
@@ -117,6 +118,34 @@ def test_lines_that_are_no_messages_are_found(table: Table) -> None:
         )
         (problem,) = check_block(table.store, NAME, sized)
         assert problem.expected == "a SCHEMA line, then RECORD and ACTIVATE_VERSION lines"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "wrong"),
+    [
+        ({"id": (1, 3)}, False),
+        ({"id": (1, 2)}, True),
+        ({"id": (0, 3)}, True),
+        ({"id": (1, 3), "name": ("a", "b")}, True),
+    ],
+)
+def test_keys_in_a_header_that_rows_have_not_are_found(
+    lake: Lake, bounds: Bounds, wrong: bool
+) -> None:
+    rows: list[Any] = [{"id": 3}, {"id": 1}, {"id": 2}]
+    whole = {"id": {"type": "integer"}}
+    snapshot = commit_rows(lake, "tap.keys", whole, ["id"], rows)
+    [block] = snapshot.blocks
+    table = lake.table(snapshot.table)
+    assert check_block(table.store, table.name, block) == []
+    text = table.read_block(block)
+    data = format_block.encode(text, 3, 1, bounds=bounds)
+    path(table, table.name.data(block.file)).write_bytes(data)
+    sized = msgspec.structs.replace(block, length=len(data))
+    problems = check_block(table.store, table.name, sized)
+    assert [problem.expected for problem in problems] == (
+        ["the smallest and the largest key in its header"] if wrong else []
+    )
 
 
 def test_missing_and_cut_files_are_named_and_the_rest_is_read(table: Table) -> None:
@@ -228,7 +257,8 @@ def test_damaged_blocks_are_listed_and_the_versions_that_need_them(
     target = file_path(table, 1)
     data = bytearray(target.read_bytes())
     for block in (2, 3):
-        data[table.snapshot().blocks[block - 1].offset + 50] ^= 1
+        damaged = table.snapshot().blocks[block - 1]
+        data[damaged.offset + damaged.length // 2] ^= 1
     target.write_bytes(data)
     report = verify(spark, table)
     assert kinds(report.problems) == ["block", "block", "version"]

@@ -12,9 +12,7 @@ not at all, are turned first: -0.0 into 0.0, structs and lists into their canoni
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -25,7 +23,7 @@ from numpy.typing import NDArray
 
 from singerlake.format import block as format_block
 from singerlake.format.types import Columns, Kind, Type
-from singerlake.records.blocks import decoding, positions
+from singerlake.records.blocks import bounded_keys, decoding, positions
 from singerlake.records.blocks.decoding import BlockSpec
 from singerlake.records.columns import canonical_text
 from singerlake.records.columns.arrow_types import arrow_type
@@ -33,7 +31,6 @@ from singerlake.records.rows.row_columns import alias, aliases
 
 AT = "at"
 """The column of positions, as codes, by which rows are compared."""
-_PLAIN: dict[Kind, type] = {Kind.INTEGER: int, Kind.STRING: str}
 
 
 def read(text: bytes, spec: BlockSpec) -> pa.Table:
@@ -125,10 +122,13 @@ def _read_plain(text: bytes, spec: BlockSpec) -> list[pa.Array] | None:
     lines = format_block.after_schema(text)
     if not spec.defaults.keys().isdisjoint(name for name, _ in spec.target):
         return None
-    if any(source.get(n) != t or t.kind not in _PLAIN for n, t in spec.target) or not lines:
+    if (
+        any(source.get(n) != t or t.kind not in bounded_keys.PLAIN for n, t in spec.target)
+        or not lines
+    ):
         return None
     wanted = spec.in_records(spec.target)
-    decoder = _decoder(tuple((name, type_.kind) for name, type_ in wanted))
+    decoder = bounded_keys.decoder_of(tuple((name, type_.kind) for name, type_ in wanted))
     if decoder is None:
         return None
     try:
@@ -136,7 +136,7 @@ def _read_plain(text: bytes, spec: BlockSpec) -> list[pa.Array] | None:
         if len(messages) != format_block.line_ends(text) - 1 or text[-1:] != b"\n":
             return None  # several values on a line, or an empty one
         if spec.block.activations:
-            messages = [one for one in messages if type(one) is not _Activation]
+            messages = bounded_keys.records(messages)
         if len(messages) != spec.block.rows:
             return None
         return [
@@ -144,24 +144,4 @@ def _read_plain(text: bytes, spec: BlockSpec) -> list[pa.Array] | None:
             for i, (_, type_) in enumerate(spec.target)
         ]
     except (msgspec.DecodeError, ValueError, RecursionError, OverflowError, pa.ArrowException):
-        return None
-
-
-class _Activation(msgspec.Struct, tag="ACTIVATE_VERSION", tag_field="type", gc=False):
-    pass
-
-
-@lru_cache(maxsize=64)
-def _decoder(keys: tuple[tuple[str, Kind], ...]) -> msgspec.json.Decoder[Any] | None:
-    fields: list[tuple[str, Any, Any]] = [
-        (alias(i), _PLAIN[kind] | None, None) for i, (_, kind) in enumerate(keys)
-    ]
-    own = {alias(i): name for i, (name, _) in enumerate(keys)}
-    try:
-        record = msgspec.defstruct("Keys", fields, rename=own, gc=False)
-        line = msgspec.defstruct(
-            "Record", [("record", record)], tag="RECORD", tag_field="type", gc=False
-        )
-        return msgspec.json.Decoder(line | _Activation)
-    except ValueError:  # a name with a quote or a control character in it
         return None

@@ -7,6 +7,7 @@ not known here, goes to the full validator. So this may be incomplete, but never
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
@@ -49,7 +50,7 @@ def record_decoder(
             calendar are for ``ValueCheck.may_leave_the_calendar`` to find.
 
     Returns:
-        None where the schema is beyond types.
+        None where the schema is beyond types. The keys' fields are called ``k0``, ``k1``, ….
     """
     try:
         column = None if columns is None else Type(Kind.STRUCT, fields=columns)
@@ -79,7 +80,7 @@ class _Builder:
         kinds = as_list(schema.get("type", "object"))
         if "object" not in kinds:
             raise _UnsupportedError
-        return self._object(schema, {*schema.get("required", []), *keys}, column)
+        return self._object(schema, {*schema.get("required", []), *keys}, column, keys)
 
     def _check_keywords(self, schema: dict[str, Any]) -> None:
         if not isinstance(schema, dict) or not _REFUSED.isdisjoint(schema):
@@ -144,7 +145,13 @@ class _Builder:
             raise _UnsupportedError
         return Literal[tuple(allowed)]
 
-    def _object(self, schema: dict[str, Any], required: set[str], column: Type | None) -> Any:
+    def _object(
+        self,
+        schema: dict[str, Any],
+        required: set[str],
+        column: Type | None,
+        keys: Sequence[str] = (),
+    ) -> Any:
         extra = schema.get("additionalProperties", True)
         if not isinstance(extra, bool) and extra != {}:
             raise _UnsupportedError
@@ -155,12 +162,24 @@ class _Builder:
             fields.update((name, Raw) for name in required - set(fields))
         elif not required <= set(fields):
             raise _UnsupportedError
-        return _struct("Object", fields, required, closed=extra is False)
+        return _struct("Object", fields, required, closed=extra is False, keys=keys)
 
 
-def _struct(name: str, fields: dict[str, Any], required: set[str], *, closed: bool) -> type:
-    # Neutral field names, renamed: a property may be called anything.
-    neutral = {f"f{n}": field for n, field in enumerate(fields)}
+def neutral_names(names: Iterable[str], keys: Sequence[str] = ()) -> dict[str, str]:
+    """Return what fields are called that stand for properties, which may be called anything.
+
+    Args:
+        names: Of the properties.
+        keys: Those by which rows are told apart: ``k0``, ``k1`` and so on, wherever they stand.
+    """
+    numbers = {key: number for number, key in reversed([*enumerate(keys)])}
+    return {f"k{numbers[x]}" if x in numbers else f"f{n}": x for n, x in enumerate(names)}
+
+
+def _struct(
+    name: str, fields: dict[str, Any], required: set[str], *, closed: bool, keys: Sequence[str] = ()
+) -> type:
+    neutral = neutral_names(fields, keys)
     must = [(n, fields[field]) for n, field in neutral.items() if field in required]
     may: list[Any] = [
         (n, fields[field], None) for n, field in neutral.items() if field not in required

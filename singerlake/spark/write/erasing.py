@@ -15,6 +15,7 @@ from singerlake.format import rewritten
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.maintenance.erase import Rewriting
+from singerlake.records.blocks import bounded_keys
 from singerlake.records.blocks.decoding import message_type
 from singerlake.records.rows.steps import Batches
 from singerlake.spark.write.rewriting import Positions, by_task, described
@@ -100,7 +101,9 @@ class Eraser:
         origin = format_block.origin(member, where)
         stamps = (*(origin.replaced if origin is not None else ()), written)
         made_of = format_block.Origin(block.number, stamps[-format_block.MAX_REPLACED :])
-        data = format_block.encode(left, rows, written, made_of)
+        # Anew: what the old block says of its keys may be the very one that goes.
+        bounds = bounded_keys.of_block(left)
+        data = format_block.encode(left, rows, written, made_of, bounds)
         return data, Block(
             number=block.number,
             file=block.file,

@@ -10,6 +10,7 @@ import msgspec
 from singerlake.format import block as format_block
 from singerlake.format import times
 from singerlake.format.log import Block
+from singerlake.records.blocks import bounded_keys
 
 
 class _Envelope(msgspec.Struct):
@@ -64,7 +65,8 @@ class Pile:
         """Make the block: its gzip member, and its description without number and place."""
         text = b"".join((self.schema_line, *self.lines))
         rows = len(self.lines)
-        data = format_block.encode(text, rows, times.micros(times.now()))
+        bounds = bounded_keys.of_block(text)
+        data = format_block.encode(text, rows, times.micros(times.now()), bounds=bounds)
         first, last = _stamp(self.lines[0]), _stamp(self.lines[-1])
         return data, Block(0, "", 0, len(data), rows, len(text), first, last)
 

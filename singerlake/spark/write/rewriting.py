@@ -17,6 +17,7 @@ from singerlake.format import rewritten
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.maintenance.drop_history import Rewrite
+from singerlake.records.blocks import bounded_keys
 from singerlake.records.blocks.decoding import message_type
 from singerlake.records.rows.steps import Batches
 from singerlake.spark.write.routing import MARK
@@ -90,7 +91,8 @@ class Rewriter:
             )
         text = b"".join((schema_line, *parts))
         made_of = format_block.Origin(rewrite.number, tuple(stamps[-format_block.MAX_REPLACED :]))
-        data = format_block.encode(text, rows, written, made_of)
+        bounds = bounded_keys.of_block(text)
+        data = format_block.encode(text, rows, written, made_of, bounds)
         block = Block(
             number=rewrite.number,
             file="",
