@@ -14,9 +14,11 @@ from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.types import Columns
 from singerlake.records.blocks import block_tasks, decoding
+from singerlake.records.blocks.asked_keys import AskedKeys, may_hold
 from singerlake.records.blocks.decoding import BlockSpec
 from singerlake.records.blocks.defaults import ColumnDefault, wanted_defaults
 from singerlake.records.rows.steps import BATCH_ROWS
+from singerlake.storage import side_by_side
 from singerlake.storage.base import Store
 from singerlake.transactions import blocks as stored
 from singerlake.transactions.snapshot import Snapshot
@@ -36,6 +38,7 @@ class BlockReader:
         keys: Names of those by which rows are told apart.
         digests: Whether the records' digests are wanted.
         defaults: What rows have in columns that people added, by name.
+        asked: Keys; blocks that are certain to hold none of them are passed over.
     """
 
     store: Store
@@ -46,6 +49,7 @@ class BlockReader:
     keys: frozenset[str]
     digests: bool = False
     defaults: Mapping[str, ColumnDefault] = field(default_factory=dict)
+    asked: AskedKeys | None = None
 
     @classmethod
     def of(
@@ -91,7 +95,26 @@ class BlockReader:
 
     def texts(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes]]:
         """Give blocks with their lines, inflated and checked."""
+        if self.asked is not None:
+            blocks = self._holding(self.asked, blocks)
         return stored.read_blocks(self.store, self.table, blocks)
+
+    def _holding(self, asked: AskedKeys, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Leave out the blocks that are certain to hold no key that is asked for."""
+        members = {
+            name: asked.members(source, [*self.defaults]) for name, source in self.sources.items()
+        }
+
+        def look(block: Block) -> Block | None:
+            sought = members[block.schema_hash]
+            if block.length < asked.least or not sought:
+                return block
+            bounds = stored.key_bounds(self.store, self.table, block)
+            return block if may_hold(bounds, sought) else None
+
+        for found in side_by_side.in_order(self.store, look, blocks):
+            if found is not None:
+                yield found
 
     def spec(self, block: Block) -> BlockSpec:
         """Return what is needed to read a block besides its bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
@@ -14,6 +15,7 @@ from singerlake.format.names import TableName
 from singerlake.format.types import Columns, Type
 from singerlake.lake import Table
 from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.asked_keys import AskedKeys
 from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.blocks.misfits import FAIL, reader_ways_out
 from singerlake.records.columns.arrow_types import arrow_type
@@ -131,6 +133,7 @@ def read_blocks(
     shape: Shape,
     *,
     digests: bool = False,
+    asked: AskedKeys | None = None,
 ) -> DataFrame:
     """Read all rows of some blocks, deletions too, in the shape of the table.
 
@@ -143,6 +146,7 @@ def read_blocks(
         blocks: In order of number.
         shape: The table's shape.
         digests: Whether the records' digests are wanted.
+        asked: Keys; rows of blocks that hold none of them may be left out.
     """
     needed = activations.needed(blocks, shape.survival)
     shared = block_tasks.split(needed, 2 * cores(spark), block_tasks.TASK_BYTES)
@@ -150,7 +154,8 @@ def read_blocks(
         table.store, snapshot, shared, shape.columns, shape.key_names, digests=digests
     )
     schema = frame_schema(shape.columns, (*PROVENANCE, DELETED))
-    return numbered(spark, len(shared)).mapInArrow(reader, schema)
+    asking = replace(reader, asked=asked)
+    return numbered(spark, len(shared)).mapInArrow(asking, schema)
 
 
 def numbered(spark: SparkSession, tasks: int) -> DataFrame:

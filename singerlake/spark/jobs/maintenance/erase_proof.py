@@ -20,9 +20,10 @@ from singerlake.format.version_notes import ErasedVersion
 from singerlake.lake import Table
 from singerlake.records.blocks.block_reader import combined
 from singerlake.records.blocks.misfits import NULL
-from singerlake.records.rows.row_columns import BLOCK, ORDINAL
-from singerlake.records.state.fingerprint import FULL, Content, Proof, claims, digits
-from singerlake.records.state.shape import shape_of
+from singerlake.records.rows.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, VERSION
+from singerlake.records.state.activations import Survival
+from singerlake.records.state.fingerprint import Content, Proof, claims, digits
+from singerlake.records.state.shape import Shape, shape_of
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import frames, from_blocks
 from singerlake.spark.state.content import frame_content, state_content
@@ -56,8 +57,8 @@ class ErasureProof:
         """Return what versions are without the rows, where they had any.
 
         Raises:
-            DamagedError: One would not be what it is less exactly these rows; or the present
-                state would not.
+            DamagedError: One would not be what it is less exactly these rows; or the blocks
+                would not.
         """
         first = min(block.number for block in self.touched)
         known: dict[tuple[object, ...], tuple[Content, Content]] = {}
@@ -74,7 +75,7 @@ class ErasureProof:
             self._check(f"version {version.number}", version.rows, claims(version), left, went)
             if went.rows:
                 found.append(_erased(version, left))
-        self._check_head()
+        self._check_blocks()
         return sorted(found, key=lambda one: one.version)
 
     def going(self) -> list[ErasedVersion]:
@@ -111,11 +112,31 @@ class ErasureProof:
             here = (F.col(BLOCK) == F.col("block")) & (F.col(ORDINAL) == F.col("row"))
             return frame_content(rows.join(self.gone, here, "left_semi"), shape.columns, wanted)
 
-    def _check_head(self) -> None:
-        at = self.before.earliest_equal()
-        was = state_content(self.spark, self.table, at, misfits=NULL)
-        left, went = self._parts(at, FULL)
-        self._check("the present state", was.rows, was.proofs, left, went)
+    def _check_blocks(self) -> None:
+        """Make sure that the new blocks have the lines of the old, in their places, less these.
+
+        The rows' keys are those of the present state, so no more is needed for it: it has lost
+        all lines of these keys, and of all others it has what it had.
+        """
+        numbers = {block.number for block in self.touched}
+        after = [block for block in self.after.blocks if block.number in numbers]
+        with plain_errors():
+            was, now = self._lines(self.touched), self._lines(after)
+            gone = self.gone.select(F.col("block").alias(BLOCK), F.col("row").alias(ORDINAL))
+            left = was.join(gone, [BLOCK, ORDINAL], "left_anti")
+            wrong = left.exceptAll(now).unionAll(now.exceptAll(left))
+            if wrong.isEmpty():
+                return
+        raise DamagedError(
+            f"{self.table.name}: without these rows its blocks would not be what they are less "
+            "exactly them; a block is damaged (singerlake verify tells which); nothing was changed"
+        )
+
+    def _lines(self, blocks: Sequence[Block]) -> DataFrame:
+        """Where lines are, their records' digests and whether they delete."""
+        shape = Shape((), (), Survival())
+        rows = frames.read_blocks(self.spark, self.table, self.after, blocks, shape, digests=True)
+        return rows.select(BLOCK, ORDINAL, VERSION, DIGEST, DELETED)
 
     def _check(
         self, what: str, rows: int, told: Mapping[Proof, str], left: Content, went: Content

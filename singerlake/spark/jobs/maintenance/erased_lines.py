@@ -17,7 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.errors import UsageError
 from singerlake.format.log import Block
+from singerlake.format.types import Columns
 from singerlake.lake import Table
+from singerlake.records.blocks.asked_keys import AskedKeys
 from singerlake.records.changes import row_ids
 from singerlake.records.columns.arrow_types import arrow_type
 from singerlake.records.rows.row_columns import BLOCK, ORDINAL, alias, aliases
@@ -105,7 +107,10 @@ class Lines:
         """Return the lines of some keys: these, and their positions as ``block`` and ``row``."""
         columns = self._shape.key_columns
         shape = Shape(columns, tuple(range(len(columns))), Survival())
-        rows = self._rows(blocks, shape)
+        # A condition names keys only once all blocks are read.
+        by_ids = self.asked.where is None
+        asked = AskedKeys.of(columns, self._values(columns)) if by_ids else None
+        rows = self._rows(blocks, shape, asked)
         names = aliases(columns)
         few = keys if self.asked.where is not None else F.broadcast(keys)
         found = rows.join(few, names, "left_semi")
@@ -134,14 +139,21 @@ class Lines:
     def _shape(self) -> Shape:
         return replace(shape_of(self.snapshot), survival=Survival())
 
-    def _rows(self, blocks: Sequence[Block], shape: Shape) -> DataFrame:
-        return frames.read_blocks(self.spark, self.table, self.snapshot, blocks, shape)
+    def _rows(
+        self, blocks: Sequence[Block], shape: Shape, asked: AskedKeys | None = None
+    ) -> DataFrame:
+        return frames.read_blocks(self.spark, self.table, self.snapshot, blocks, shape, asked=asked)
 
-    def _named_keys(self, shape: Shape) -> DataFrame:
-        columns = shape.key_columns
+    def _values(self, columns: Columns) -> list[pa.Array]:
+        """The values of the key's columns that the ids name."""
         values = row_ids.key_values(pa.array(self.asked.ids, pa.string()), columns)
         for one in values:
             self._check_ids(one)
+        return values
+
+    def _named_keys(self, shape: Shape) -> DataFrame:
+        columns = shape.key_columns
+        values = self._values(columns)
         fields = [
             pa.field(alias(index), arrow_type(type_)) for index, (_, type_) in enumerate(columns)
         ]
