@@ -18,6 +18,7 @@ TOPICS = (
     "small",
     "commits",
     "combine",
+    "erase",
     "site",
     "tables",
     "upload",
