@@ -31,6 +31,7 @@ class _Activation(msgspec.Struct, tag="ACTIVATE_VERSION", tag_field="type", gc=F
 
 
 _SCHEMA = msgspec.json.Decoder(_SchemaLine)
+_ = msgspec.json.Decoder(_Activation)  # built here, by one thread: decoders of several have it
 
 
 def members(entry: SchemaEntry) -> Members:
