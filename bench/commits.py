@@ -78,7 +78,13 @@ def run(folder: Path, rows: int, rounds: int) -> str:
         ratio = median(costs[name], last) / median(costs[name], 10)
         goal = f", the goal is 1.5: {'met' if ratio <= 1.5 else 'missed'}" if name == OURS else ""
         lines.append(f"- {name}: the {last:,}th takes {ratio:.2f}× the time of the 10th{goal}.")
-    lines += ["", opening(folder, min(rows, BLOCKS), rounds)]
+    blocks = min(rows, BLOCKS)
+    cases = {
+        f"20 transactions of {blocks // 20:,} blocks": few_large(folder / "large", blocks // 20),
+        f"{blocks:,} transactions of one block": many_small(folder / "small", blocks),
+        f"{5 * blocks:,} transactions of one block": many_small(folder / "huge", 5 * blocks),
+    }
+    lines += ["", opening(cases, rounds)]
     return "\n".join(lines)
 
 
@@ -266,12 +272,7 @@ PHASES = {
 }
 
 
-def opening(folder: Path, count: int, rounds: int) -> str:
-    per = max(1, count // 20)
-    cases = {
-        f"20 transactions of {per:,} blocks": few_large(folder / "large", per),
-        f"{count:,} transactions of one block": many_small(folder / "small", count),
-    }
+def opening(cases: dict[str, tuple[Path, tuple[int, int]]], rounds: int) -> str:
     found: dict[str, list[dict[str, float]]] = {name: [] for name in cases}
     for _, (name, (root, expected)) in itertools.product(range(rounds), cases.items()):
         one = opened(root)
@@ -294,23 +295,37 @@ def opening(folder: Path, count: int, rounds: int) -> str:
                 f"{harness.number(statistics.median(whole))} "
                 f"({harness.number(min(whole))}–{harness.number(max(whole))})",
                 f"{middle['peak'] / 2**20:,.0f}",
+                harness.number(1e3 * appended(cases[name][0])),
             ]
         )
-        met = "met" if statistics.median(whole) <= 1 else "missed"
+        blocks = int(middle["blocks"])
+        seconds, most = statistics.median(whole), max(1.0, blocks / BLOCKS)
         goals.append(
-            f"- {name}: open and all plans in {harness.number(statistics.median(whole))} s, the "
-            f"goal is 1 s: {met}."
+            f"- {name}: open and all plans in {harness.number(seconds)} s, the goal is "
+            f"{most:g} s: {'met' if seconds <= most else 'missed'}."
         )
     heads = ["seconds", "start of Python, imports", *PHASES.values(), "all but start", "peak MiB"]
+    heads.append("a commit, opened anew (ms of processor)")
     return "\n".join(
         [
-            f"A table of {count:,} blocks, each time in a new process:",
+            "A table of very many blocks, each time in a new process:",
             "",
             harness.table(heads, rows),
             "",
             *goals,
         ]
     )
+
+
+def appended(root: Path) -> float:
+    """Seconds of processor that a commit takes which opens the lake anew; the median of ten."""
+    spent = []
+    for number in range(10):
+        began = time.process_time()
+        lake = Lake.open(str(root))
+        lake.table(NAME).writer().commit(staged_rows(lake, iter([number])))
+        spent.append(time.process_time() - began)
+    return statistics.median(spent)
 
 
 def opened(root: Path) -> dict[str, float]:

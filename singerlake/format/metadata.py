@@ -21,6 +21,7 @@ from singerlake.format.log import (
 )
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
+from singerlake.format.packed import Packed, PackedSequence, with_lists_unread
 from singerlake.format.sealed import PLAIN, UNREADABLE, check_format
 from singerlake.format.version_notes import BlockedKeys, Count
 
@@ -290,6 +291,12 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 _MANIFEST = sealed.Reader(Manifest)
+_PACKED_BYTES = 4 << 20
+"""In a larger manifest the two long lists are packed."""
+_LONG = ("transactions", "files")
+_LARGE = sealed.Reader(with_lists_unread(Manifest, _LONG))
+_SUMMARIES = msgspec.json.Decoder(list[TransactionSummary])
+_FILES = msgspec.json.Decoder(list[FileEntry])
 
 
 KINDS = (LakeFile, Catalogue, Lock, Lease, IndexMarker)
@@ -332,10 +339,25 @@ def _decode_manifest(data: bytes, where: str) -> Manifest:
     number = check_format(data, where)
     if number > PLAIN:
         sealed.check_seal(data, where)
-    manifest: Manifest = _MANIFEST.read(data, number, where)
+    if number == PLAIN or len(data) <= _PACKED_BYTES:
+        manifest: Manifest = _MANIFEST.read(data, number, where)
+    else:
+        manifest = _packed(_LARGE.read(data, number, where), where)
     if (number > PLAIN) is not bool(manifest.chain):
         raise DamagedError(f"{where} cannot be read: it does not say which log entry it ends with")
     return manifest
+
+
+def _packed(large: Any, where: str) -> Manifest:
+    """Return a large manifest whose long lists are packed; nothing of its bytes is kept."""
+    members = {name: getattr(large, name) for name in Manifest.__struct_fields__}
+    summaries, files = (memoryview(members.pop(name)) for name in _LONG)
+    try:
+        transactions = PackedSequence(Packed(summaries, "number", _SUMMARIES))
+        packed_files = Packed(files, "path", _FILES)
+    except UNREADABLE as error:
+        raise DamagedError(f"{where} cannot be read: {error}") from error
+    return Manifest(**members, transactions=transactions, files=packed_files)  # type: ignore[arg-type]
 
 
 def encode(value: msgspec.Struct | dict[str, Any], *, indent: bool = True) -> bytes:
@@ -361,22 +383,14 @@ def lists_of(blocks: Iterable[Block]) -> dict[int, FileList]:
     return {block.number: block.files for block in blocks if block.files is not None}
 
 
-def ungroup(files: list[FileEntry], lists: Mapping[int, FileList]) -> list[Block]:
+def ungroup(files: Iterable[FileEntry], lists: Mapping[int, FileList]) -> list[Block]:
     """Undo :func:`group_by_file` and :func:`lists_of`; blocks come in order of number."""
+    none: list[tuple[Count, int]] = []  # one for all: there are very many blocks
     blocks = [
         Block(
-            number=r.number,
-            file=f.path,
-            offset=r.offset,
-            length=r.length,
-            rows=r.rows,
-            bytes=r.bytes,
-            first=r.first,
-            last=r.last,
-            activations=r.activations,
-            first_version=r.first_version,
-            crc=r.crc,
-            files=lists.get(r.number) if lists else None,
+            *(r.number, f.path, r.offset, r.length, r.rows, r.bytes, r.first),
+            *(r.first if r.last == r.first else r.last, r.activations or none),
+            *(r.first_version, r.crc, lists.get(r.number) if lists else None),  # type: ignore[arg-type]  # mypy joins only one tuple
         )
         for f in files
         for r in f.blocks

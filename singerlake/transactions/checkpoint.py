@@ -5,14 +5,14 @@ It can be made again from the log, so a crash before it is written loses nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 
 from singerlake.errors import DamagedError, NewerFormatError
 from singerlake.format import file_paths, metadata, names
 from singerlake.format.log import Operation
-from singerlake.format.metadata import Manifest
+from singerlake.format.metadata import Manifest, TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.sealed import ERASABLE, PLAIN
 from singerlake.storage.base import KeyExistsError, KeyMissingError, OversizedError, Store
@@ -92,6 +92,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         DamagedError: It belongs to another table, or does not agree with itself.
     """
     blocks = metadata.ungroup(manifest.files, manifest.file_lists)
+    operations, numbered = _gone_through(manifest.transactions)
     restorable = manifest.restorable
     snapshot = Snapshot(
         table=table,
@@ -106,15 +107,15 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         overlays=manifest.overlays,
         format=manifest.format,
         chain=manifest.chain,
-        drops=lifetimes.of_log(manifest.transactions),
+        drops=lifetimes.of_log(manifest.transactions) if Operation.DROP in operations else (),
         restorable=(
             None if restorable is None else metadata.ungroup(restorable, manifest.file_lists)
         ),
-        erased_at=_erased_at(manifest),
+        erased_at=_erased_at(manifest) if Operation.ERASE in operations else 0,
         blocked=manifest.blocked,
     )
-    files = (file.path for file in (*manifest.files, *(restorable or ())))
-    for path in files:
+    present = (path for path, _ in groupby(block.file for block in blocks))
+    for path in chain(present, (file.path for file in restorable or ())):
         if not names.is_data_path(path):
             table.data(path)  # says what is wrong with it
     for path in snapshot.dropped:
@@ -127,7 +128,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
     agrees = (
         (manifest.tap, manifest.stream) == (table.tap, table.stream)
         and count == manifest.transaction
-        and [t.number for t in snapshot.transactions] == [*range(1, count + 1)]
+        and numbered
         and 0 <= manifest.floor <= manifest.transaction
         and all(1 <= number <= count for number in manifest.overlays)
         and _has_its_blocks(snapshot)
@@ -140,6 +141,15 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
     for version in manifest.table_versions[len(earlier) :]:
         folding.add_version(version)
     return folding.snapshot()
+
+
+def _gone_through(transactions: Iterable[TransactionSummary]) -> tuple[set[str], bool]:
+    """What transactions did, and whether their numbers are right; once, for they may be packed."""
+    operations, numbered = set(), True
+    for number, summary in enumerate(transactions, 1):
+        operations.add(summary.operation)
+        numbered &= summary.number == number
+    return operations, numbered
 
 
 def _erased_at(manifest: Manifest) -> int:

@@ -15,6 +15,7 @@ from msgspec import structs
 from singerlake.errors import DamagedError
 from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.metadata import DroppedFile
+from singerlake.format.packed import PackedSequence
 from singerlake.format.types import RULES
 from singerlake.format.version_notes import Deleted
 from singerlake.transactions import chain, erasures, lifetimes, unread
@@ -51,7 +52,11 @@ class Folding:
     def __init__(self, start: Snapshot) -> None:
         self._start = start
         self._table = start.table
-        self._transactions = list(start.transactions)
+        self._transactions = (
+            start.transactions.with_more()
+            if isinstance(start.transactions, PackedSequence)
+            else list(start.transactions)
+        )
         self._schemas = dict(start.schemas)
         self._blocks = list(start.blocks)
         self._frozen = list(start.frozen)

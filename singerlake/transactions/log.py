@@ -164,8 +164,10 @@ def read_checkpoint(store: Store, table: TableName, *, to_add: bool = False) -> 
             if present is None and (head := _read_head(store, table)) is not None:
                 return head
         present = present if to_add and present is not None else store.get(table.manifest)
+        etag = present.etag
         manifest = metadata.decode(present.data, metadata.Manifest, table.manifest)
-        return replace(from_manifest(table, manifest), checkpoint_etag=present.etag)
+        del present  # many megabytes, and not needed any more
+        return replace(from_manifest(table, manifest), checkpoint_etag=etag)
     except KeyMissingError:
         return None
     except NewerFormatError:
