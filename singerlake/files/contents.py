@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from singerlake.errors import StoreError
 from singerlake.files.known import KnownFiles
-from singerlake.format import file_paths
+from singerlake.format import file_paths, times
 from singerlake.format.log import Operation
 from singerlake.format.names import TableName
 from singerlake.storage.base import Store
+from singerlake.storage.unfinished import RESUMED_BYTES
+from singerlake.transactions.file_lists import lists_of
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import publish_file
 
 SIDE_BY_SIDE = 8
 """Files that are read and stored at a time."""
+CLOCKS_DIFFER = 3600.0
+"""Seconds by which the clocks of a store and of a machine that vacuums may differ."""
+LISTED_AT_ONCE = 100_000
+"""Files up to which one listing shows them all; of more, each takes a 256th of them."""
 _BEGINNINGS = frozenset(f"{number:02x}" for number in range(256))
 """Of all hashes: the folders that files lie in."""
 
@@ -90,6 +98,7 @@ class Contents:
         self._looked_for = looked_for
         self._known: KnownFiles | None = None
         self._may_choose = self._had_any = False
+        self._announced = -math.inf
         self._mutex = threading.Lock()
         self._busy: dict[str, threading.Lock] = {}
         self._looked_at: set[str] = set()
@@ -102,13 +111,17 @@ class Contents:
             if self._known is None:
                 known, snapshot = KnownFiles(), self._begin()
                 known.load(self._store, snapshot)
+                vacuums = [
+                    one.time
+                    for one in snapshot.transactions
+                    if one.operation == Operation.VACUUM_START
+                ]
                 # A name that another lake gave may be one that a vacuum deletes here.
-                self._may_choose = not any(
-                    one.operation == Operation.VACUUM_START for one in snapshot.transactions
-                )
+                self._may_choose = not vacuums
+                self._announced = max(map(_seconds, vacuums), default=-math.inf)
                 self._had_any = any(block.files is not None for block in snapshot.blocks)
                 if self._looked_for and self._had_any:
-                    known.keep(self._listed())
+                    self._look_for(known, sum(one.files for one in lists_of(snapshot.blocks)))
                 if self._looked_for or not self._had_any:
                     self._looked_at |= _BEGINNINGS
                 self._known = known
@@ -129,8 +142,9 @@ class Contents:
         self._check()
         known = self.load()
         wanted = wanted if self._may_choose else ""
+        looked_at = digest[:2] in self._looked_at  # before: others may be about to forget it
         found = known.find(digest, wanted)
-        if found is not None and digest[:2] not in self._looked_at:
+        if found is not None and not looked_at:
             with self._alone(digest):
                 found = self._there(known, digest, wanted)
         return Stored(*found) if found is not None else None
@@ -177,7 +191,7 @@ class Contents:
             StoreError: The store refused.
         """
         known = self.load()
-        staged = self._store.stage()
+        staged = self._store.stage_resumable()
         hashed = hashlib.sha256()
         try:
             for piece in pieces:
@@ -191,7 +205,8 @@ class Contents:
                 there = self._there(known, digest, wanted if may_choose else "")
                 if there is not None:
                     return Stored(*there)
-                namer = _Namer(self._table, digest, [wanted] if may_choose else [])
+                begun = self._begun(digest, staged.size)
+                namer = _Namer(self._table, digest, [wanted] if may_choose else begun)
                 path = publish_file(self._store, staged, namer, self._together)
                 known.add(path, staged.size)
                 with self._mutex:
@@ -200,6 +215,27 @@ class Contents:
             return Stored(path, staged.size)
         finally:
             staged.discard()
+
+    def _begun(self, digest: str, size: int) -> list[str]:
+        """The name under which an earlier run began to store the same bytes, and broke off.
+
+        No vacuum has announced it: what a table's vacuums announced was there by then, and an
+        upload that began later is of a name that was given later.
+        """
+        if size < RESUMED_BYTES:
+            return []
+        start, beginning = len(self._table.folder), file_paths.content_beginning(digest)
+        try:
+            begun = self._store.begun(f"{self._table.folder}{beginning}")
+        except StoreError:  # who may not list uploads begins anew
+            return []
+        names = {
+            one.since: one.key[start:]
+            for one in begun
+            if one.since > self._announced + CLOCKS_DIFFER
+            and file_paths.digest_in(one.key[start:]) == digest
+        }
+        return [names[max(names)]] if names else []
 
     def _there(self, known: KnownFiles, digest: str, wanted: str) -> tuple[str, int] | None:
         """Find a file that the store has; called by one thread at a time of those of its hash.
@@ -213,6 +249,16 @@ class Contents:
         known.keep(self._listed(f"{beginning}/"), beginning)
         self._looked_at.add(beginning)
         return known.find(digest, wanted)
+
+    def _look_for(self, known: KnownFiles, number: int) -> None:
+        """Look for all files that rows name, beginning by beginning where they are very many.
+
+        A store may have a listing in memory before it gives the first of it.
+        """
+        beginnings = sorted(_BEGINNINGS) if number > LISTED_AT_ONCE else [""]
+        for beginning in beginnings:
+            below = f"{beginning}/" if beginning else ""
+            known.keep(self._listed(below), beginning)
 
     def _listed(self, below: str = "") -> Iterator[tuple[str, int]]:
         start = len(self._table.folder)
@@ -242,3 +288,9 @@ class Contents:
         with self._mutex:
             # One of a few, not one for each file there ever was.
             return self._busy.setdefault(digest[:2], threading.Lock())
+
+
+def _seconds(time: str) -> float:
+    """When a log entry says that it was written; what cannot be read is later than all."""
+    instant = times.parse(time)
+    return math.inf if instant is None else instant.timestamp()

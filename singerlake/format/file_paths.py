@@ -23,7 +23,12 @@ def new_content(digest: str) -> str:
     Args:
         digest: The SHA-256 of its bytes, as 64 hexadecimal digits.
     """
-    return f"files/{digest[:2]}/{digest}-{secrets.token_hex(8)}"
+    return f"{content_beginning(digest)}{secrets.token_hex(8)}"
+
+
+def content_beginning(digest: str) -> str:
+    """Return how the paths of all copies of a file that rows name begin."""
+    return f"files/{digest[:2]}/{digest}-"
 
 
 def is_content(path: str) -> bool:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from singerlake.maintenance.garbage import DAY
 from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.storage.base import Leftover, Store
+from singerlake.storage.base import Store
+from singerlake.storage.unfinished import Leftover
 
 
 @dataclass(frozen=True)

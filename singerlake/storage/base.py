@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.storage.together import Together
+from singerlake.storage.unfinished import Begun, Leftover
 
 MAX_BYTES = 1 << 30
 """No object that is read whole is larger: a manifest has 130 bytes a block, so eight million
@@ -88,22 +89,6 @@ class StoredCopy(NamedTuple):
     size: int
     version: str = ""
     unreadable: str = ""
-
-
-class Leftover(NamedTuple):
-    """What a writer that died left on the store, and no key shows.
-
-    Attributes:
-        name: How the store finds it again, and a person may know it.
-        bytes: Its size, as far as the store says.
-        modified: Last change, in seconds since 1970.
-        certain: Whether its writer is known to be dead; else only its age speaks for that.
-    """
-
-    name: str
-    bytes: int
-    modified: float
-    certain: bool = True
 
 
 class Staged(ABC):
@@ -365,6 +350,23 @@ class Store(ABC):
     def stage_in_parts(self) -> Staged:
         """Begin a file that goes up the way that large ones do, however small it is."""
         return self.stage()
+
+    def stage_resumable(self) -> Staged:
+        """Begin a file whose publication others may go on with where it breaks off.
+
+        A large one leaves what the store has of it; :meth:`begun` shows that, until it is removed
+        as a leftover.
+        """
+        return self.stage()
+
+    def begun(self, prefix: str) -> Sequence[Begun]:  # noqa: ARG002
+        """List such publications of keys that begin alike, those under way among them.
+
+        Who publishes the same bytes under a key that this has just returned sends only what the
+        store does not have. Several may do so at the same time: one of them creates the object, to
+        the others it is a key that is taken.
+        """
+        return ()
 
     def leftovers(self) -> Iterator[Leftover]:
         """List what dead writers staged and never published; not what one at work has staged."""

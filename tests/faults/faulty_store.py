@@ -17,7 +17,6 @@ from singerlake.errors import NotDurableError, OutcomeUnknownError, StoreError
 from singerlake.storage.base import (
     KeyExistsError,
     KeyMissingError,
-    Leftover,
     Listed,
     Staged,
     Store,
@@ -25,6 +24,7 @@ from singerlake.storage.base import (
 )
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.together import Together
+from singerlake.storage.unfinished import Leftover
 
 READS = frozenset({"get", "get_range", "list", "folders"})
 CREATES = frozenset({"put_if_absent", "replace", "publish"})

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import signal
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from singerlake.errors import InputError
 from singerlake.files.sources import MissingFileError, SourceOptions, Sources
+from singerlake.format import file_paths
 from singerlake.lake import Lake
 from singerlake.storage.s3 import uploads
 from singerlake.storage.s3.store import S3Store
+from singerlake.storage.unfinished import RESUMED_BYTES
 from tests.files.photos import NAME, PHOTOS, stored
 from tests.storage.conftest import BUCKET, no_aws_settings, options, s3_port
-from tests.storage.plugins import s3_settings
+from tests.storage.plugins import s3_settings, start
+from tests.storage.relay import Fault, Relay
 from tests.tap import run as tap
-from tests.target.harness import TAP, record, run, schema
+from tests.target.harness import TAP, record, run, schema, text
 
 __all__ = ["no_aws_settings", "s3_port"]
 
@@ -60,6 +66,44 @@ def test_files_go_from_bucket_to_bucket(
     copy = f"{folder.uri}/copy"
     run(copy, out.out, file_roots=[lake], **s3_settings(s3_port))
     assert stored(S3Store.open(copy, folder._options)) == stored(there)
+
+
+def test_an_upload_that_was_killed_is_gone_on_with(
+    folder: S3Store, s3_port: int, tmp_path: Path
+) -> None:
+    size = RESUMED_BYTES + 1
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(size)
+        file.write(b"a large file, with holes")
+    number_of_parts = -(-size // uploads.PART_BYTES)
+    lines = [
+        schema("photos", PHOTOS, ["id"]),
+        record("photos", {"id": 1, "photo": {"uri": "large"}}),
+    ]
+    lake = f"{folder.uri}/lake"
+    with Relay(s3_port).running() as relay:
+        config = {**s3_settings(s3_port), "aws_endpoint_url": relay.url, "lake": lake}
+        config |= {"tap_id": TAP, "file_roots": [str(tmp_path)]}
+        targets = [start("target_singerlake", tmp_path, config) for _ in range(2)]
+        relay.fail(Fault("PUT", None, part="partNumber=6", meanwhile=targets[0].kill))
+        targets[0].communicate(text(lines))
+        assert targets[0].returncode == -signal.SIGKILL
+        there = S3Store.open(lake, folder._options)
+        (left,) = there.leftovers()
+        assert left.bytes >= 2 * uploads.PART_BYTES
+        relay.seen.clear()
+        _, errors = targets[1].communicate(text(lines))
+        assert targets[1].returncode == 0, errors
+        sent = relay.requests("PUT", "partNumber=")
+    # Parts that were on their way when it was killed may have come since.
+    assert 1 <= len(sent) <= number_of_parts - left.bytes // uploads.PART_BYTES
+    [path] = stored(there)
+    assert left.name.startswith(NAME.key(path))
+    hashed = hashlib.sha256()
+    for piece in there.pieces(NAME.key(path), 4 << 20):
+        hashed.update(piece)
+    assert hashed.hexdigest() == file_paths.digest_in(path)
+    assert list(there.leftovers()) == []
 
 
 def test_only_what_is_below_a_root_is_asked_for(folder: S3Store) -> None:

@@ -15,8 +15,8 @@ import pytest
 from singerlake.errors import UsageError
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.storage.base import Leftover
 from singerlake.storage.local.store import LocalStore
+from singerlake.storage.unfinished import Leftover
 
 NOTHING = VacuumOptions(retain_seconds=0, guard=False)
 LATER = 1e12

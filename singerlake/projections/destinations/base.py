@@ -18,7 +18,8 @@ from singerlake.errors import ConflictError
 from singerlake.format import times
 from singerlake.projections.projection import Projection, Target
 from singerlake.projections.published import Commit, Published
-from singerlake.storage.base import Leftover, Store
+from singerlake.storage.base import Store
+from singerlake.storage.unfinished import Leftover
 
 DELETERS = 16
 """Files that are deleted at the same time: on a bucket most of it is waiting."""

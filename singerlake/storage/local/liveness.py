@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from singerlake.errors import DamagedError
-from singerlake.storage.base import Leftover
 from singerlake.storage.local.files import folder, open_file, readable
+from singerlake.storage.unfinished import Leftover
 
 ALIVE = ".alive"
 

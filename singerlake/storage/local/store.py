@@ -25,7 +25,6 @@ from singerlake.format.names import STAGING
 from singerlake.storage.base import (
     KeyExistsError,
     KeyMissingError,
-    Leftover,
     Listed,
     Range,
     Staged,
@@ -40,6 +39,7 @@ from singerlake.storage.local.liveness import Session, abandoned_files
 from singerlake.storage.local.os_errors import map_os_errors
 from singerlake.storage.local.together import LocalTogether
 from singerlake.storage.together import Together
+from singerlake.storage.unfinished import Leftover
 
 STAGING_FOLDER = STAGING.rstrip("/")
 _REPLACE_LOCK = "replace.lock"

@@ -24,7 +24,6 @@ from singerlake.storage.base import (
     Capabilities,
     KeyExistsError,
     KeyMissingError,
-    Leftover,
     Listed,
     Staged,
     Store,
@@ -42,6 +41,7 @@ from singerlake.storage.object_store.vendor import Connection
 from singerlake.storage.options import StoreOptions
 from singerlake.storage.replacement import confirm_replacement
 from singerlake.storage.spooled import SpooledFile
+from singerlake.storage.unfinished import Leftover
 
 if TYPE_CHECKING:
     from obstore import PutMode

@@ -27,7 +27,6 @@ from singerlake.storage.base import (
     Capabilities,
     KeyExistsError,
     KeyMissingError,
-    Leftover,
     Listed,
     OversizedError,
     Staged,
@@ -49,6 +48,7 @@ from singerlake.storage.s3.boto_errors import (
 )
 from singerlake.storage.s3.connection import connect
 from singerlake.storage.spooled import SpooledFile
+from singerlake.storage.unfinished import RESUMED_BYTES, Begun, Leftover
 
 READ_TRIES = 3
 COPY_BYTES = 5 << 30
@@ -256,6 +256,12 @@ class S3Store(Store):
     def stage(self) -> Staged:
         return SpooledFile(self.upload, self.delete)
 
+    def stage_resumable(self) -> Staged:
+        return SpooledFile(self._upload_resumable, self.delete)
+
+    def begun(self, prefix: str) -> Sequence[Begun]:
+        return self._uploads.begun(prefix)
+
     def leftovers(self) -> Iterator[Leftover]:
         yield from self._uploads.unfinished()
         for item in self.list(STAGING):  # of a probe that died, or shared by a writer
@@ -283,6 +289,14 @@ class S3Store(Store):
             raise KeyExistsError(f"{self._errors.where(key)} is taken")
         else:  # when busy, S3 wants the whole upload anew
             until_decided(lambda: self._uploads.send(path, size, key))
+
+    def _upload_resumable(self, path: Path, size: int, key: str) -> None:
+        if size < RESUMED_BYTES:
+            self.upload(path, size, key)
+        elif self.exists(key):
+            raise KeyExistsError(f"{self._errors.where(key)} is taken")
+        else:
+            self._uploads.go_on(path, size, key)
 
     def _put(self, action: str, key: str, data: bytes, **condition: str) -> str:
         target = {"Bucket": self._bucket, "Key": self._name(key)}
