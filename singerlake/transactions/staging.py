@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, Protocol
 
 import msgspec
@@ -24,6 +26,8 @@ FILE_BYTES = 128 * 1024 * 1024
 
 NAMES_TRIED = 3
 _PIECE = 4 * 1024 * 1024
+_IN_MEMORY = 1 << 20
+"""Bytes of lists that a transaction keeps in memory: those of some 20,000 files."""
 
 
 @dataclass
@@ -32,6 +36,51 @@ class _File:
     schema_hash: str
     blocks: list[int] = field(default_factory=list)
     path: str = ""
+
+
+class _Kept:
+    """Small texts by number, in a temporary file once they are many.
+
+    One list of files has some 45 bytes for each; a transaction may name a million.
+    """
+
+    def __init__(self) -> None:
+        self._file: SpooledTemporaryFile[bytes] | None = None
+        self._where: dict[int, tuple[int, int]] = {}
+        self._size = 0
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._where)
+
+    def __getitem__(self, number: int) -> bytes:
+        offset, length = self._where[number]
+        with self._opened() as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def keep(self, number: int, data: bytes) -> None:
+        with self._opened() as file:
+            # Not to the file's end: a write that failed half-way may be repeated.
+            file.seek(self._size)
+            file.write(data)
+        self._where[number] = self._size, len(data)
+        self._size += len(data)
+
+    def discard(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @contextmanager
+    def _opened(self) -> Iterator[SpooledTemporaryFile[bytes]]:
+        try:
+            if self._file is None:
+                self._file = SpooledTemporaryFile(_IN_MEMORY, prefix="singerlake-")  # noqa: SIM115
+            yield self._file
+        except OSError as error:
+            raise StoreError(
+                f"cannot keep lists of files in {tempfile.gettempdir()}: {error.strerror}: check "
+                "that folder and its free space, or set TMPDIR to another"
+            ) from error
 
 
 class StagedTable:
@@ -51,7 +100,7 @@ class StagedTable:
         self._open: dict[str, _File] = {}
         self._blocks: list[Block] = []
         self._places: dict[str, Place | None] = {}
-        self._lists: dict[int, bytes] = {}
+        self._lists = _Kept()
         self._listed: set[int] = set()
         self.schemas: dict[str, SchemaEntry] = {}
         self.schema_hash = ""
@@ -96,7 +145,8 @@ class StagedTable:
         if (place := self._place(schema_hash, data)) is not None:
             text = format_block.decode(data, block.bytes, "a new block")
             if named := content.named_in(text, place):
-                listed, self._lists[len(self._blocks)] = content.encode_list(named)
+                listed, spelled = content.encode_list(named)
+                self._lists.keep(len(self._blocks), spelled)
                 block = msgspec.structs.replace(block, files=listed)
         self._blocks.append(replace_block(block, offset=offset, length=len(data), crc=crc))
 
@@ -152,10 +202,10 @@ class StagedTable:
         for file in self._files:
             for index in file.blocks:
                 self._blocks[index] = replace_block(self._blocks[index], file=file.path)
-        for index, data in self._lists.items():
+        for index in self._lists:
             listed = self._blocks[index].files
             if listed is not None and index not in self._listed:
-                file_lists.publish(self._store, self._table, listed, data)
+                file_lists.publish(self._store, self._table, listed, self._lists[index])
                 self._listed.add(index)
 
     def numbered(self, last_block: int) -> list[Block]:
@@ -184,6 +234,7 @@ class StagedTable:
         """Drop the staged copies. Never touches a published file."""
         for file in self._files:
             file.staged.discard()
+        self._lists.discard()
 
     def _publish(self, file: _File) -> str:
         first, last = self._blocks[file.blocks[0]].first, self._blocks[file.blocks[-1]].last

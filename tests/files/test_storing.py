@@ -16,6 +16,7 @@ from singerlake.errors import InputError, UsageError
 from singerlake.format import file_paths
 from singerlake.storage.base import Listed
 from singerlake.storage.local.store import LocalStore
+from singerlake.transactions import staging
 from tests.files.photos import (
     FILE,
     PHOTOS,
@@ -297,7 +298,11 @@ def test_a_table_without_files_is_of_its_old_format() -> None:
     assert "file_lists" not in json.loads(table.store.get(table.name.manifest).data)
 
 
-def test_many_small_files_in_one_run(folder: Path) -> None:
+@pytest.mark.parametrize("in_memory", [1 << 20, 1], ids=["in memory", "on disk"])
+def test_many_small_files_in_one_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    monkeypatch.setattr(staging, "_IN_MEMORY", in_memory)  # of lists that wait for the commit
     (folder / "many").mkdir()
     for n in range(300):
         (folder / "many" / f"{n}").write_bytes(b"%d" % (n // 2))

@@ -45,7 +45,8 @@ class LocalTogether(Together):
         self._names = names
         self._link = link
         self._mutex = threading.Lock()
-        self._waiting: list[Sequence[str]] = []
+        self._waiting: list[str] = []
+        self._sync_all = syncfs()
         self._handle = -1
 
     def begin(self) -> None:
@@ -60,20 +61,21 @@ class LocalTogether(Together):
         self.begin()  # its bytes are there, so the folder is
         # Before: the name may be an earlier run's that died before it settled.
         with self._mutex:
-            self._waiting.append(key.split("/"))
+            # To wait for the whole file system takes no names, of which there may be a million.
+            if len(self._waiting) < WORTHWHILE or self._sync_all is None:
+                self._waiting.append(key)
         self._link(staged.share(), key)
 
     def settle(self) -> None:
         """Make durable all that was published; see :class:`Together`."""
         with self._mutex:
             waiting, self._waiting = self._waiting, []
-        sync_all = syncfs()
         try:
-            if len(waiting) >= WORTHWHILE and sync_all is not None:
-                sync_all(self._handle)
+            if len(waiting) >= WORTHWHILE and self._sync_all is not None:
+                self._sync_all(self._handle)
                 return
             with ThreadPoolExecutor(_SIDE_BY_SIDE, "fsync") as pool:
-                for done in [pool.submit(self._settle, parts) for parts in waiting]:
+                for done in [pool.submit(self._settle, key.split("/")) for key in waiting]:
                     done.result()
         except (OSError, DamagedError) as error:
             raise NotDurableError(
