@@ -1,11 +1,13 @@
 """The Spark jobs. The only room that imports pyspark.
 
-For notebooks, and for jobs of one's own, these names stay: :func:`read_table`, :func:`diff` and
-:func:`register`.
+For notebooks, and for jobs of one's own, these names stay: :func:`read_table`, :func:`diff`,
+:func:`register` and :func:`plain_errors`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from singerlake.lake import Lake, Table
     from singerlake.spark.jobs.queries.difference import Diff
 
-__all__ = ["diff", "read_table", "register"]
+__all__ = ["diff", "plain_errors", "read_table", "register"]
 
 
 def read_table(
@@ -121,6 +123,28 @@ def diff(
     from singerlake.spark.jobs.queries import difference
 
     return difference.diff(spark, table, before, after, misfits=misfits)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn what Spark raises inside of it into Singerlake's errors, without Java's stack.
+
+    A frame is read when somebody asks for its rows, and then Spark raises an error of its own
+    (``PythonException`` and others) for whatever an executor met: a file that is larger than
+    ``file_bytes``, a block that is damaged, a value that does not fit.
+
+    ::
+
+        with plain_errors():
+            read_table("tap-shop.products", files="binary").write.parquet("photos.parquet")
+
+    Raises:
+        SingerlakeError: What an executor raised, in its own class where it is one of ours.
+    """
+    from singerlake.spark.jvm import failures
+
+    with failures.plain_errors():
+        yield
 
 
 def register(spark: SparkSession) -> None:

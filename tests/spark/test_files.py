@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import singerlake
-from singerlake.errors import InputError, UsageError
+from singerlake.errors import DamagedError, InputError, UsageError
 from singerlake.lake import Table
 from singerlake.maintenance.change import Mode
-from singerlake.spark import read_table
+from singerlake.spark import plain_errors, read_table
 from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
@@ -127,9 +127,9 @@ def test_what_files_hold_as_columns_of_bytes(
     assert frame(file_bytes=4).where("id < 4").selectExpr("sum(length(photo_content))").head() == (
         2,
     )
-    with pytest.raises(Exception, match="is larger than the 4 B"):
+    with pytest.raises(UsageError, match="^the file .* is larger than the 4 B"), plain_errors():
         frame(file_bytes=4).where("id = 5").collect()
-    with pytest.raises(Exception, match="which a row names, is gone"):
+    with pytest.raises(DamagedError, match="which a row names, is gone$"), plain_errors():
         frame().where("id = 4").collect()
     assert "photo_content" not in read_table(name, lake=root, spark=spark).columns
 
