@@ -5,6 +5,8 @@ from __future__ import annotations
 from singerlake.errors import UsageError
 from singerlake.storage.opening import BUCKETS, FORMS, is_remote
 
+_HADOOP = ("abfs:", "abfss:", "wasb:", "wasbs:")
+
 
 def in_bucket(uri: str) -> bool:
     """Tell whether a place is in a bucket or container."""
@@ -43,7 +45,7 @@ def refuse_elsewhere(uri: str, setting: str) -> None:
     Raises:
         UsageError: It is one.
     """
-    if is_remote(uri):
+    if is_remote(uri) or uri.lower().startswith(_HADOOP):
         raise UsageError(
             f"{setting} names a place by a web address or as Hadoop does, where no files of "
             f"records can be: give {FORMS}"

@@ -254,13 +254,15 @@ BATCH_S3 = th.Property(
     secret=True,
     description=(
         "How the buckets of batch files are reached, by the names of the lake's own settings: "
-        "aws_access_key_id, aws_endpoint_url and so on. Default: as the lake's."
+        "aws_access_key_id, aws_endpoint_url and so on. Default: as the lake's, service by service."
     ),
 )
 
 
 def batch_options(config: Mapping[str, Any]) -> StoreOptions:
     """Collect how buckets of batch files are reached: as the lake is, unless told else.
+
+    What is told of one service leaves the others as the lake's settings have them.
 
     Raises:
         UsageError: There is no such setting, or it cannot be used.
@@ -273,7 +275,13 @@ def batch_options(config: Mapping[str, Any]) -> StoreOptions:
             raise UsageError(f"batch_s3 has no setting {name!r}: {offer(name, SETTINGS)}")
         if name in SECRETS and own[name] is not None and not isinstance(own[name], str):
             raise UsageError(f"{name} in batch_s3 is not text: set it again, in quotes")
-    return from_settings(own)
+    told = {_service(name) for name in own}
+    others = {name: config.get(name) for name in SETTINGS if _service(name) not in told}
+    return from_settings({**others, **own})
+
+
+def _service(setting: str) -> str:
+    return setting.partition("_")[0]
 
 
 def lake_uri(config: Mapping[str, Any]) -> str:

@@ -21,7 +21,9 @@ import pytest
 from pyarrow import feather
 
 from singerlake.errors import InputError, StoreError, UsageError
+from singerlake.plugins.settings import batch_options
 from singerlake.safe_text import redacted
+from singerlake.storage.options import StoreOptions
 from target_singerlake.batches import files as files_module
 from target_singerlake.batches.roots import Roots
 from tests.target.batches import FORMS, batch, jsonl
@@ -378,6 +380,7 @@ def test_a_disk_that_is_full_of_temporary_files(
     ("config", "words"),
     [
         ({"batch_roots": ["abfs://c@a.dfs.core.windows.net/x"]}, "batch_roots.*give a folder, s3:"),
+        ({"batch_roots": ["abfss://c/x"]}, "^batch_roots names a place .* as Hadoop does.*az:"),
         ({"batch_roots": ["gs://?/x"]}, "^batch_roots: a place for files on Google .*is named gs:"),
         ({"batch_roots": ["s3://?/x"]}, "^batch_roots: a place for files on S3 is named"),
         ({"batch_roots": [""]}, "batch_roots"),
@@ -388,6 +391,19 @@ def test_a_disk_that_is_full_of_temporary_files(
 def test_settings_are_checked_first(tmp_path: Path, config: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         run(tmp_path / "lake", [SCHEMA], **config)
+
+
+def test_other_buckets_are_reached_as_the_lake_is_service_by_service() -> None:
+    lakes = {"gcs_anonymous": True, "aws_region": "eu-west-1", "aws_profile": "lake"}
+    assert batch_options(lakes) == StoreOptions(
+        gcs_anonymous=True, region="eu-west-1", profile="lake"
+    )
+    assert batch_options({**lakes, "batch_s3": {"aws_region": "us-east-1"}}) == StoreOptions(
+        gcs_anonymous=True, region="us-east-1"
+    )
+    assert batch_options({**lakes, "batch_s3": {"gcs_token": "t"}}) == StoreOptions(
+        gcs_token="t", region="eu-west-1", profile="lake"
+    )
 
 
 def test_secrets_of_other_buckets_are_hidden(tmp_path: Path) -> None:

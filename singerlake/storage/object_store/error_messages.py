@@ -26,11 +26,13 @@ _CREDENTIALS = {
     "gcs": (
         "no usable credentials: log in (gcloud auth application-default login), set "
         "GOOGLE_APPLICATION_CREDENTIALS or gcs_service_account_path to a service account's key "
-        "file, or run where the machine has a service account"
+        "file, run where the machine has a service account, or set gcs_anonymous for a public "
+        "bucket"
     ),
     "azure": (
         "no usable credentials: set azure_storage_account_key or azure_storage_sas_token, the "
-        "three azure_client_… of a service principal, or AZURE_USE_AZURE_CLI=true after az login"
+        "three azure_client_… of a service principal, AZURE_USE_AZURE_CLI=true after az login, or "
+        "azure_anonymous for a public container"
     ),
 }
 _REFUSED = {
