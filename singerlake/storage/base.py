@@ -354,17 +354,15 @@ class Store(ABC):
     def stage_resumable(self) -> Staged:
         """Begin a file whose publication others may go on with where it breaks off.
 
-        A large one leaves what the store has of it; :meth:`begun` shows that, until it is removed
-        as a leftover.
+        What a store has of a large one :meth:`begun` shows, until it is removed as a leftover.
         """
         return self.stage()
 
     def begun(self, prefix: str) -> Sequence[Begun]:  # noqa: ARG002
         """List such publications of keys that begin alike, those under way among them.
 
-        Who publishes the same bytes under a key that this has just returned sends only what the
-        store does not have. Several may do so at the same time: one of them creates the object, to
-        the others it is a key that is taken.
+        Who publishes the same bytes under such a key sends only what the store does not have. Of
+        several, one creates the object; to the others the key is taken.
         """
         return ()
 
