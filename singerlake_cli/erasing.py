@@ -18,7 +18,6 @@ from singerlake.errors import (
 )
 from singerlake.maintenance.erase import EraseOptions
 from singerlake_cli import output
-from singerlake_cli.publishing import as_json
 from singerlake_cli.shared import Shared, begin_spark, start_spark
 from singerlake_cli.working import working
 
@@ -262,6 +261,8 @@ def _print_table(table: TableName, done: OfTable, *, would: bool) -> None:
 
 
 def _as_json(done: Erased, options: EraseOptions) -> dict[str, Any]:
+    from singerlake_cli.publishing import as_json  # late: it needs Arrow
+
     first, *others = (_table_as_json(name, one) for name, one in done.tables.items())
     return {
         **first,

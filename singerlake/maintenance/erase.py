@@ -19,7 +19,6 @@ from singerlake.errors import ConflictError, UsageError
 from singerlake.format import times
 from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.version_notes import ErasedVersion, Erasure
-from singerlake.maintenance import blocking
 from singerlake.maintenance.items import Item
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts, erasures
@@ -161,6 +160,8 @@ def check_erasable(snapshot: Snapshot, options: EraseOptions) -> None:
             "--tell out, and delete it downstream yourself"
         )
     if options.block:
+        from singerlake.maintenance import blocking  # late: it needs Arrow
+
         blocking.members_of(snapshot)
 
 
