@@ -29,20 +29,27 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
+def size(stream: str, tmp_path: Path) -> int:
+    (file,) = (tmp_path / "lake/raw/tap-test" / stream).rglob("*.singer.gz")
+    return file.stat().st_size
+
+
 def call(*args: str) -> Result:
     return CliRunner().invoke(cli, list(args))
 
 
 def test_it_says_what_it_does(lake: Lake, tmp_path: Path) -> None:
     source, backup = lake.store.uri, str(tmp_path / "backup")
+    t, u = size("t", tmp_path), size("u", tmp_path)
     planned = call("copy", source, backup, "--dry-run")
-    assert "2 tables: 2 files, 617 B would be copied" in planned.stdout and planned.exit_code == 0
+    assert f"2 tables: 2 files, {t + u} B would be copied" in planned.stdout
+    assert planned.exit_code == 0
     assert not Path(backup).exists()
     first = call("copy", source, backup)
     assert first.stdout.splitlines() == [
-        "tap-test.t at transaction 1: 1 transaction, 1 file, 413 B copied",
-        "tap-test.u at transaction 1: 1 transaction, 1 file, 204 B copied",
-        "2 tables: 2 files, 617 B copied",
+        f"tap-test.t at transaction 1: 1 transaction, 1 file, {t} B copied",
+        f"tap-test.u at transaction 1: 1 transaction, 1 file, {u} B copied",
+        f"2 tables: 2 files, {t + u} B copied",
     ]
     again = call("copy", source, backup, "tap_test.t", "--verify")
     assert again.stdout == (
@@ -63,7 +70,7 @@ def test_for_programs(lake: Lake, tmp_path: Path) -> None:
             "transaction": 1,
             "transactions": 1,
             "files": 1,
-            "bytes": 204,
+            "bytes": size("u", tmp_path),
             "deleted_files": 0,
             "kept_files": 0,
             "verified_files": 0,
