@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import msgspec
@@ -25,6 +25,8 @@ Chosen = Mapping[TableName, Sequence[str]]
 """Tables, and of each the versions to copy; none for all of it."""
 _OF_THE_PLACE = {"format", "taps", "conditional_writes", "probed", "lock_settle_seconds"}
 """Members of a lake's file that say something of its store, or are merged one by one."""
+_WAIT_SECONDS = 0.2
+"""After this long at the most a copy notices Ctrl-C."""
 _ANYTHING = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -92,10 +94,18 @@ def copy_tables(
             except SingerlakeError as error:
                 return table, error
 
+        results: list[Future[tuple[TableName, Copied | SingerlakeError]]] = []
         try:
-            yield from pool.map(one, chosen)
+            results += (pool.submit(one, table) for table in chosen)
+            for result in results:
+                # A Ctrl-C just before a wait is only noticed after it.
+                while not result.done():
+                    wait([result], timeout=_WAIT_SECONDS)
+                yield result.result()
         except BaseException:  # Ctrl-C: what is under way ends at its next piece
             meter.stop()
+            for result in results:
+                result.cancel()
             raise
 
 
