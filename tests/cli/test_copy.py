@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,13 @@ main(["copy", *sys.argv[1:]])
 """
 
 
+def has_bytes(folder: Path) -> bool:
+    """Whether a file in a folder has some; those that go meanwhile have none."""
+    with suppress(FileNotFoundError):
+        return any(one.stat().st_size for one in folder.glob("*"))
+    return False
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_copy_that_is_stopped_is_gone_on_with(
     lake: Lake, tmp_path: Path, sent: int, code: int
@@ -171,7 +179,7 @@ def test_a_copy_that_is_stopped_is_gone_on_with(
         text=True,
     )
     deadline = time.monotonic() + 60
-    while not any(one.stat().st_size for one in Path(backup.uri, ".staging").glob("*")):
+    while not has_bytes(Path(backup.uri, ".staging")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(sent)
