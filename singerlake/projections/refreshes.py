@@ -52,7 +52,10 @@ def metadata_of(position: Position) -> dict[str, Any]:
     return {
         "projection": position.projection,
         "definition": position.definition,
-        "sources": [asdict(one) for one in position.sources],
+        "sources": [
+            {name: said for name, said in asdict(one).items() if name != "erased" or said}
+            for one in position.sources
+        ],
     }
 
 

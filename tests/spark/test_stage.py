@@ -111,7 +111,6 @@ def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake)
                 "transaction": number,
                 "commit": source.summary(number).commit,
                 "version": None,
-                "erased": 0,
             }
         ]
     assert entries[1].rows == 5
