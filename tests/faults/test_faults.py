@@ -88,6 +88,8 @@ QUICK = [
     (Alter, LOST_THEN_OUTAGE, "/transactions/"),
     (CreateTable, LOST_REPLY, "/transactions/"),
     (EraseRow, LOST_THEN_OUTAGE, "/transactions/"),
+    (EraseRow, KILL_AFTER, "/000000000006.json"),  # the erasure itself
+    (EraseRow, KILL_AFTER, "/000000000002.json"),  # the first entry that is replaced for it
     (UploadFolder, NOT_DURABLE, "settled"),
     (UploadFolder, LOST_THEN_OUTAGE, "/transactions/"),
     (Publish, LOST_THEN_OUTAGE, "/transactions/"),

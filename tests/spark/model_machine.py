@@ -12,7 +12,7 @@ import json
 import shutil
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -21,17 +21,23 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow.parquet as pq
 import pytest
 from blake3 import blake3
+from msgspec import structs
 from pyspark.sql import SparkSession
 
 from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake
+from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.change import Mode
 from singerlake.maintenance.delete_version import delete_version
+from singerlake.maintenance.drop import drop_table, undrop_table
+from singerlake.maintenance.erase import EraseOptions
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.spark.jobs.changes.change import change
+from singerlake.spark.jobs.maintenance.erase import erase
+from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
@@ -45,6 +51,7 @@ from tests.target import harness
 LADDER = ("integer", "number", "string")
 """Every value of one of these types can become one of the next."""
 DELETED = "_sdc_deleted_at"
+PROOFS = ("fingerprint", "record_fingerprint")
 NEVER_USED = 10**18
 """Singer versions from here on are the model's own; no tap of a test uses them."""
 
@@ -113,7 +120,13 @@ class Activate(NamedTuple):
     schema: Schema
 
 
-Event: TypeAlias = Row | Activate
+class Gone(NamedTuple):
+    """Where a RECORD was that has been erased: nobody reads it, and others keep their places."""
+
+    schema: Schema
+
+
+Event: TypeAlias = Row | Activate | Gone
 Position: TypeAlias = tuple[int, int, int]
 """Block, rows before it there, and 0 for an activation, which comes before the next row."""
 Message: TypeAlias = dict[str, Any] | tuple[dict[str, Any], int] | int
@@ -172,6 +185,8 @@ def apply(rows: list[Row], event: Event, schema: Schema) -> list[Row]:
     """The rows after one more message."""
     if isinstance(event, Activate):
         return [row for row in rows if row.version == event.version]
+    if isinstance(event, Gone):
+        return rows
     if schema.keys:
         rows = [row for row in rows if key_of(row, schema) != key_of(event, schema)]
     return rows if event.record.get(DELETED) is not None else [*rows, event]
@@ -257,6 +272,8 @@ class Model:
 
     def readable(self, at: int) -> bool:
         """Whether a state is still promised: by the floor, by a version, or by its rows."""
+        if self.transactions[at - 1].operation == "drop":
+            return False
         count = len(self.events(at))
         since = (of for of, by in self.deleted.values() if by > self.floor)
         kept = [self.floor, *self.versions.values(), *since] if self.floor else []
@@ -530,7 +547,7 @@ class OnDisk:
         self.floor = 0
         self.blocks: dict[int, dict[str, Any]] = {}
         schemas: dict[str, Schema] = {}
-        ends: list[int] = []
+        ends = self._ends = list[int]()
         blocks = 0
         names = sorted(path.name for path in (self.folder / "transactions").iterdir())
         assert names == [f"{n:012d}.json" for n in range(1, len(names) + 1)], "the log has a gap"
@@ -555,19 +572,35 @@ class OnDisk:
                 self.blocks[block["number"]] = block
             self.floor = max(self.floor, entry.get("floor", 0))
             self.model.transactions.append(transaction)
-            if "version" in entry:
-                self.versions.append(entry["version"])
-            gone = entry.get("deletion", {}).get("version")
-            self.versions = [one for one in self.versions if one["number"] != gone]
+            self._fold_versions(entry)
         placed = [one for block in self.blocks.values() for one in self._block(block, schemas)]
         self.placed = sorted(placed, key=lambda one: one[0])
         for position, event in self.placed:
-            self.model.transactions[bisect_left(ends, position[0])].events.append(event)
+            self.model.transactions[self.transaction_of(position[0])].events.append(event)
 
     @property
     def files(self) -> set[str]:
         """Paths of the data files that blocks lie in."""
         return {block["file"] for block in self.blocks.values()}
+
+    def _fold_versions(self, entry: dict[str, Any]) -> None:
+        if "version" in entry:
+            self.versions.append(entry["version"])
+        gone = entry.get("deletion", {}).get("version")
+        self.versions = [one for one in self.versions if one["number"] != gone]
+        for said in entry.get("erased", []):
+            for version in self.versions:
+                if version["number"] == said["version"]:
+                    version |= {name: said[name] for name in (*PROOFS, "rows")}
+
+    @property
+    def lines(self) -> list[Position]:
+        """Where RECORD lines are."""
+        return [position for position, event in self.placed if isinstance(event, Row)]
+
+    def transaction_of(self, block: int) -> int:
+        """The index of the transaction that brought a block."""
+        return bisect_left(self._ends, block)
 
     def _block(
         self, block: dict[str, Any], schemas: dict[str, Schema]
@@ -653,6 +686,102 @@ class World:
         return self.lake.find("tap.s")[0]
 
     # Steps
+
+    def erase(self, *keys: tuple[Any, ...]) -> None:
+        """Rows with all that they ever were: nowhere from then on, and all else is as it was."""
+        schema = self.model.schema(self.model.head)
+        hers = [
+            (transaction, n)
+            for transaction in self.model.transactions
+            for n, event in enumerate(transaction.events)
+            if isinstance(event, Row) and key_of(event, schema) in keys
+        ]
+        texts = [[str(value) for value in key] for key in keys]
+        ids = [text[0] if len(text) == 1 else json.dumps(text) for text in texts]
+        self._erase(ids, hers)
+        rows = self.downstream.rows
+        self.downstream.rows = [row for row in rows if key_of(row, schema) not in keys]
+        erased = {json.dumps(dict(zip(schema.keys, key, strict=True))) for key in keys}
+        for path, record in _records(self.folder):
+            assert json.dumps({name: record.get(name) for name in schema.keys}) not in erased, path
+
+    def _erase(self, ids: list[str], hers: list[tuple[Transaction, int]]) -> None:
+        """Erase, hold what is said of it to the model, and look for what should be gone."""
+        model = self.model
+        before = {number: model.texts(at) for number, at in model.versions.items()}
+        old = {proof for one in self._frozen.values() for proof in _proofs(one)}
+        lines = len(OnDisk(self.folder).lines)
+        done = erase(
+            lambda: self.spark,
+            self.table,
+            AskedRows(tuple(ids)),
+            EraseOptions("request 12"),
+            clear=lambda *_: None,
+        )
+        for transaction, n in hers:
+            transaction.events[n] = Gone(transaction.events[n].schema)
+        disk = OnDisk(self.folder)
+        went = lines - len(disk.lines)
+        assert (done.lines, done.left) == (went, [])
+        made = [entry["operation"] for entry in disk.entries[model.head :]]
+        assert made[:2] == ["erase-start", "erase"] if went else "erase" not in made
+        assert {*made} <= {"erase-start", "erase", "vacuum-start", "vacuum"}
+        for operation in made:
+            model.transactions.append(Transaction(operation, model.schema(model.head)))
+        for version in self.table.snapshot().frozen:
+            self._check_less(version, before[version.number])
+        gone = old - {proof for one in self._frozen.values() for proof in _proofs(one)}
+        for path in self.folder.rglob("*"):
+            if path.is_file():
+                data = path.read_bytes()
+                assert not [proof for proof in gone if proof.encode() in data], path
+        self._check_resealed()
+        self._check_nothing_left(disk)
+        for file in disk.files:
+            size = sum(b["length"] for b in disk.blocks.values() if b["file"] == file)
+            assert (disk.folder / file).stat().st_size == size, "bytes that no block is"
+
+    def _check_less(self, version: FrozenVersion, before: list[str]) -> None:
+        """Hold what is said of a version to what it is without the rows."""
+        old = self._frozen[version.number]
+        at = version.transaction
+        texts = self.model.texts(at)
+        assert version.rows == len(texts)
+        assert version.fingerprint == fingerprint(texts)
+        assert version.record_fingerprint == record_fingerprint(self.model.state(at))
+        notes = [(note.rows_before, note.rows) for note in version.erased[len(old.erased) :]]
+        assert notes == ([(len(before), len(texts))] if len(before) > len(texts) else [])
+        same = ("number", "transaction", "label", "time")
+        assert all(getattr(version, name) == getattr(old, name) for name in same)
+        self._frozen[version.number] = version
+
+    def _check_resealed(self) -> None:
+        """An entry that was replaced says nothing else, but for what confirms a guess."""
+        for path, data in self._write_once.items():
+            if path.suffix != ".json" or (now := path.read_bytes()) == data:
+                continue
+            old, new = json.loads(data), json.loads(now)
+            assert new["rewritten"] > new["number"]
+            assert new["stands_for"] == (old.get("stands_for") or old["hash"])
+            for entry in (old, new):
+                for name in ("rewritten", "stands_for", "hash", "format", "lanes", "erased"):
+                    entry.pop(name, None)
+                for name in ("rows", "fingerprint", "record_fingerprint"):
+                    entry.get("version", {}).pop(name, None)
+                for block in (*entry.get("blocks", ()), *entry.get("moved", ())):
+                    block.pop("crc", None)
+            assert new == old
+            self._write_once[path] = now
+
+    def drop_and_bring_back(self) -> None:
+        """All is as it was, under the same numbers."""
+        options = AlterOptions()
+        head = self.table.snapshot()
+        drop_table(self.lake.store, head, options, with_versions=True)
+        undrop_table(self.lake.store, self.table.snapshot(dropped=True), options)
+        for operation in ("drop", "undrop"):
+            schema = self.model.schema(self.model.head)
+            self.model.transactions.append(Transaction(operation, schema))
 
     def sync(self, *parts: tuple[Schema, list[Message]], block_rows: int = 3) -> None:
         """One run of the target: one transaction, if there is anything to commit."""
@@ -862,10 +991,13 @@ class World:
             if model.readable(at):
                 assert disk.model.texts(at) == model.texts(at), f"state at {at}"
             else:
-                with pytest.raises(NotFoundError, match="history was dropped"):
+                with pytest.raises(
+                    NotFoundError, match="history was dropped|the table was dropped then"
+                ):
                     snapshot.at(at)
         assert [v["number"] for v in disk.versions] == sorted(model.versions)
-        assert [FrozenVersion(**v) for v in disk.versions] == list(self._frozen.values())
+        plain = [structs.replace(version, erased=[]) for version in self._frozen.values()]
+        assert [FrozenVersion(**v) for v in disk.versions] == plain
         assert (snapshot.number, snapshot.frozen) == (model.head, list(self._frozen.values()))
         self._check_write_once()
         self._check_indexes()
@@ -911,13 +1043,20 @@ class World:
     def _check_indexes(self) -> None:
         """Each index on the store, read without Spark, is the state that it is filed under."""
         for folder in self.folder.glob("index/tap/s/*"):
-            if not (folder / "_index.json").exists():
+            if not self._is_whole(folder):
                 continue
             at = int(folder.name)
             names = list(self.model.schema(at).columns)
             found = self._indexed(folder)
             texts = sorted(row_text({name: row[name] for name in names}) for row in found)
             assert texts == self.model.texts(at), f"index at {at}"
+
+    def _is_whole(self, folder: Path) -> bool:
+        """Whether an index is there, and what it lies on: else nobody reads it."""
+        if not (folder / "_index.json").exists():
+            return False
+        base = json.loads((folder / "_index.json").read_bytes()).get("base")
+        return not base or self._is_whole(folder.parent / f"{base}")
 
     def _indexed(self, folder: Path) -> list[dict[str, Any]]:
         """The state that an index holds, as ``docs/format.md`` has it."""
@@ -949,6 +1088,22 @@ class World:
             assert set(values) == set(self.model.schema(wanted[names[place]]).columns)
             found[names[place]].append(row_text(values))
         return {name: sorted(texts) for name, texts in found.items()}
+
+
+def _proofs(version: FrozenVersion) -> tuple[str, ...]:
+    return tuple(getattr(version, name) for name in PROOFS)
+
+
+def _records(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """What any file has of rows, whoever knows of it."""
+    for path in folder.rglob("*"):
+        if path.suffix == ".parquet":
+            yield from ((path, row) for row in pq.read_table(path).to_pylist())
+        elif path.suffix == ".gz" or ".staging" in path.parts:
+            data = path.read_bytes() if path.is_file() else b""
+            text = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+            lines = (json.loads(line) for line in text.splitlines() if line.startswith(b"{"))
+            yield from ((path, line["record"]) for line in lines if "record" in line)
 
 
 def _alike(one: Row, other: Row) -> bool:

@@ -185,6 +185,19 @@ class History(RuleBasedStateMachine):
             self.world.undo(data.draw(st.sampled_from(found), "transaction"), mode)
             self.schema = model.schema(model.head)
 
+    @rule(data=st.data(), rows=st.integers(1, 3))
+    @precondition(lambda self: not self.world.rekeyed)
+    def erase(self, data: st.DataObject, rows: int) -> None:
+        """Of a table with a key rows that were ever there, or perhaps never."""
+        chance = random.Random(data.draw(st.integers(0, 2**32), "which"))
+        schema = self.world.model.schema(self.world.model.head)
+        if schema.keys:
+            self.world.erase(*{self._key(chance, schema) for _ in range(rows)})
+
+    @rule()
+    def drop_and_bring_back(self) -> None:
+        self.world.drop_and_bring_back()
+
     @rule(asked=lines, gone=st.integers(0, 3), all_rows=st.sampled_from([False, False, True]))
     # What a dropped history left of a table with another key is not the model's.
     @precondition(lambda self: not (self.world.rekeyed and self.world.model.floor))
@@ -419,6 +432,41 @@ def test_vacuum_between_all_the_others(world: World, kind: str) -> None:
     world.read_downstream()
     world.vacuum(*PARTS)
     world.check()
+    world.check_end()
+
+
+def test_erasing_between_all_the_others(world: World) -> None:
+    """Beneath versions that were there before and come after, and whatever a vacuum has done."""
+    plain, more = schema_of("compound"), schema_of("compound", x="integer")
+
+    def erase(number: int) -> None:
+        world.erase((number, "a"))
+        world.check()
+
+    world.sync((plain, [row(9), (row(8), 2), 1, (row(1), 1), (row(2, 3), 1), row(2, 5)]))
+    world.sync((plain, [(row(n, n % 4), 1) for n in range(1, 6)]), block_rows=2)
+    first = world.freeze(label="first")
+    world.query("tap.s", world.model.head)
+    world.read_downstream()
+    gone = row(2, **{DELETED: "2026-02-01T00:00:00Z"})
+    world.sync((plain, [gone, row(7)]), (more, [row(1, 5, x=7), row(11)]))
+    world.vacuum("combine")
+    second = world.freeze()
+    erase(2)
+    world.undo(4, OnConflict.OURS)
+    world.read_downstream()
+    world.revert(first.transaction)
+    world.drop_and_bring_back()
+    erase(1)
+    world.sync((more, [row(2, 6, x=1), row(12)]))  # she comes again
+    world.delete_version(second.number)
+    world.vacuum("drop-history")
+    erase(12)
+    world.vacuum(*PARTS)
+    world.drop_manifest()
+    world.rebuild()
+    erase(2)
+    world.read_downstream()
     world.check_end()
 
 
