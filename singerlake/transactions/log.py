@@ -159,11 +159,10 @@ def read_checkpoint(store: Store, table: TableName, *, to_add: bool = False) -> 
         NewerFormatError: A newer release wrote it.
     """
     try:
-        if to_add:
-            present = store.get_if_small(table.manifest, head_file.SMALL_BYTES)
-            if present is None and (head := _read_head(store, table)) is not None:
-                return head
-        present = present if to_add and present is not None else store.get(table.manifest)
+        present = store.get_if_small(table.manifest, head_file.SMALL_BYTES) if to_add else None
+        if to_add and present is None and (head := _read_head(store, table)) is not None:
+            return head
+        present = present or store.get(table.manifest)
         etag = present.etag
         manifest = metadata.decode(present.data, metadata.Manifest, table.manifest)
         del present  # many megabytes, and not needed any more

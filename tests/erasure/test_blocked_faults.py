@@ -73,7 +73,4 @@ def bench() -> Iterator[Bench]:
 
 @pytest.mark.parametrize("kind", KINDS if EVERYTHING else QUICK, ids=lambda kind: kind.name)
 def test_every_operation_on_the_store(bench: Bench, kind: Kind) -> None:
-    cases = bench.cases(kind)
-    assert cases
-    for case in cases:
-        bench.run(case)
+    bench.run_all(kind)

@@ -162,6 +162,13 @@ class Bench:
             if done.method in methods
         ]
 
+    def run_all(self, kind: Kind, part: str = "") -> None:
+        """Run the cases of a kind whose key has a part in it; there has to be one."""
+        cases = [case for case in self.cases(kind) if part in case.done.key]
+        assert cases
+        for case in cases:
+            self.run(case)
+
     def run(self, case: Case) -> None:
         """Run a case, and hold what must hold after it, and after a rerun."""
         store = self._fresh()

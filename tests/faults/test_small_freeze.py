@@ -57,7 +57,4 @@ def bench() -> Iterator[Bench]:
     ids=lambda value: value or "all" if isinstance(value, str) else value.name,
 )
 def test_a_small_table_is_frozen_or_not_whatever_fails(bench: Bench, kind: Kind, part: str) -> None:
-    cases = [case for case in bench.cases(kind) if part in case.done.key]
-    assert cases
-    for case in cases:
-        bench.run(case)
+    bench.run_all(kind, part)
