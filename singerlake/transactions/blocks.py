@@ -35,7 +35,12 @@ def key_bounds(store: Store, table: TableName, block: Block) -> Bounds:
             data = store.get_range(key, block.offset, size)
     except KeyMissingError:
         return {}
-    return format_block.bounds_in(data, block.crc, block.bytes)
+    return bounds_in(block, data)
+
+
+def bounds_in(block: Block, data: bytes) -> Bounds:
+    """Return what a block's bytes, or the first of them, say of its keys, as :func:`key_bounds`."""
+    return {} if block.crc is None else format_block.bounds_in(data, block.crc, block.bytes)
 
 
 def read_block(store: Store, table: TableName, block: Block) -> bytes:

@@ -12,7 +12,9 @@ import pytest
 
 from singerlake.lake import Lake
 from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.asked_keys import NEVER, AskedKeys
 from singerlake.records.blocks.block_reader import BlockReader
+from singerlake.records.rows import packing
 from singerlake.records.rows.row_columns import PROVENANCE
 from singerlake.records.rows.steps import Batches, Step
 from singerlake.records.state import activations
@@ -92,3 +94,29 @@ def test_the_state_is_that_of_the_model(lake: Lake, keys: list[str], seed: int) 
         rows = [{name: record.get(name) for name in FLAT} for record in fold(seen, keys)]
         for task_bytes in (1, 10_000, 1 << 30):
             assert in_order(state_by_steps(lake, head.at(at), task_bytes)) == in_order(rows)
+
+
+@pytest.mark.parametrize("task_bytes", [1, 1 << 30])
+def test_blocks_without_a_key_that_is_asked_for_are_not_read(lake: Lake, task_bytes: int) -> None:
+    rows: list[Any] = [{"id": number, "part": "a", "n": number} for number in range(40)]
+    head = commit_rows(lake, "tap.s", FLAT, ["id"], rows, block_rows=10)
+    for ids, blocks in (([25], [3]), ([8, 31], [1, 4]), ([-1, 99], [])):
+        values = pa.array(ids, pa.int64())
+        asked = [packing.pack(pa.table({"c0": values}))]
+        shape = shape_of(head)
+        tasks = block_tasks.split([*head.blocks], 1, task_bytes)
+        reader = BlockReader.of(lake.store, head, tasks, shape.columns, shape.key_names)
+        key_reader = BlockReader.of(lake.store, head, tasks, shape.key_columns, shape.key_names)
+        key_reader.asked = AskedKeys.of(shape.key_columns, [values], NEVER)
+        read = [b.number for task in tasks for b, _ in key_reader.texts(task)]
+        assert read == blocks
+        row_step = RowStep(reader, shape.survival, lambda rows: rows)
+        if len(tasks) == 1:
+            out = each(SingleTaskStep(key_reader, row_step, asked), numbers(1))
+        else:
+            split = each(KeyStep(key_reader, PARTS, asked), numbers(len(tasks)))
+            newest = NewestStep([task[-1].number for task in tasks])
+            found = shuffled(each(newest, shuffled(split, "part")), "task")
+            out = each(row_step, found)
+        left = [row["c0"] for batch in out for row in batch.to_pylist()]
+        assert sorted(left) == [one for one in ids if one in range(40)]

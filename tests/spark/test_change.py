@@ -7,12 +7,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from singerlake.errors import ConflictError, RejectedRowsError, ViolationsError
+from singerlake.errors import ConflictError, DamagedError, RejectedRowsError, ViolationsError
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
@@ -112,6 +113,21 @@ def test_only_the_difference_is_written(spark: SparkSession, orders: Table) -> N
     ]  # fmt: skip
     assert apply(spark, orders, Mode.UPSERT, given).transaction is None
     assert orders.snapshot().number == 2
+
+
+def test_blocks_that_cannot_hold_a_row_are_not_inflated(spark: SparkSession, lake: Lake) -> None:
+    given: list[Any] = [{"id": n, "status": "new"} for n in range(40)]
+    last = commit_rows(lake, "tap.orders", ORDERS, ["id"], given, block_rows=10).blocks[-1]
+    path = Path(lake.store.local_path(NAME.data(last.file)) or "")
+    data = bytearray(path.read_bytes())
+    data[last.offset + last.length - 20] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+    table = table_of(lake)
+    done = apply(spark, table, Mode.UPSERT, [{"id": 7, "status": "paid"}, {"id": 99}])
+    assert (done.updated, done.inserted) == (1, 1)
+    with pytest.raises(DamagedError, match=f"block {last.number} of"):
+        apply(spark, table, Mode.UPSERT, [{"id": 7, "status": "new"}, {"id": 31, "status": "paid"}])
 
 
 def test_a_row_that_was_read_in_another_version_is_refused(

@@ -14,7 +14,7 @@ from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.types import Columns
 from singerlake.records.blocks import block_tasks, decoding
-from singerlake.records.blocks.asked_keys import AskedKeys, may_hold
+from singerlake.records.blocks.asked_keys import AskedKeys, Sought, may_hold
 from singerlake.records.blocks.decoding import BlockSpec
 from singerlake.records.blocks.defaults import ColumnDefault, wanted_defaults
 from singerlake.records.rows.steps import BATCH_ROWS
@@ -94,23 +94,33 @@ class BlockReader:
         return block_tasks.decode(self.tasks[number])
 
     def texts(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes]]:
-        """Give blocks with their lines, inflated and checked."""
-        if self.asked is not None:
-            blocks = self._holding(self.asked, blocks)
-        return stored.read_blocks(self.store, self.table, blocks)
+        """Give blocks with their lines, inflated and checked.
 
-    def _holding(self, asked: AskedKeys, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Leave out the blocks that are certain to hold no key that is asked for."""
-        members = {
-            name: asked.members(source, [*self.defaults]) for name, source in self.sources.items()
+        Those that are certain to hold no key that is asked for are left out.
+        """
+        if self.asked is None:
+            yield from stored.read_blocks(self.store, self.table, blocks)
+            return
+        sought = {
+            name: self.asked.members(source, [*self.defaults])
+            for name, source in self.sources.items()
         }
+        holding = self._looked_at(self.asked.least, sought, blocks)
+        for block, data in stored.members(self.store, self.table, holding):
+            if may_hold(stored.bounds_in(block, data), sought[block.schema_hash]):
+                yield block, stored.inflate(self.table, block, data)
+
+    def _looked_at(
+        self, least: int, sought: Mapping[str, Sought], blocks: Iterable[Block]
+    ) -> Iterator[Block]:
+        """Leave out large blocks that hold no key, by what their headers say."""
 
         def look(block: Block) -> Block | None:
-            sought = members[block.schema_hash]
-            if block.length < asked.least or not sought:
+            members = sought[block.schema_hash]
+            if block.length < least or not members:
                 return block
             bounds = stored.key_bounds(self.store, self.table, block)
-            return block if may_hold(bounds, sought) else None
+            return block if may_hold(bounds, members) else None
 
         for found in side_by_side.in_order(self.store, look, blocks):
             if found is not None:

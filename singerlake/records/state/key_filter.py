@@ -12,6 +12,17 @@ from numpy.typing import NDArray
 from singerlake.records.rows import packing
 
 
+def columns_of(packed: Sequence[bytes]) -> list[pa.Array]:
+    """Return the columns of the keys that tasks have seen; none where they saw no key.
+
+    Args:
+        packed: The keys, as they are compared.
+    """
+    tables = [table for data in packed if (table := packing.unpack(data)).num_columns]
+    whole = pa.concat_tables(tables) if tables else pa.table({})
+    return [packing.one_array(column) for column in whole.columns]
+
+
 class KeyFilter:
     """Tells which rows of a state may be asked for: by each column of the key on its own.
 
@@ -20,9 +31,7 @@ class KeyFilter:
     """
 
     def __init__(self, packed: Sequence[bytes]) -> None:
-        tables = [table for data in packed if (table := packing.unpack(data)).num_columns]
-        whole = pa.concat_tables(tables) if tables else pa.table({})
-        self._values = [_sorted(packing.one_array(column).drop_null()) for column in whole.columns]
+        self._values = [_sorted(column.drop_null()) for column in columns_of(packed)]
         self._numbers = [
             values.to_numpy() if pa.types.is_integer(values.type) else None
             for values in self._values

@@ -57,6 +57,12 @@ def table(arrays: list[pa.Array], columns: Columns, codes: NDArray[np.int64]) ->
     return pa.table([*compared(arrays, columns), pa.array(codes)], [*aliases(len(arrays)), AT])
 
 
+def none(columns: Columns) -> pa.Table:
+    """Make what :func:`read` gives of no row at all."""
+    arrays = [pa.nulls(0, arrow_type(type_)) for _, type_ in columns]
+    return table(arrays, columns, np.empty(0, dtype=np.int64))
+
+
 def compared(arrays: list[pa.Array], columns: Columns) -> list[pa.Array]:
     """Make key columns fit to be compared."""
     return [_compared(array, type_) for array, (_, type_) in zip(arrays, columns, strict=True)]

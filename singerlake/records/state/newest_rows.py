@@ -57,7 +57,7 @@ class KeyStep:
         """Find the newest row of each key in some blocks."""
         wanted = None if self.asked is None else KeyFilter(self.asked)
         found = [self._read(block, text, wanted) for block, text in texts]
-        return keys.newest(found)
+        return keys.newest(found) if found else keys.none(self.reader.target)
 
     def _read(self, block: Block, text: bytes, wanted: KeyFilter | None) -> pa.Table:
         rows = keys.read(text, self.reader.spec(block))
@@ -195,21 +195,15 @@ class SingleTaskStep:
 
     def _rows(self, numbers: Batches) -> Batches:
         for number in block_tasks.numbers(numbers):
-            texts = dict(self._texts(number))
-            blocks = self.key_reader.task(number)
-            rows = KeyStep(self.key_reader, 1, self.asked).newest(
-                (b, texts[b.number]) for b in blocks
-            )
+            read = [*self.key_reader.texts(self.key_reader.task(number))]
+            texts = {block.number: text for block, text in read}
+            rows = KeyStep(self.key_reader, 1, self.asked).newest(read)
             picked = np.sort(rows.column(AT).to_numpy())
             yield from self.row_step.rows(
-                blocks,
+                [block for block, _ in read],
                 picked,
                 lambda some: ((b, texts[b.number]) for b in some),  # noqa: B023
             )
-
-    def _texts(self, number: int) -> Iterator[tuple[int, bytes]]:
-        for block, text in self.key_reader.texts(self.key_reader.task(number)):
-            yield block.number, text
 
 
 def _packed(table: pa.Table) -> bytes:

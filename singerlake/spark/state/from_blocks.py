@@ -10,7 +10,7 @@ full. A small table takes all steps in one task; a table without keys needs only
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -18,10 +18,11 @@ from pyspark.sql.types import StructType
 from singerlake.format.log import Block
 from singerlake.lake import Table
 from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.asked_keys import NEVER, WORTHWHILE, AskedKeys
 from singerlake.records.blocks.block_reader import BlockReader, combined
 from singerlake.records.blocks.misfits import FAIL
 from singerlake.records.rows.steps import Step
-from singerlake.records.state import activations
+from singerlake.records.state import activations, key_filter
 from singerlake.records.state.newest_rows import (
     PICKED,
     SPLIT_KEYS,
@@ -33,6 +34,7 @@ from singerlake.records.state.newest_rows import (
 from singerlake.records.state.shape import Shape, shape_of
 from singerlake.spark.jvm.session import cores
 from singerlake.spark.state import frames
+from singerlake.storage.opening import is_remote
 from singerlake.transactions.snapshot import Snapshot
 
 PART_ROWS = 4_000_000
@@ -86,17 +88,29 @@ def through(
         consumer: Called on the executors, once for each part, with rows and their provenance;
             they never pass through Java.
         schema: Of what it gives.
-        asked: Keys, as a ``KeyFilter`` takes them: rows of others may be left out.
+        asked: Keys, as a ``KeyFilter`` takes them: rows of others may be left out, and blocks that
+            have none of them are.
     """
     step = RowStep(plan.reader, plan.shape.survival, consumer)
     numbered = frames.numbered(spark, len(plan.tasks))
     if not plan.shape.keys:
         return numbered.mapInArrow(step, schema)
+    key_reader = plan.key_reader if asked is None else _of_keys(plan.key_reader, asked)
     if len(plan.tasks) <= 1:
-        return numbered.mapInArrow(SingleTaskStep(plan.key_reader, step, asked), schema)
-    keys = numbered.mapInArrow(KeyStep(plan.key_reader, plan.parts, asked), SPLIT_KEYS)
+        return numbered.mapInArrow(SingleTaskStep(key_reader, step, asked), schema)
+    keys = numbered.mapInArrow(KeyStep(key_reader, plan.parts, asked), SPLIT_KEYS)
     newest = keys.repartitionById(plan.parts, "part").mapInArrow(NewestStep(plan.ends), PICKED)
     return newest.repartitionById(len(plan.tasks), "task").mapInArrow(step, schema)
+
+
+def _of_keys(reader: BlockReader, asked: Sequence[bytes]) -> BlockReader:
+    """Let a reader of keys pass over the blocks that hold none of some."""
+    values = key_filter.columns_of(asked)
+    if not values:
+        return reader
+    # Over a network a run of blocks is one request, and to look at each would be one for each.
+    least = NEVER if is_remote(reader.store.uri) else WORTHWHILE
+    return replace(reader, asked=AskedKeys.of(reader.target, values, least))
 
 
 def stage_words(plan: Plan) -> tuple[str, ...]:
