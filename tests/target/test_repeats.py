@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from singerlake.lake import Lake
+from singerlake.maintenance import repeats
+from singerlake.transactions import head_file
 from singerlake_cli.main import cli
 from tests.target.harness import TAP, activate, record, run, schema
 
@@ -53,6 +56,35 @@ def test_a_table_that_grows_a_little_is_told_of_and_a_long_run_is_one_sync(
         lines += [record("s", {"id": n}), b'{"type":"STATE","value":1}']
     run(tmp_path, lines, commit_bytes=2000)
     assert "no key: 210 rows after 2 syncs of about 110" in caplog.text
+
+
+def test_a_log_whose_past_cannot_be_read_fails_no_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(head_file, "SMALL_BYTES", 0)
+    _sync(tmp_path, 10)
+    _sync(tmp_path, 10)
+    table = Lake.open(str(tmp_path)).find(f"{TAP}.s")[0]
+    for key in (table.name.manifest, table.name.transaction(1)):
+        (tmp_path / key).chmod(0o644)
+        (tmp_path / key).write_bytes(b"damaged")
+    caplog.clear()
+    caplog.set_level(logging.INFO)
+    _sync(tmp_path, 10)
+    assert "no key" not in caplog.text
+    assert f"{TAP}.s: what earlier syncs brought cannot be read" in caplog.text
+    assert '"number":3' in (tmp_path / table.name.transaction(3)).read_text().replace(" ", "")
+
+
+def test_where_the_tap_brings_only_what_is_new_no_past_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(repeats, "find", asked.append)
+    _sync(tmp_path, 10, message={"bookmark_properties": ["id"]})
+    assert asked == []
+    _sync(tmp_path, 10)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(
