@@ -269,16 +269,23 @@ class Lake:
 
         return lake_log.read(self.store)
 
-    def lake_version(self, name: int | str) -> LakeVersion:
+    def lake_version(self, name: int | str, *, whole: bool = True) -> LakeVersion:
         """Return a lake version by its number or its label.
 
+        Args:
+            name: Either.
+            whole: Refuse one whose tables were not all copied here.
+
         Raises:
-            NotFoundError: There is none of this name.
+            NotFoundError: There is none of this name, or it is not whole.
             DamagedError: It cannot be read.
         """
-        from singerlake.transactions import lake_log
+        from singerlake.transactions import lake_log, not_copied
 
-        return lake_log.named(self.store, str(name))
+        version = lake_log.named(self.store, str(name))
+        if whole:
+            not_copied.check_whole(self.store, version)
+        return version
 
     def catalogue(self, tap: str) -> Catalogue | None:
         """A tap's catalogue; None where it is missing or cannot be read."""

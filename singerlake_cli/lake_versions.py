@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import structs
 
-from singerlake.errors import InvalidNameError, SingerlakeError, UsageError
+from singerlake.errors import DamagedError, InvalidNameError, SingerlakeError, UsageError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
 from singerlake.nearest import bare, offer
-from singerlake.transactions import lake_log
+from singerlake.transactions import lake_log, not_copied
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, begin_spark, start_spark
 from singerlake_cli.working import working
@@ -201,6 +202,8 @@ def as_json(version: LakeVersion) -> dict[str, Any]:
 def show_all(shared: Shared, lake: Lake) -> None:
     """List the lake's versions; of those that cannot be read, say what is wrong."""
     versions, wrong = lake_log.look(lake.store)
+    absences = _absences(lake) if versions else {}
+    absent = {v.number: absences.get(not_copied.entry_of(v), frozenset()) for v in versions}
     columns = (
         "version>",
         "label",
@@ -230,21 +233,51 @@ def show_all(shared: Shared, lake: Lake) -> None:
         else "none yet: make one with: singerlake freeze --all --label 2026-q3"
     )
     shared.output.result(
-        lambda: [as_json(version) for version in versions],
-        lambda: output.print_table("lake versions", columns, rows, note, drop=DROPPED_FIRST),
+        lambda: [
+            {**as_json(v), **({"not_copied": named} if (named := _named(absent[v.number])) else {})}
+            for v in versions
+        ],
+        lambda: output.print_table(
+            "lake versions", columns, rows, note, *_not_whole(absent), drop=DROPPED_FIRST
+        ),
     )
     for error in wrong:
         shared.output.error(error)
     click.get_current_context().exit(max((error.exit_code for error in wrong), default=0))
 
 
+def _absences(lake: Lake) -> not_copied.Absences:
+    """What a copy has left out of lake versions; nothing if that is damaged, as verify tells."""
+    with suppress(DamagedError):
+        return not_copied.read(lake.store)
+    return {}
+
+
+def _named(tables: Iterable[TableName]) -> list[str]:
+    return [str(table) for table in sorted(tables)]
+
+
+def _not_whole(absent: Mapping[int, frozenset[TableName]]) -> list[str]:
+    """Say which lake versions a copy has left tables out of."""
+    return [
+        f"lake version {number} was not copied as a whole: {not_copied.shown(tables)} left out"
+        for number, tables in absent.items()
+        if tables
+    ]
+
+
 def show_one(shared: Shared, lake: Lake, name: str) -> None:
     """List the tables of a lake version, and what became of those that cannot be read."""
     from singerlake.maintenance.verify_lake import what_became  # late: other lists need none
 
-    version = lake.lake_version(name)
+    version = lake.lake_version(name, whole=False)
+    left_out = _absences(lake).get(not_copied.entry_of(version), frozenset())
     said = {table.name: table for table in version.tables}
-    looked = lake.each(said, lambda table: what_became(lake.store, said[table.name]))
+
+    def look(table: Table) -> str | None:
+        return what_became(lake.store, said[table.name], left_out=table.name in left_out)
+
+    looked = lake.each(said, look)
     gone = {table: str(words) for table, words in looked if words is not None}
     rows = [
         (t.name, t.version, t.transaction, t.head, f"{t.rows:,}", output.short_proof(t.fingerprint))

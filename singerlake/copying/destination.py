@@ -6,11 +6,9 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import structs
-
 from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format import names
-from singerlake.format.log import Entry, FrozenVersion, Operation
+from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 from singerlake.storage.base import KeyMissingError, Store
@@ -122,21 +120,27 @@ def check_same(source: Store, destination: Store, there: Snapshot, here: Snapsho
         )
 
 
-def check_versions(destination: Store, wanted: list[FrozenVersion], here: Snapshot) -> None:
-    """Make sure that versions are there, where the table is.
+def check_begun(destination: Store, there: Snapshot, begun: Snapshot, *, whole: bool) -> None:
+    """Make sure that what stands without transaction 1 is what a copy of the source has begun.
+
+    Args:
+        destination: Where it stands.
+        there: The table at the source.
+        begun: What the manifest there says.
+        whole: Whether all of the log is copied; a copy of versions may have numbers of its own.
 
     Raises:
-        ConflictError: One is not.
+        ConflictError: It is not.
     """
-    # What became of it before it was copied, a copy of a version does not tell.
-    there = [structs.replace(version, erased=[]) for version in here.frozen]
-    for version in wanted if here.number else ():
-        if structs.replace(version, erased=[]) not in there:
-            raise ConflictError(
-                f"{here.table} is at {destination.uri} already, without version "
-                f"{version.number}: a copy of versions only begins tables; copy to another "
-                "place"
-            )
+    if whole:
+        known = begun.number <= there.number and there.summary(begun.number).commit == begun.commit
+    else:
+        known = any(one.commit == begun.commit for one in there.transactions)
+    if not known:
+        raise ConflictError(
+            f"{there.table} at {destination.uri} was begun to be copied from another table: move "
+            "it away from there, or copy to another place"
+        )
 
 
 def check_erasures(there: Snapshot, here: Snapshot, destination: Store, *, whole: bool) -> None:

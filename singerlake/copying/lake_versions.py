@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from singerlake.errors import ConflictError
+from singerlake.copying import absences
+from singerlake.errors import ConflictError, DamagedError, NotFoundError, SingerlakeError
 from singerlake.format import lake_log as format_lake_log
 from singerlake.format import names
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from singerlake.maintenance.verify_lake import check_table
 from singerlake.storage.base import Store
-from singerlake.transactions import lake_log
+from singerlake.transactions import lake_log, not_copied
 from singerlake.transactions.appending import appending
 from singerlake.transactions.lake_log import LakeLog
+from singerlake.transactions.not_copied import Absences, entry_of
 
 
 @dataclass(frozen=True)
@@ -31,14 +35,49 @@ class _SourceLog(LakeLog):
         return entry, data
 
 
+@dataclass(frozen=True)
+class CopiedLakeVersion:
+    """A lake version whose entry was copied, or would be.
+
+    Attributes:
+        version: Which.
+        absent: Tables of it that were not copied.
+    """
+
+    version: LakeVersion
+    absent: frozenset[TableName] = frozenset()
+
+
+def choose_lake_version(
+    lake: Lake, name: str
+) -> tuple[dict[TableName, Sequence[str]], list[LakeVersion]]:
+    """Find the tables of a lake version, each with its version, and the lake's log up to it.
+
+    Raises:
+        NotFoundError: There is none of this name, or a table of it, or its version, is gone.
+        DamagedError: The lake's log cannot be read, or does not say what the tables' logs say.
+    """
+    wanted = lake.lake_version(name)
+    versions = lake_log.read(lake.store, upto=wanted.number)
+    said = {table.name: table for table in wanted.tables}
+    for table, found in lake.each(said, lambda one: one.snapshot()):
+        if isinstance(found, SingerlakeError):
+            raise type(found)(f"{wanted} cannot be copied: {found}") from found
+        for finding in check_table(wanted, said[table], found):
+            gone = isinstance(finding, str)
+            raise (NotFoundError if gone else DamagedError)(f"{wanted} cannot be copied: {finding}")
+    return {table: (str(one.version),) for table, one in said.items()}, versions
+
+
 def copy_lake_versions(
     source: Store,
     destination: Store,
     versions: Sequence[LakeVersion],
     failed: Collection[TableName],
     *,
+    last_alone: bool = False,
     dry_run: bool = False,
-) -> list[LakeVersion]:
+) -> list[CopiedLakeVersion]:
     """Copy the lake versions that are not at the destination yet, byte for byte, in order.
 
     Args:
@@ -48,6 +87,8 @@ def copy_lake_versions(
             have the versions that these name.
         failed: Tables that could not be copied. The first lake version that names one of them
             waits for the next run, and so do all after it.
+        last_alone: Only tables of the last one were copied, and the others are there to prove it:
+            what the destination has not of them is noted.
         dry_run: Only say what would be copied.
 
     Returns:
@@ -58,26 +99,53 @@ def copy_lake_versions(
         DamagedError: A lake's log cannot be read.
         StoreError: A store refused.
     """
+    coming: list[LakeVersion] = []
+    for version in coming_versions(destination, versions, last_alone=last_alone):
+        if (last_alone and failed) or any(table.name in failed for table in version.tables):
+            break
+        coming.append(version)
+    if dry_run:
+        return [CopiedLakeVersion(version) for version in coming]
+    absent: Absences = {}
+    if coming:
+        asked: absences.Asked
+        if last_alone:
+            asked = {entry_of(one): [t.name for t in one.tables] for one in versions[:-1]}
+        else:
+            asked = not_copied.read(source)
+        absent = absences.find(destination, coming, asked)
+        absences.announce(destination, absent)
+        with appending(_SourceLog(destination, source=LakeLog(source))) as append:
+            for version in coming:
+                if append(version) is None:
+                    raise _diverged(destination, version)
+    absences.settle(destination)
+    return [CopiedLakeVersion(one, absent.get(entry_of(one), frozenset())) for one in coming]
+
+
+def coming_versions(
+    destination: Store, versions: Sequence[LakeVersion], *, last_alone: bool
+) -> Sequence[LakeVersion]:
+    """Return the lake versions that the destination does not have.
+
+    Args:
+        destination: Where to look.
+        versions: Those of the source.
+        last_alone: Whether the source may have more than these.
+
+    Raises:
+        ConflictError: The destination has lake versions of its own.
+        DamagedError: Its log cannot be read.
+    """
     present = lake_log.read(destination)
     for ours, theirs in zip(versions, present, strict=False):
         if ours.chain != theirs.chain:
             raise _diverged(destination, theirs)
         if ours.hash != theirs.hash:
             raise _erased(destination, ours)
-    if len(present) > len(versions):
+    if len(present) > len(versions) and not last_alone:
         raise _diverged(destination, present[len(versions)])
-    coming: list[LakeVersion] = []
-    for version in versions[len(present) :]:
-        if any(table.name in failed for table in version.tables):
-            break
-        coming.append(version)
-    if dry_run or not coming:
-        return coming
-    with appending(_SourceLog(destination, source=LakeLog(source))) as append:
-        for version in coming:
-            if append(version) is None:
-                raise _diverged(destination, version)
-    return coming
+    return versions[len(present) :]
 
 
 def _erased(destination: Store, version: LakeVersion) -> ConflictError:

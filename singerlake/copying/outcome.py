@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from singerlake.format.log import Block
+from singerlake.format.log import Block, FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import WriteOptions
@@ -47,6 +47,7 @@ class Copied:
         deleted: Data files that were deleted, because the source's log says that it did.
         kept: Such files that readers of the destination still need.
         verified: Data files that were read again.
+        versions: The versions that were asked for; none for all of the table.
     """
 
     table: TableName
@@ -57,6 +58,7 @@ class Copied:
     deleted: int = 0
     kept: int = 0
     verified: int = 0
+    versions: Sequence[FrozenVersion] = ()
 
 
 def needed_files(head: Snapshot) -> dict[str, list[Block]]:

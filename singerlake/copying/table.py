@@ -18,9 +18,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from singerlake.copying import destination as destinations
-from singerlake.copying import transfers
+from singerlake.copying import transfers, versions
 from singerlake.copying.destination import Present
-from singerlake.copying.excerpt import Excerpt
 from singerlake.copying.following import delete_gone, find_gone
 from singerlake.copying.logs import CopiedLog, WholeLog
 from singerlake.copying.outcome import Copied, CopyOptions, end, needed_files
@@ -95,9 +94,7 @@ class TableCopy:
             try:
                 there = self._there()
                 present = self._look(there)
-                has = present.head.number
-                idle = has == there.number or (self._versions and has)
-                options = self._options
+                options, idle = self._options, not self._goes_on(there, present.head)
                 if (idle and not (options.sync or options.verify)) or options.dry_run:
                     return self._planned(there, present)
                 with ReaderLease(self._source, there, dropped=True) as lease:
@@ -135,16 +132,11 @@ class TableCopy:
         """
         try:
             present = destinations.read_present(self._destination, self._table)
-            here = present.begun or present.head
-            destinations.check_erasures(there, here, self._destination, whole=not self._versions)
-            if self._versions:
-                destinations.check_versions(self._destination, self._wanted(there), present.head)
-            else:
-                self._check_same(there, present)
+            self._check(there, present)
         except MovedError:
             raise
         except (ConflictError, DamagedError):
-            if not self._options.dry_run and not self._versions:
+            if not self._options.dry_run:
                 self._take_back(locked=locked)
             raise
         return present
@@ -165,28 +157,37 @@ class TableCopy:
             settles=SURE_SETTLES,
         )
 
-    def _check_same(self, there: Snapshot, present: Present) -> None:
-        here = present.begun or present.head
+    def _check(self, there: Snapshot, present: Present) -> None:
+        here, whole = present.begun or present.head, not self._versions
         if here.number > there.number and log.refresh(self._source, there).number > there.number:
             raise MovedError(f"{self._table} moves on faster than it is copied: run it again")
-        if present.begun is None:
+        follows = whole or (present.head.number > 0 and self._goes_on(there, here))
+        if whole:
+            destinations.check_erasures(there, here, self._destination, whole=True)
+        if present.begun is not None:
+            destinations.check_begun(self._destination, there, present.begun, whole=whole)
+        elif follows:
             destinations.check_same(self._source, self._destination, there, present.head)
-        elif here.number > there.number or there.summary(here.number).commit != here.commit:
-            raise ConflictError(
-                f"{self._table} at {self._destination.uri} was begun to be copied from another "
-                "table: move it away from there, or copy to another place"
-            )
+        if not whole:  # last, for a log that was made anew has numbers of its own
+            destinations.check_erasures(there, here, self._destination, whole=follows)
 
     def _wanted(self, there: Snapshot) -> list[FrozenVersion]:
-        there.check_there()
+        """The versions to copy; none for all of the table."""
+        if self._versions:
+            there.check_there()
         return [there.version(name) for name in self._versions]
+
+    def _goes_on(self, there: Snapshot, here: Snapshot) -> bool:
+        """Whether the destination lacks anything of the log."""
+        if self._versions:
+            return bool(versions.missing(self._wanted(there), here))
+        return here.number != there.number
 
     def _log(self, there: Snapshot, present: Present) -> CopiedLog | None:
         """The log to go on with; None where the destination has all of it."""
         if self._versions:
-            if present.head.number:
-                return None
-            return Excerpt(self._source, there, self._wanted(there))
+            wanted = self._wanted(there)
+            return versions.log_of(self._source, self._destination, there, present.head, wanted)
         if present.head.number == there.number:
             return None
         return WholeLog(self._source, self._table, present.head, there.number)
@@ -202,7 +203,8 @@ class TableCopy:
         size = sum(end(blocks) for blocks in missing.values()) + sum(one.bytes for one in lists)
         gone = options.sync and not self._versions
         deleted = len(find_gone(self._source, self._destination, head)) if gone else 0
-        return Copied(self._table, head, number, len(missing), size, deleted)
+        plan = Copied(self._table, head, number, len(missing), size, deleted)
+        return replace(plan, versions=self._wanted(there))
 
     def _missing(self, head: Snapshot, present: Present) -> dict[str, list[Block]]:
         """The data files that the destination lacks, with the blocks in them.
@@ -242,6 +244,10 @@ class TableCopy:
             present = self._look(there, locked=True)
             log_ = self._log(there, present)
             head = log_.head if log_ is not None else present.head
+            if present.begun is not None and present.begun.number > head.number:
+                # A copy of more than this that died: what it put ahead would stand behind this.
+                destinations.take_back(self._source, self._destination, self._table, begun=True)
+                present = destinations.read_present(self._destination, self._table)
             missing = self._missing(head, present)
             self._meter.add(total=sum(end(blocks) for blocks in missing.values()))
             if log_ is not None and not present.head.number and present.begun is None:
@@ -264,7 +270,8 @@ class TableCopy:
             )
         verified = self._verify(there, head) if options.verify else 0
         number = head.number - present.head.number
-        return Copied(self._table, head, number, len(missing), copied, deleted, kept, verified)
+        done = Copied(self._table, head, number, len(missing), copied, deleted, kept, verified)
+        return replace(done, versions=self._wanted(there))
 
     def _copy_stored(self, head: Snapshot, lists: list[FileList]) -> int:
         try:

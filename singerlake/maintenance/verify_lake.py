@@ -15,8 +15,9 @@ from singerlake.format.lake_log import LakeTable, LakeVersion, fingerprint
 from singerlake.format.names import TableName
 from singerlake.maintenance.verify import BACKUP, Problem
 from singerlake.storage.base import Store
-from singerlake.transactions import log, versions
+from singerlake.transactions import log, not_copied, versions
 from singerlake.transactions.lake_log import HINT, LakeLog, listed_numbers
+from singerlake.transactions.not_copied import Absences, entry_of
 from singerlake.transactions.snapshot import Snapshot
 
 _COMPARED = ("transaction", "rows", "fingerprint", "record_fingerprint")
@@ -56,6 +57,7 @@ def check_lake_log(store: Store, only: int | None = None) -> LakeReport:
     report.versions = [one for one in entries if only in (None, one.number)]
     if only is not None:
         report.problems = []  # of the others
+    absences = _read_absences(store, report.problems)
     heads: dict[TableName, Snapshot | SingerlakeError | None] = {}
     for version in report.versions:
         where = names.lake_version(version.number)
@@ -63,10 +65,16 @@ def check_lake_log(store: Store, only: int | None = None) -> LakeReport:
             report.problems.append(
                 Problem("lake", where, f"fingerprint {computed}", version.fingerprint, BACKUP)
             )
+        left_out = absences.get(entry_of(version), frozenset())
         for table in version.tables:
             if table.name not in heads:
                 heads[table.name] = _head(store, table.name)
-            for finding in _check_table(version, table, heads[table.name]):
+            head = heads[table.name]
+            if table.name in left_out and lacks(head, table):
+                report.unreadable.add(table.name)
+                report.notes.append(f"{version}: {_left_out_words(table)}")
+                continue
+            for finding in check_table(version, table, head):
                 report.unreadable.add(table.name)
                 if isinstance(finding, Problem):
                     report.problems.append(finding)
@@ -100,9 +108,38 @@ def _read_entries(store: Store, problems: list[Problem]) -> list[LakeVersion]:
     return entries
 
 
-def what_became(store: Store, table: LakeTable) -> str | None:
-    """Say why a table cannot be read at its version in a lake version; None where it can."""
+def _read_absences(store: Store, problems: list[Problem]) -> Absences:
+    """What a copy of lake versions has left out of others; all counts as lost if that is lost."""
+    try:
+        return not_copied.read(store)
+    except SingerlakeError as error:
+        where = names.NOT_COPIED
+        problems.append(Problem("lake", where, "what was not copied", str(error), HINT))
+        return {}
+
+
+def lacks(head: Snapshot | SingerlakeError | None, table: LakeTable) -> bool:
+    """Tell whether a table is not there at its version in a lake version, as far as is known."""
+    if isinstance(head, SingerlakeError):
+        return False
+    return head is None or all(one.number != table.version for one in versions.known(head))
+
+
+def _left_out_words(table: LakeTable) -> str:
+    return f"{table.name} at version {table.version} was not copied to this lake"
+
+
+def what_became(store: Store, table: LakeTable, *, left_out: bool = False) -> str | None:
+    """Say why a table cannot be read at its version in a lake version; None where it can.
+
+    Args:
+        store: The lake's store.
+        table: What the lake version says of it.
+        left_out: Whether a copy has left it out.
+    """
     head = _head(store, table.name)
+    if left_out and lacks(head, table):
+        return _left_out_words(table)
     if head is None:
         return f"{table.name} is gone from the lake"
     if isinstance(head, SingerlakeError):
@@ -120,10 +157,16 @@ def _head(store: Store, table: TableName) -> Snapshot | SingerlakeError | None:
         return error
 
 
-def _check_table(
+def check_table(
     version: LakeVersion, table: LakeTable, head: Snapshot | SingerlakeError | None
 ) -> Iterator[Finding]:
-    """Hold what a lake version says of a table against the table's own log."""
+    """Hold what a lake version says of a table against the table's own log.
+
+    Args:
+        version: The lake version.
+        table: What it says of the table.
+        head: The table; or why it cannot be read, or None where it is not there.
+    """
     where = f"{names.lake_version(version.number)}, {table.name}"
     expected = f"version {table.version}"
     if head is None:

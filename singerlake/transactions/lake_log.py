@@ -77,19 +77,25 @@ class LakeLog:
         )
 
 
-def read(store: Store) -> list[LakeVersion]:
+def read(store: Store, upto: int | None = None) -> list[LakeVersion]:
     """Return all lake versions, in order.
+
+    Args:
+        store: The lake's store.
+        upto: Only those up to this number, which must be there.
 
     Raises:
         DamagedError: An entry is lost or damaged, or does not follow the one before.
         NewerFormatError: A newer release wrote one.
     """
     log, numbers = LakeLog(store), listed_numbers(store)
+    if upto is not None:
+        numbers = [number for number in numbers if number < upto] + [upto]
     whole = sum(1 for number, listed in enumerate(numbers, start=1) if number == listed)
     with ThreadPoolExecutor(READERS, "lake-log") as pool:
         found = list(pool.map(log.read, range(1, whole + 1)))
     # Some stores list what is new only later.
-    while (entry := log.read(len(found) + 1)) is not None:
+    while len(found) != upto and (entry := log.read(len(found) + 1)) is not None:
         found.append(entry)
     if numbers and numbers[-1] > len(found):
         raise _lost(len(found) + 1)

@@ -34,6 +34,7 @@ def merge(
     capabilities: Capabilities | None = None,
     *,
     sure: bool = False,
+    spell: Callable[[T], bytes] = metadata.encode,
 ) -> None:
     """Read, change and write back, again and again until nobody came in between.
 
@@ -45,6 +46,7 @@ def merge(
         capabilities: The store's, where it is not open for writing yet.
         sure: Whether the file holds what cannot be made again: on a store that ignores conditions
             no change may then be lost, and that takes more time.
+        spell: Spells the file.
     """
     while True:
         value, etag = read()
@@ -53,13 +55,13 @@ def merge(
             return
         known = capabilities or store.capabilities
         if not known.supports_conditional_writes:
-            _merge_alone(store, key, read, change, known, sure=sure)
+            _merge_alone(store, key, read, change, known, sure=sure, spell=spell)
             return
         try:
             if etag is None:
-                store.put_if_absent(key, metadata.encode(changed))
+                store.put_if_absent(key, spell(changed))
             else:
-                store.replace(key, metadata.encode(changed), etag)
+                store.replace(key, spell(changed), etag)
             return
         except KeyExistsError:
             continue
@@ -73,6 +75,7 @@ def _merge_alone(
     capabilities: Capabilities,
     *,
     sure: bool,
+    spell: Callable[[T], bytes],
 ) -> None:
     """The same where the store does not tell whether somebody came in between."""
     for attempt in range(1, ATTEMPTS + 1):
@@ -86,13 +89,13 @@ def _merge_alone(
             )
             with lock:
                 while (changed := change(read()[0])) is not None:
-                    data = metadata.encode(changed)
+                    data = spell(changed)
                     lock.check()
                     store.replace(key, data, None)
                     if not sure:
                         break
                     time.sleep(capabilities.settle_seconds)
-                    if metadata.encode(read()[0]) == data:
+                    if spell(read()[0]) == data:
                         break
             return
         except LockTimeoutError:

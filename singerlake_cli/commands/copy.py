@@ -8,9 +8,15 @@ from typing import Any
 
 import click
 
+from singerlake.copying.absences import settle
 from singerlake.copying.destination import check_place
-from singerlake.copying.lake_versions import copy_lake_versions
-from singerlake.copying.lakes import choose, choose_all, copy_tables, finish
+from singerlake.copying.lake_versions import (
+    CopiedLakeVersion,
+    choose_lake_version,
+    coming_versions,
+    copy_lake_versions,
+)
+from singerlake.copying.lakes import Chosen, choose, choose_all, copy_tables, finish
 from singerlake.copying.outcome import Copied, CopyOptions
 from singerlake.copying.transfers import Meter
 from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
@@ -20,6 +26,7 @@ from singerlake.lake import Lake
 from singerlake.storage.base import Store
 from singerlake.storage.opening import open_store
 from singerlake.storage.options import of_an_end
+from singerlake.transactions.not_copied import shown
 from singerlake_cli import output
 from singerlake_cli.commands.vacuum import duration
 from singerlake_cli.shared import Shared, pairs
@@ -41,6 +48,11 @@ def _end_option(name: str, end: str) -> Callable[[Any], Any]:
 @click.argument("source", metavar="SRC")
 @click.argument("destination", metavar="DST")
 @click.argument("tables", nargs=-1, metavar="[TABLE[.VERSION]]...")
+@click.option(
+    "--lake-version",
+    metavar="VERSION",
+    help="Copy this lake version: each table at the version that it names.",
+)
 @click.option(
     "--sync", is_flag=True, help="Also delete in DST what a vacuum of SRC has deleted since."
 )
@@ -69,6 +81,7 @@ def command(
     source: str,
     destination: str,
     tables: tuple[str, ...],
+    lake_version: str | None,
     sync: bool,
     verify: bool,
     dry_run: bool,
@@ -77,7 +90,7 @@ def command(
     transfers: int,
     wait: float,
 ) -> None:
-    """Copy the lake SRC, or TABLES or versions of it, to DST.
+    """Copy the lake SRC, or TABLES, versions or a lake version of it, to DST.
 
     The copy is a lake as well. Files are copied byte for byte, and each block is checked on the
     way. A later run copies what is new, and goes on where an earlier one was killed. Readers of
@@ -88,8 +101,13 @@ def command(
     singerlake copy lake s3://backup/lake
     singerlake copy s3://prod/lake /mnt/backup --sync
     singerlake copy lake s3://paper/data tap-shop.orders.2
+    singerlake copy lake s3://paper/data --lake-version 2026-q3
     singerlake copy s3://a/lake s3://b/lake --from aws_profile=prod --to aws_profile=backup
     """
+    if lake_version is not None and tables:
+        raise UsageError("--lake-version says which tables are copied: leave the TABLES out")
+    if lake_version is not None and sync:
+        raise UsageError("--sync follows whole tables: leave it out, or copy all of the lake")
     lake = Lake.open(source, of_an_end("FROM", pairs("--from", from_settings)))
     if sync and any(lake.find(text)[1].version is not None for text in tables):
         raise UsageError("--sync follows a table's log: leave it out, or name whole tables")
@@ -98,30 +116,35 @@ def command(
     options = CopyOptions(
         sync=sync, verify=verify, dry_run=dry_run, transfers=transfers, lease_wait_seconds=wait
     )
-    _Run(shared, lake, store, options, whole=not tables).run(tables)
+    _Run(shared, lake, store, options, tables, lake_version).run()
 
 
 class _Run:
     """Goes from table to table, past those that fail."""
 
     def __init__(
-        self, shared: Shared, lake: Lake, destination: Store, options: CopyOptions, *, whole: bool
+        self,
+        shared: Shared,
+        lake: Lake,
+        destination: Store,
+        options: CopyOptions,
+        tables: Sequence[str],
+        lake_version: str | None,
     ) -> None:
         self._output = shared.output
         self._lake = lake
         self._destination = destination
         self._options = options
-        self._whole = whole
+        self._tables = tables
+        self._lake_version = lake_version
+        self._whole = not tables and lake_version is None
         self._codes = [0]
 
-    def run(self, tables: Sequence[str]) -> None:
+    def run(self) -> None:
         lake, options = self._lake, self._options
-        chosen, lost = (choose(lake, tables), []) if tables else choose_all(lake)
-        for error in lost:
-            self._fail(error, None)
-        versions = self._lake_versions()
+        failed: list[object] = []
+        chosen, versions = self._choose(failed)
         meter, done = Meter(), []
-        failed: list[object] = [*lost]
         follow(lambda: (f"{output.size(meter.done)} read", meter.done, meter.total))
         results = copy_tables(lake.store, self._destination, chosen, options, meter)
         # Closed at once after Ctrl-C, so that no thread goes on copying.
@@ -137,16 +160,36 @@ class _Run:
             try:
                 if not options.dry_run:
                     finish(lake.store, self._destination, done, whole=self._whole)
-                if self._whole and versions:
+                if versions and self._tables:
+                    self._output.note(
+                        "lake versions are copied with the whole lake, or with --lake-version, and "
+                        "not with tables"
+                    )
+                    if not options.dry_run:
+                        settle(self._destination)
+                elif versions:
                     self._copy_lake_versions(versions, failed)
             except SingerlakeError as error:
                 self._fail(error, None)
-        if versions and not self._whole:
-            self._output.note("lake versions are copied with the whole lake, and not with tables")
-        if self._whole:
+        if not self._tables:
             self._output.summary(_total(done, failed, dry_run=options.dry_run))
         self._output.end()
         click.get_current_context().exit(max(self._codes))
+
+    def _choose(self, failed: list[object]) -> tuple[Chosen, list[LakeVersion]]:
+        """The tables to copy, and the source's lake versions, up to the one that is copied."""
+        if self._lake_version is not None:
+            chosen, versions = choose_lake_version(self._lake, self._lake_version)
+            # Before anything is copied: tables beside another lake's log would help nobody.
+            coming_versions(self._destination, versions, last_alone=True)
+            return chosen, versions
+        if self._tables:
+            return choose(self._lake, self._tables), self._lake_versions()
+        everything, lost = choose_all(self._lake)
+        failed += lost
+        for error in lost:
+            self._fail(error, None)
+        return everything, self._lake_versions()
 
     def _lake_versions(self) -> list[LakeVersion]:
         """The source's, read before any table is copied: whatever they name is copied then."""
@@ -165,16 +208,28 @@ class _Run:
             self._destination,
             versions,
             left_out,
+            last_alone=self._lake_version is not None,
             dry_run=self._options.dry_run,
         ):
             self._show_lake_version(one)
+        if self._lake_version is not None and left_out:
+            self._output.note(
+                f"{versions[-1]} is not copied yet, for not all of its tables are: run it again"
+            )
 
-    def _show_lake_version(self, version: LakeVersion) -> None:
-        dry_run = self._options.dry_run
+    def _show_lake_version(self, copied: CopiedLakeVersion) -> None:
+        dry_run, version = self._options.dry_run, copied.version
         verb = "would be copied" if dry_run else "copied"
+        but = f", without {shown(copied.absent)}" if copied.absent else ""
+        named = {"not_copied": [str(table) for table in sorted(copied.absent)]}
         self._output.item(
-            lambda: {"lake_version": version.number, "label": version.label, "dry_run": dry_run},
-            lambda: output.say(f"{version}: {verb}"),
+            lambda: {
+                "lake_version": version.number,
+                "label": version.label,
+                "dry_run": dry_run,
+                **(named if copied.absent else {}),
+            },
+            lambda: output.say(f"{version}: {verb}{but}"),
         )
 
     def _fail(self, error: SingerlakeError, about: object) -> None:
@@ -192,6 +247,7 @@ class _Run:
 def _as_json(copied: Copied, *, dry_run: bool) -> dict[str, Any]:
     return {
         "table": str(copied.table),
+        "versions": [version.number for version in copied.versions],
         "transaction": copied.snapshot.number,
         "transactions": copied.transactions,
         "files": copied.files,
@@ -220,7 +276,9 @@ def _as_text(copied: Copied, *, dry_run: bool) -> str:
     if copied.verified:
         parts.append(f"{output.count(copied.verified, 'file')} read again, all as they should be")
     did = "; ".join(parts) or "up to date"
-    return f"{copied.table} at transaction {copied.snapshot.number}: {did}"
+    versions = ", ".join(str(version.number) for version in copied.versions)
+    name = f"{copied.table}.{versions}" if versions else f"{copied.table}"
+    return f"{name} at transaction {copied.snapshot.number}: {did}"
 
 
 def _total(done: Sequence[Copied], failed: Sequence[object], *, dry_run: bool) -> str:

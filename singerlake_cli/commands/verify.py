@@ -60,7 +60,8 @@ def command(
         raise UsageError("--version needs exactly one table")
     lake = shared.lake()
     if lake_version is not None:
-        _verify_lake_version(shared, lake, lake.lake_version(lake_version), master, conf)
+        named_one = lake.lake_version(lake_version, whole=False)
+        _verify_lake_version(shared, lake, named_one, master, conf)
         return
     named = [lake.find(text) for text in tables]
     if version is not None and any(ref.version is not None for _, ref in named):

@@ -480,7 +480,7 @@ def test_a_version_alone_is_a_table_with_its_number_and_its_transaction(
     copy(source.store, first, f"{NAME}.1", options=VERIFY)
     assert [v.number for v in table_of(Lake(first)).snapshot().frozen] == [1]
     assert problems(first) == [] and rows(first) == [1, 2, 3]
-    with pytest.raises(ConflictError, match="already, without version 2"):
+    with pytest.raises(ConflictError, match="it was made as a copy of versions only"):
         copy(source.store, first, f"{NAME}.2")
     with pytest.raises(NotFoundError, match="no version"):
         copy(source.store, first, f"{NAME}.3")

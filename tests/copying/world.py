@@ -7,6 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from singerlake.copying.lake_versions import (
+    CopiedLakeVersion,
+    choose_lake_version,
+    coming_versions,
+    copy_lake_versions,
+)
 from singerlake.copying.lakes import choose, copy_tables, finish
 from singerlake.copying.outcome import Copied, CopyOptions
 from singerlake.copying.transfers import Meter
@@ -81,6 +87,20 @@ def copy(
     if failed:
         raise failed[0]
     return copied
+
+
+def copy_lake_version(
+    source: Store, destination: Store, name: str, options: CopyOptions = QUICK
+) -> list[CopiedLakeVersion]:
+    """Copy a lake version, and raise the first error there is."""
+    chosen, versions = choose_lake_version(Lake(source), name)
+    coming_versions(destination, versions, last_alone=True)
+    came = [one for _, one in copy_tables(source, destination, chosen, options, Meter())]
+    finish(source, destination, [one for one in came if isinstance(one, Copied)], whole=False)
+    for one in came:
+        if isinstance(one, SingerlakeError):
+            raise one
+    return copy_lake_versions(source, destination, versions, [], last_alone=True)
 
 
 def log_of(store: Store, table: str = NAME) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.faults.copies import COPIES
+from tests.faults.copies import COPIES, CopyLakeVersion
 from tests.faults.erasing import EraseRow
 from tests.faults.faulty_store import KINDS
 from tests.faults.files import FILES, UPLOADS
@@ -18,7 +18,10 @@ ON_S3 = "target on S3"
 ELSEWHERE = {"gs": "target on Google", "az": "target on Azure"}
 ROWS = [kind.name for kind in (*KINDS, *WIRE_KINDS)]
 COLUMNS = [
-    *(one.name for one in (*OPERATIONS, EraseRow, *COPIES, *FILES, *UPLOADS, *PUBLISHING)),
+    *(
+        one.name
+        for one in (*OPERATIONS, EraseRow, *COPIES, CopyLakeVersion, *FILES, *UPLOADS, *PUBLISHING)
+    ),
     ON_S3,
     *ELSEWHERE.values(),
 ]

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tests.faults import report
 from tests.faults.cases import Bench, Case, Folder, fast_folder
-from tests.faults.copies import COPIES
+from tests.faults.copies import COPIES, CopyLakeVersion
 from tests.faults.erasing import EraseRow
 from tests.faults.faulty_store import (
     INTERRUPT,
@@ -117,6 +117,11 @@ QUICK_FILES = [
     (BatchCleanUp, INTERRUPT, "beside/"),
     (BatchCleanUp, KILL_AFTER, "beside/"),
 ]
+# And of a copied lake version, where its log and what it leaves out are written.
+QUICK_LAKE_VERSION = [
+    *((kind, "versions/") for kind in (LOST_REPLY, NOT_DURABLE, LOST_THEN_OUTAGE, TAKEN)),
+    *((kind, "not-copied") for kind in (OUTAGE, INTERRUPT, KILL_AFTER)),
+]
 S3_STEP = 1 if EVERYTHING else 53
 ELSEWHERE_STEP = 1 if EVERYTHING else 1000
 
@@ -215,6 +220,17 @@ def test_files_beside_rows(
     benches: Benches, counts: report.Counts, operation: type[Operation], kind: Kind, part: str
 ) -> None:
     run_part(benches(operation), kind, part, counts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [(kind, "") for kind in KINDS] if EVERYTHING else QUICK_LAKE_VERSION,
+    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
+)
+def test_a_copied_lake_version(
+    benches: Benches, counts: report.Counts, kind: Kind, part: str
+) -> None:
+    run_part(benches(CopyLakeVersion), kind, part, counts)
 
 
 @pytest.mark.spark

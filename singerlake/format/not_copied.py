@@ -1,0 +1,86 @@
+"""What a copy of some lake versions says of the others: which tables of theirs it has not."""
+
+from __future__ import annotations
+
+import msgspec
+
+from singerlake.errors import DamagedError
+from singerlake.format import sealed
+from singerlake.format.names import TableName
+from singerlake.format.sealed import CHAINED
+from singerlake.format.version_notes import Count
+
+
+class AbsentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table that is not there at its version in a lake version.
+
+    Attributes:
+        tap: Its tap.
+        stream: The stream, as Singer has it.
+    """
+
+    tap: str
+    stream: str
+
+    @property
+    def name(self) -> TableName:
+        """Which table it is."""
+        return TableName(self.tap, self.stream)
+
+
+class Absence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is absent of a lake version.
+
+    Attributes:
+        number: The lake version's.
+        chain: The chain id of its entry, so that the absence is that of no other one.
+        tables: Those that are not there, by tap and stream.
+    """
+
+    number: Count
+    chain: str
+    tables: list[AbsentTable]
+
+
+class NotCopied(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``versions/not-copied.json``.
+
+    Attributes:
+        format: The file's own format; it counts for itself.
+        lake_versions: Those that are not whole, in order of number.
+        hash: SHA-256 of the file before the line with this.
+    """
+
+    format: int = CHAINED
+    lake_versions: list[Absence] = []
+    hash: str = ""
+
+
+_FILE = sealed.Reader(NotCopied)
+
+
+def decode(data: bytes, where: str) -> NotCopied:
+    """Read the file.
+
+    Args:
+        data: The object's bytes.
+        where: What to call the place in an error.
+
+    Raises:
+        DamagedError: It is cut, altered or of another shape.
+        NewerFormatError: A newer release wrote it.
+    """
+    form = sealed.check_format(data, where)
+    sealed.check_seal(data, where)
+    if form < CHAINED:
+        raise DamagedError(f"{where} cannot be read: in format {form} there is no such file")
+    found: NotCopied = _FILE.read(data, form, where)
+    return msgspec.structs.replace(found, hash="")
+
+
+def encode(content: NotCopied) -> bytes:
+    """Spell the file: readable JSON, indented, its hash in a line of its own at the end."""
+    members = msgspec.to_builtins(content)
+    del members["hash"]
+    plain = msgspec.json.format(msgspec.json.encode(members), indent=1)
+    return sealed.seal(plain + b"\n")[0]
