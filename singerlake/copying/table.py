@@ -12,7 +12,7 @@ under the locks of its folders: beside a lock, files without a log are none of a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Executor, wait
+from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TypeVar
@@ -41,7 +41,13 @@ from singerlake.transactions.writer import HeldLocks, hold_locks
 
 TRIES = 5
 """Times that a copy begins again because source or destination moved on under it."""
+COPY = "copy-"
+"""What the ids of copies begin with, where they hold the locks of folders."""
 _T = TypeVar("_T")
+
+
+def _is_copy(writer_id: str) -> bool:
+    return writer_id.startswith(COPY)
 
 
 class MovedError(ConflictError):
@@ -306,9 +312,9 @@ class TableCopy:
         """Hold the locks of the folders in which files lie that no log names yet."""
         new = not present.head.number
         folders = {path.partition("/")[0] for path in (needed_files(head) if new else missing)}
-        with hold_locks(
-            self._destination, self._table, folders, new_writer_id(), self._writing
-        ) as locks:
+        place, writer = (self._destination, self._table), f"{COPY}{new_writer_id()}"
+        # Whose is another copy's is at work no more: it would hold the table's lock.
+        with hold_locks(*place, folders, writer, self._writing, _is_copy) as locks:
             try:
                 yield locks
             except BaseException:
@@ -366,17 +372,7 @@ class TableCopy:
 
     def _in_threads(self, work: Callable[..., _T], items: Iterable[object]) -> list[_T]:
         """Do something with each of some things; after an error nothing is under way any more."""
-        futures = [self._movers.submit(work, item) for item in items]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            for future in futures:
-                future.cancel()
-            wait(futures)
-        for future in futures:
-            if not future.cancelled() and (error := future.exception()) is not None:
-                raise error
-        return [future.result() for future in futures]
+        return transfers.in_threads(self._movers, work, items)
 
     def _verify(self, there: Snapshot, here: Snapshot) -> int:
         """Read all that the destination has; how many files that was.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_EXCEPTION, Executor, wait
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from singerlake.copying.members import MemberCheck
 from singerlake.errors import ConflictError, DamagedError, NotDurableError, OutcomeUnknownError
@@ -14,6 +16,7 @@ from singerlake.transactions.staging import holds
 
 PIECE = 8 << 20
 """Read and written at a time, in each thread."""
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -172,3 +175,18 @@ def _same(store: Store, key: str, data: bytes) -> bool:
             "destination; it is not overwritten"
         )
     return True
+
+
+def in_threads(threads: Executor, work: Callable[..., _T], items: Iterable[object]) -> list[_T]:
+    """Do something with each of some things; after an error nothing is under way any more."""
+    futures = [threads.submit(work, item) for item in items]
+    try:
+        wait(futures, return_when=FIRST_EXCEPTION)
+    finally:
+        for future in futures:
+            future.cancel()
+        wait(futures)
+    for future in futures:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            raise error
+    return [future.result() for future in futures]

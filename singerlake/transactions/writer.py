@@ -25,7 +25,7 @@ from singerlake.transactions import (
 )
 from singerlake.transactions.capabilities import open_for_writing
 from singerlake.transactions.commit import Draft, commit, draft_entry, new_writer_id
-from singerlake.transactions.locks.lock import Waiting, WriterLock
+from singerlake.transactions.locks.lock import Waiting, WriterLock, nobody
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import StagedTable
 
@@ -259,8 +259,17 @@ def hold_locks(
     schema_hashes: Iterable[str],
     writer_id: str,
     options: WriteOptions,
+    is_done: Callable[[str], bool] = nobody,
 ) -> Iterator[HeldLocks]:
     """Hold the locks of some of a table's schemas.
+
+    Args:
+        store: The lake's store.
+        table: The table.
+        schema_hashes: Of which schemas.
+        writer_id: Who takes them.
+        options: How long to wait for others.
+        is_done: See :class:`WriterLock`.
 
     Raises:
         LockTimeoutError: Another writer did not give one up in time.
@@ -270,7 +279,8 @@ def hold_locks(
         locks = []
         # In one order for all writers, so that no two wait for each other.
         for schema_hash in sorted(set(schema_hashes)):
-            lock = WriterLock.of(store, table.lock(schema_hash), writer_id, options.waiting)
+            key = table.lock(schema_hash)
+            lock = WriterLock.of(store, key, writer_id, options.waiting, is_done=is_done)
             # Registered first: a lock taken must be given up whatever comes in between, and
             # giving up leaves another writer's alone.
             stack.callback(lock.release)

@@ -13,7 +13,14 @@ import pytest
 
 from singerlake.copying import destination as destinations
 from singerlake.copying import transfers
-from singerlake.errors import ConflictError, DamagedError, NotFoundError, StoreError, UsageError
+from singerlake.errors import (
+    ConflictError,
+    DamagedError,
+    LockTimeoutError,
+    NotFoundError,
+    StoreError,
+    UsageError,
+)
 from singerlake.format.metadata import Catalogue
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.alter import AlterOptions
@@ -150,6 +157,29 @@ def test_a_copy_goes_on_where_one_died(vacuumed: Lake, backup: LocalStore, behin
     [done] = copy(vacuumed.store, backup, options=AGAIN)
     assert done.files == (2 if behind else 4)
     assert opens(backup) == rows(backup) == [*range(1, 10)] and problems(backup) == []
+
+
+def test_the_locks_of_a_copy_that_failed_are_nobodys(
+    vacuumed: Lake, backup: LocalStore, tmp_path: Path
+) -> None:
+    """Its files lie beside them, so that they are not taken for a table's; who copies goes on."""
+    copy(vacuumed.store, trace := FaultyStore(LocalStore(tmp_path / "tried")), options=ONE_BY_ONE)
+    first = next(n for n, done in enumerate(trace.trace, 1) if done.method == "publish")
+    hasty = replace(ONE_BY_ONE, writing=WriteOptions(lock_wait_seconds=0.1))
+    with pytest.raises(StoreError):
+        copy(vacuumed.store, FaultyStore(backup, first + 1, OUTAGE), options=hasty)
+    folder = next(iter(data_files(backup))).rpartition("/")[0]
+    left = Path(backup.root, folder, "singerlake.lock")
+    locked = left.read_bytes()
+    assert b'"writer-id": "copy-' in locked
+    left.write_bytes(locked.replace(b"copy-", b"sync-"))
+    for lock in backup.root.rglob("t/singerlake.lock"):
+        lock.unlink()  # the outage kept it from being given up; it goes stale
+    with pytest.raises(LockTimeoutError):
+        copy(vacuumed.store, backup, options=hasty)
+    left.write_bytes(locked)
+    copy(vacuumed.store, backup, options=hasty)
+    assert not left.exists() and problems(backup) == []
 
 
 def test_a_damaged_source_is_not_copied_and_the_other_tables_are(

@@ -101,7 +101,7 @@ def test_lake_versions_go_along(lake: Lake, table: Table, place: LocalStore) -> 
         copy(table.store, destination)
         some = copy_lake_versions(table.store, destination, lake.lake_versions(), [])
         assert Lake(destination).lake_versions() == lake.lake_versions()
-        return [one.number for one in some]
+        return [one.version.number for one in some]
 
     assert copied(place) == [1]
     erased(table)
