@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -202,7 +201,7 @@ def as_json(version: LakeVersion) -> dict[str, Any]:
 def show_all(shared: Shared, lake: Lake) -> None:
     """List the lake's versions; of those that cannot be read, say what is wrong."""
     versions, wrong = lake_log.look(lake.store)
-    absences = _absences(lake) if versions else {}
+    absences = _absences(lake, wrong) if versions else {}
     absent = {v.number: absences.get(not_copied.entry_of(v), frozenset()) for v in versions}
     columns = (
         "version>",
@@ -241,16 +240,22 @@ def show_all(shared: Shared, lake: Lake) -> None:
             "lake versions", columns, rows, note, *_not_whole(absent), drop=DROPPED_FIRST
         ),
     )
+    _end(shared, wrong)
+
+
+def _end(shared: Shared, wrong: Sequence[SingerlakeError]) -> None:
     for error in wrong:
         shared.output.error(error)
     click.get_current_context().exit(max((error.exit_code for error in wrong), default=0))
 
 
-def _absences(lake: Lake) -> not_copied.Absences:
-    """What a copy has left out of lake versions; nothing if that is damaged, as verify tells."""
-    with suppress(DamagedError):
+def _absences(lake: Lake, wrong: list[SingerlakeError]) -> not_copied.Absences:
+    """What a copy has left out of lake versions; nothing, and the error, if that is damaged."""
+    try:
         return not_copied.read(lake.store)
-    return {}
+    except DamagedError as error:
+        wrong.append(error)
+        return {}
 
 
 def _named(tables: Iterable[TableName]) -> list[str]:
@@ -271,7 +276,8 @@ def show_one(shared: Shared, lake: Lake, name: str) -> None:
     from singerlake.maintenance.verify_lake import what_became  # late: other lists need none
 
     version = lake.lake_version(name, whole=False)
-    left_out = _absences(lake).get(not_copied.entry_of(version), frozenset())
+    wrong: list[SingerlakeError] = []
+    left_out = _absences(lake, wrong).get(not_copied.entry_of(version), frozenset())
     said = {table.name: table for table in version.tables}
 
     def look(table: Table) -> str | None:
@@ -307,3 +313,4 @@ def show_one(shared: Shared, lake: Lake, name: str) -> None:
         },
         lambda: output.print_table(str(version), columns, rows, note, *lost, *erased, drop=drop),
     )
+    _end(shared, wrong)

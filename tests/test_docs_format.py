@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from singerlake import FORMAT
-from singerlake.format import block, head_file, lake_log, log, metadata, overlay
+from singerlake.format import block, head_file, lake_log, log, metadata, not_copied, overlay
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import canonical, schema_hash
 from singerlake.transactions.checkpoint import from_manifest, to_manifest
@@ -36,6 +36,7 @@ KINDS = {
     "lease": metadata.Lease,
     "index": metadata.IndexMarker,
     "lake-version": lake_log.LakeVersion,
+    "not-copied": not_copied.NotCopied,
 }
 
 
@@ -122,6 +123,19 @@ def test_the_lake_version_of_the_page() -> None:
         for field in msgspec.structs.fields(kind):
             words = re.escape(f"`{before}{field.name}`")
             assert re.search(rf"^\| [^|]*{words}", explained, re.MULTILINE), field.name
+
+
+def test_what_a_copy_left_out_on_the_page() -> None:
+    data = EXAMPLES["not-copied"].encode()
+    found = not_copied.decode(data, "it")
+    assert not_copied.encode(found) == data
+    entry = lake_log.decode(EXAMPLES["lake-version"].encode(), 1, "it")
+    [absence] = found.lake_versions
+    assert (absence.number, absence.chain) == (entry.number, entry.chain)
+    assert [one.name for one in absence.tables] == [entry.tables[0].name]
+    explained = TEXT.partition("### What a copy left out")[2].partition("## Derived files")[0]
+    for field in msgspec.structs.fields(not_copied.Absence):
+        assert f"`lake_versions[].{field.name}`" in explained, field.name
 
 
 def test_every_field_of_a_log_entry_is_explained() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from singerlake.errors import SingerlakeError
+from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.names import TableName
 from singerlake.maintenance.verify_lake import lacks
@@ -38,6 +38,9 @@ def find(destination: Store, versions: Iterable[LakeVersion], asked: Asked) -> A
     wanted = {entry_of(one): one for one in versions if entry_of(one) in asked}
     tables = sorted({table for entry in wanted for table in asked[entry]})
     heads = dict(each(destination, lambda name: log.read_snapshot(destination, name), tables))
+    for head in heads.values():
+        if isinstance(head, SingerlakeError) and not isinstance(head, DamagedError):
+            raise head  # whether it is there is not known; one that is damaged is
     return {entry: frozenset(_absent(one, asked[entry], heads)) for entry, one in wanted.items()}
 
 

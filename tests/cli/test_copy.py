@@ -68,6 +68,7 @@ def test_for_programs(lake: Lake, tmp_path: Path) -> None:
     assert json.loads(result.stdout) == [
         {
             "table": "tap-test.u",
+            "versions": [],
             "transaction": 1,
             "transactions": 1,
             "files": 1,

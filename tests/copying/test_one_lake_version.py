@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from singerlake.errors import DamagedError, NotFoundError
+from singerlake.format import sealed
 from singerlake.format.names import NOT_COPIED, TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import freeze_lake
@@ -373,3 +374,48 @@ def test_the_note_is_as_the_page_says(source: Lake, paper: Lake) -> None:
         "format": 2,
         "lake_versions": [{"number": 1, "chain": chain, "tables": tables}],
     }
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[" * 100_000,
+        b"\xff\xfe",
+        b'{"format": 2, "lake_versions": []}',
+        b'{"format": 99}',
+        b'{"format": 1, "lake_versions": []}',
+        "of another shape",
+        "with a member that nobody knows",
+    ],
+    ids=str,
+)
+def test_a_note_that_is_none(source: Lake, paper: Lake, data: bytes | str) -> None:
+    """It is told of, excuses nothing, and hinders nobody who reads a lake version that is whole."""
+    copy_version(source, paper, "q2")
+    if isinstance(data, str):
+        member = {"lake_versions": 3} if "shape" in data else {"lake_versions": [], "more": 1}
+        data = sealed.seal(json.dumps({"format": 2, **member}).encode())[0]
+    Path(paper.store.uri, NOT_COPIED).write_bytes(data)
+    assert paper.lake_version("q2").number == 2
+    problems = check_lake_log(paper.store).problems
+    assert [one.where for one in problems] == [NOT_COPIED, f"{ENTRY.format(1)}, tap.b"]
+    for asked in (("versions",), ("versions", "--lake-version", "1")):
+        listed = run(paper, *asked)
+        assert listed.exit_code == 5 and NOT_COPIED in listed.stderr and "q1" in listed.stdout
+    assert NOT_COPIED in copy_version(source, paper, "q2", code=5)
+    assert Path(paper.store.uri, NOT_COPIED).read_bytes() == data
+
+
+def test_a_note_excuses_no_lake_version_but_its_own(source: Lake, paper: Lake) -> None:
+    """One that a copy left which died before it put the entries."""
+    more(paper, B, 1)
+    freeze_some(paper, "own", B)
+    wrong = Lake(LocalStore(Path(f"{paper.store.uri}-2")))
+    copy_version(source, wrong, "q2")
+    Path(paper.store.uri, NOT_COPIED).write_bytes(wrong.store.get(NOT_COPIED).data)
+    for key in [key for key in dump(paper) if key.startswith("raw/tap/b/")]:
+        Path(paper.store.uri, key).unlink()
+    [problem] = check_lake_log(paper.store).problems
+    assert problem.found == "no such table"

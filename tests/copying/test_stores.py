@@ -10,19 +10,24 @@ import pytest
 from singerlake.copying.destination import check_place
 from singerlake.errors import UsageError
 from singerlake.lake import Lake
+from singerlake.maintenance import freeze_lake
+from singerlake.maintenance.verify_lake import check_lake_log
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.options import StoreOptions
 from singerlake.storage.s3.store import S3Store
 from tests.copying.world import (
+    NAME,
     QUICK,
     combine,
     copy,
+    copy_lake_version,
     data_files,
     delete,
     log_of,
     problems,
     write,
 )
+from tests.maintenance.test_freeze_lake import freeze
 from tests.storage.conftest import no_aws_settings, non_conditional_s3, s3_port, s3_store
 from tests.transactions.non_conditional import NonConditionalStore
 
@@ -92,3 +97,22 @@ def test_to_a_folder_that_ignores_conditions(lake: Lake, tmp_path: Path) -> None
     write(lake, 6)
     copy(lake.store, store)
     assert log_of(store) == log_of(lake.store) and problems(store) == []
+
+
+def test_a_lake_version_to_s3_and_back(lake: Lake, s3_store: S3Store, tmp_path: Path) -> None:
+    for number, tables in enumerate(([NAME, "tap-test.u"], [NAME], [NAME, "tap-test.u"]), start=1):
+        for table in tables:
+            write(lake, 10 + number, table=table)
+            freeze(lake, lake.find(table)[0].name)
+        names = {lake.find(table)[0].name for table in tables}
+        freeze_lake.commit_lake_version(lake.store, freeze_lake.plan(lake.store, names.copy), {})
+    back = LocalStore(tmp_path / "back")
+    for number, left_out in ((2, 1), (2, 1), (3, 0)):
+        copy_lake_version(lake.store, s3_store, str(number))
+        report = check_lake_log(s3_store)
+        assert (len(report.versions), report.problems) == (number, [])
+        assert len(report.notes) == left_out
+    copy_lake_version(s3_store, back, "3")
+    assert check_lake_log(back).problems == [] and problems(back) == []
+    assert log_of(back) == log_of(s3_store) == log_of(lake.store)
+    assert Lake(back).lake_versions() == lake.lake_versions()

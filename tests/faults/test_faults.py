@@ -18,6 +18,7 @@ from tests.faults.cases import Bench, Case, Folder, fast_folder
 from tests.faults.copies import COPIES, CopyLakeVersion
 from tests.faults.erasing import EraseRow
 from tests.faults.faulty_store import (
+    ERROR_BEFORE,
     INTERRUPT,
     KILL_AFTER,
     KILL_BEFORE,
@@ -121,6 +122,7 @@ QUICK_FILES = [
 QUICK_LAKE_VERSION = [
     *((kind, "versions/") for kind in (LOST_REPLY, NOT_DURABLE, LOST_THEN_OUTAGE, TAKEN)),
     *((kind, "not-copied") for kind in (OUTAGE, INTERRUPT, KILL_AFTER)),
+    (ERROR_BEFORE, "raw/tap-test/v/"),  # a table that is left out, or so it seems
 ]
 S3_STEP = 1 if EVERYTHING else 53
 ELSEWHERE_STEP = 1 if EVERYTHING else 1000
