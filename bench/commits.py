@@ -133,9 +133,9 @@ def block_of(n: int) -> tuple[bytes, Block]:
     return data, Block(0, "", 0, len(data), 1, len(text), stamp, stamp)
 
 
-def staged_rows(lake: Lake, numbers: Iterator[int]) -> StagedTable:
+def staged_rows(lake: Lake, numbers: Iterator[int], name: TableName = NAME) -> StagedTable:
     """What the target would have staged: a block for each row here."""
-    staged = StagedTable(lake.store, NAME)
+    staged = StagedTable(lake.store, name)
     staged.set_schema(HASH, SCHEMA)
     for n in numbers:
         staged.add(HASH, *block_of(n))

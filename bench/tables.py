@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
 
-from bench import harness, site
+from bench import commits, harness, site
 from singerlake import lake as lakes
+from singerlake.format.names import TableName
+from singerlake.freezing import freeze_small
+from singerlake.lake import Lake
 from singerlake.storage.base import Listed, StoredObject
 from singerlake.storage.local.store import LocalStore
 from singerlake_cli.main import cli
 
 TABLES, ROWS_AT_FULL_SIZE = 10_000, 1_000_000
 DELAY, GOAL = 0.02, 60
+FROZEN = 10
 T = TypeVar("T")
 
 
@@ -43,6 +47,12 @@ class FarStore(LocalStore):
     def folders(self, prefix: str) -> Sequence[str]:
         return self._late(lambda: LocalStore.folders(self, prefix))
 
+    def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
+        return self._late(lambda: LocalStore.put_if_absent(self, key, data, durable=durable))
+
+    def delete(self, key: str) -> None:
+        self._late(lambda: LocalStore.delete(self, key))
+
     def list(self, prefix: str) -> Any:
         found: Sequence[Listed] = self._late(lambda: [*LocalStore.list(self, prefix)])
         return iter(found)
@@ -52,12 +62,19 @@ def run(folder: Path, rows: int, rounds: int) -> str:
     del rounds  # what is waited for does not vary
     count = max(100, min(TABLES, rows * TABLES // ROWS_AT_FULL_SIZE))
     site._lake(folder / "lake", count)
+    _filled(folder / "filled", count)
     lines = [
         "| command | s | requests | processor s | goal, s | met |",
         "|---|---:|---:|---:|---:|---|",
     ]
-    for args in (["ls"], ["metrics"], ["ls", "--sizes"], ["vacuum", "--all", "--dry-run"]):
-        seconds, cpu, requests = _command(folder / "lake", args)
+    for name, args in (
+        ("lake", ["ls"]),
+        ("lake", ["metrics"]),
+        ("lake", ["ls", "--sizes"]),
+        ("lake", ["vacuum", "--all", "--dry-run"]),
+        ("filled", ["verify", "--all"]),
+    ):
+        seconds, cpu, requests = _command(folder / name, args)
         goal = GOAL * count / TABLES
         lines.append(
             f"| `{' '.join(args)}` | {seconds:,.1f} | {requests:,} | {cpu:,.1f} | {goal:,.0f} "
@@ -65,6 +82,16 @@ def run(folder: Path, rows: int, rounds: int) -> str:
         )
     head = f"{count:,} tables on a store whose every answer takes {DELAY * 1000:.0f} ms; "
     return "\n".join([head + harness.machine("boto3"), "", *lines])
+
+
+def _filled(root: Path, count: int) -> None:
+    """Tables that have their data, which a verify reads; every tenth has a version."""
+    lake = Lake.open(str(root), create=True)
+    for number in range(count):
+        table = lake.table(TableName(f"tap-{number % site.TAPS}", f"stream_{number}"))
+        table.writer().commit(commits.staged_rows(lake, iter([number]), table.name))
+        if number % FROZEN == 0:
+            freeze_small(table)
 
 
 def _command(root: Path, args: list[str]) -> tuple[float, float, int]:

@@ -178,11 +178,11 @@ class Table(erasing.Table):
     def verify(
         self, version: int | str | None = None, *, spark: SparkSession | None = None
     ) -> Report:
-        """Hold every block, and the fingerprints of every version, against the log, on Spark.
+        """Hold every block, and the fingerprints of every version, against the log.
 
         Args:
             version: Compute the fingerprints of this version only, by number or label.
-            spark: The session; the running one by default, or a new one.
+            spark: The session; by default one only where the table has more than 32 MiB.
 
         Returns:
             What was looked at, and what is not as it should be: ``problems`` is empty where all is.
@@ -191,10 +191,15 @@ class Table(erasing.Table):
             NotFoundError: There is no such version.
             RuntimeMissingError: Spark or Java is not installed.
         """
+        from singerlake.verifying.here import verify_here
+
+        name = None if version is None else str(version)
+        if spark is None and (report := verify_here(self, name)) is not None:
+            return report
         spark = session_for(spark, "verifying a table")
         from singerlake.spark.jobs.maintenance.verify import verify
 
-        return verify(spark, self, None if version is None else str(version))
+        return verify(spark, self, name)
 
     def change(
         self,

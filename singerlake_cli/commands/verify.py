@@ -16,6 +16,8 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance.inventory import Inventory
 from singerlake.maintenance.verify import Problem, Report, damaged_lake_file, gone
 from singerlake.maintenance.verify_lake import LakeReport, check_lake_log
+from singerlake.storage.opening import is_remote
+from singerlake.storage.side_by_side import each
 from singerlake_cli import lake_versions, output
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
@@ -39,7 +41,7 @@ def command(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Prove that TABLES are intact and unchanged (on Spark).
+    """Prove that TABLES are intact and unchanged.
 
     Reads the log, the manifest, every block with its checksums, and computes each frozen
     version's rows and fingerprint again from the blocks alone. Nothing is changed. If
@@ -47,6 +49,9 @@ def command(
     and tables are compared with what is there, too, and all lake versions with their tables'
     logs. With --lake-version, its fingerprint and the versions of all its tables are checked. A
     table that was dropped since, or whose version was deleted, is told of and is no damage.
+
+    Tables of up to 32 MiB of messages, those of each version's state counted again, are verified
+    without Spark, unless --master or --conf is given.
 
     \b
     singerlake verify tap-shop.orders
@@ -139,25 +144,70 @@ def _verified(
     """
     for table, version in chosen:
         _check_version(table, version)
-    begin_spark(master, conf)
-    from singerlake.spark.jobs.maintenance.verify import verify
-
-    spark = start_spark(master, conf)
     reports = []
     codes = []
-    for table, version in chosen:
-        try:
-            with working(f"verifying {table.name}"):
-                report = verify(spark, table, version)
-        except SingerlakeError as error:
+    for table, report in _reports(chosen, master, conf):
+        if isinstance(report, SingerlakeError):
             if not every:
-                raise
-            codes.append(error.exit_code)
-            shared.output.error(error, table.name)
+                raise report
+            codes.append(report.exit_code)
+            shared.output.error(report, table.name)
             continue
         reports.append(report)
         shared.output.item(partial(_as_json, report), partial(_print, report))
     return reports, codes + [DamagedError.exit_code for report in reports if report.problems]
+
+
+def _reports(
+    chosen: list[tuple[Table, str | None]], master: str | None, conf: tuple[str, ...]
+) -> Iterator[tuple[Table, Report | SingerlakeError]]:
+    """Verify tables, each with a version or None for all, and yield reports in their order.
+
+    Small ones are verified in this process, many of a store far away side by side. Whoever asks
+    for a cluster or for settings of Spark has all of them verified there.
+    """
+    from singerlake.freezing import SMALL_BYTES
+    from singerlake.verifying.here import SIDE_BYTES, verify_here
+
+    most = 0 if master or conf else SMALL_BYTES
+    store = chosen[0][0].store
+    at_once = min(most, SIDE_BYTES) if len(chosen) > 1 and is_remote(store.uri) else most
+
+    def look(one: tuple[Table, str | None]) -> Report | None:
+        return verify_here(*one, most=at_once) if at_once else None
+
+    looks = each(store, look, chosen)
+    for table, version in chosen:
+        with working(f"verifying {table.name}"):
+            _, report = next(looks)
+            if report is None:
+                report = _larger(table, version, most if most > at_once else 0, master, conf)
+        yield table, report
+
+
+def _larger(
+    table: Table, version: str | None, most: int, master: str | None, conf: tuple[str, ...]
+) -> Report | SingerlakeError:
+    """Verify a table by itself: here where it has at most so many bytes, or else on Spark.
+
+    Raises:
+        RuntimeMissingError: There is no Spark, or no Java.
+    """
+    from singerlake.verifying.here import verify_here
+
+    try:
+        if most and (report := verify_here(table, version, most=most)) is not None:
+            return report
+    except SingerlakeError as error:
+        return error
+    begin_spark(master, conf)
+    from singerlake.spark.jobs.maintenance.verify import verify
+
+    spark = start_spark(master, conf)
+    try:
+        return verify(spark, table, version)
+    except SingerlakeError as error:
+        return error
 
 
 def _check_version(table: Table, version: str | None) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from singerlake import lake as lakes
+from singerlake.errors import RuntimeMissingError
 from singerlake.lake import Lake
 from singerlake.storage.local.store import LocalStore
+from singerlake.verifying import here
 from tests.build import commit_rows
 from tests.cli.call import run
 from tests.far_store import FarStore
@@ -50,6 +53,46 @@ def test_what_is_seen_is_what_one_after_the_other_sees(
     names = [one["table"] for one in documents if "table" in one]
     assert names == sorted(names)
     assert f"s{BROKEN}" in seen.stderr
+
+
+@pytest.mark.parametrize("most", [1 << 20, 1])
+def test_many_are_verified_as_one_after_the_other_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Those that are too large to be read side by side follow in their turn."""
+    args = ["--output", "json", "verify", "--all"]
+    near = run(str(root), *args)
+    far = FarStore(root)
+    monkeypatch.setattr(lakes, "open_store", lambda *_: far)
+    monkeypatch.setattr(here, "SIDE_BYTES", most)
+    seen = run("s3://bucket", *args)
+    assert far.most > 4
+    assert (seen.exit_code, near.exit_code) == (5, 5)
+    assert seen.stdout == near.stdout
+    tables = [one for one in json.loads(seen.stdout) if one["table"]]
+    assert len(tables) == COUNT
+    assert [one["table"] for one in tables if one["problems"]] == [f"tap-2.s{BROKEN}"]
+    assert [one["table"] for one in tables if one["dropped"]] == ["tap-0.s00"]
+
+
+def test_spark_verifies_what_is_large_and_what_is_asked_of_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    def begun(*asked: object) -> NoReturn:
+        started.append(asked)
+        raise RuntimeMissingError("no Java")
+
+    monkeypatch.setattr("singerlake_cli.commands.verify.begin_spark", begun)
+    table = ["verify", "tap-1.s01"]
+    assert run(str(root), *table).exit_code == 0
+    assert started == []
+    assert run(str(root), *table, "--master", "local[1]").exit_code == 1
+    monkeypatch.setattr("singerlake.freezing.SMALL_BYTES", 10)
+    for args in (table, ["verify", "--all"]):
+        assert "no Java" in run(str(root), *args).stderr
+    assert started == [("local[1]", ()), (None, ()), (None, ())]
 
 
 def test_taps_are_listed_side_by_side(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

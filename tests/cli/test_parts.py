@@ -43,7 +43,7 @@ def shop(lake: Lake) -> Lake:
         "freeze --all",
         "query|select 1",
         "revert tap-shop.orders --to-transaction 1",
-        "verify tap-shop.orders",
+        "verify tap-shop.orders --master local[1]",
         "vacuum tap-shop.orders",
         "rows tap-shop.orders --key 1",
         "diff tap-shop.orders @1",

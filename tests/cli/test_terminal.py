@@ -242,7 +242,7 @@ CASES = {
         ["verify", TABLE],
         [f"{TABLE}:", "1 block", "1 problem", "note:"],
         problems,
-        f"{JOBS}maintenance.verify.verify",
+        "singerlake.verifying.here.verify_here",
     ),
 }
 FAILS = {"unlock", "undrop", "erase"}

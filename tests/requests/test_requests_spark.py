@@ -36,6 +36,8 @@ def test_a_table_from_freeze_to_vacuum(reachable: World) -> None:
     hold("query", world.count(run("query", "select * from tap_x.s")))
     hold("vacuum-nothing", world.count(run("vacuum", TABLE, "--dry-run")), i=1)
     hold("verify", world.count(run("verify", TABLE)), t=5, k=4)
+    on_spark = run("verify", TABLE, "--conf", "spark.sql.ansi.enabled=true")
+    hold("verify-large", world.count(on_spark), t=5, k=4)
     world.fill(transactions=2)
     hold("rows", world.count(run("rows", TABLE, "--key", "1")), k=6)
     hold("query-later", world.count(run("query", "select id from tap_x.s")), k=2)

@@ -20,10 +20,10 @@ from singerlake.spark.jobs.loading.create_table import create
 from singerlake.spark.jobs.maintenance import freeze as freezing
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from tests.build import commit_rows
 from tests.spark.row_sets import row_set
+from tests.spark.verified import verify
 
 pytestmark = pytest.mark.spark
 ID: dict[str, Any] = {"id": {"type": "integer"}}

@@ -16,7 +16,6 @@ from singerlake.reading.index import Index
 from singerlake.spark import register
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jvm.failures import plain_errors
@@ -27,6 +26,7 @@ from tests.build import commit_rows
 from tests.spark.index_frames import read_index
 from tests.spark.stores import FarStore, WatchedStore
 from tests.spark.test_state import FLAT, in_order, rows_of
+from tests.spark.verified import verify
 from tests.tap.run import run
 
 if TYPE_CHECKING:

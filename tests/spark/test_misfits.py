@@ -14,7 +14,6 @@ from singerlake.reading import index
 from singerlake.spark import read_table, register
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql.result import QueryResult
@@ -23,6 +22,7 @@ from singerlake.spark.state.content import index_misfits, state_misfits
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.spark.stores import FarStore
+from tests.spark.verified import verify
 
 if TYPE_CHECKING:
     from pathlib import Path

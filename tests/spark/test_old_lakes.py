@@ -16,9 +16,9 @@ from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.spark import read_table
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
+from tests.spark.verified import verify
 
 KEPT = Path(__file__).parent.parent / "lakes"
 PROPERTIES = {

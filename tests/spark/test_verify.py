@@ -27,8 +27,8 @@ from singerlake.maintenance.verify import (
 from singerlake.maintenance.verify_block import check_block
 from singerlake.maintenance.verify_index import check_indexes
 from singerlake.spark.jobs.maintenance.freeze import freeze
-from singerlake.spark.jobs.maintenance.verify import verify
 from tests.build import commit_rows, resealed
+from tests.spark.verified import verify
 
 NAME = TableName("tap", "orders")
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}

@@ -1,0 +1,229 @@
+"""All of a table held against its log, whoever reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from blake3 import blake3
+
+from singerlake.errors import SingerlakeError
+from singerlake.format.log import FrozenVersion
+from singerlake.format.names import TableName
+from singerlake.lake import Table
+from singerlake.maintenance import verify as checks
+from singerlake.maintenance.verify import Problem, Report
+from singerlake.maintenance.verify_block import check_block
+from singerlake.maintenance.verify_files import NamedFile, check_file, check_lists, tasks_of
+from singerlake.maintenance.verify_index import cache_hint, check_indexes
+from singerlake.reading import index
+from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.misfits import ways_out
+from singerlake.records.state.fingerprint import Content, Proof, claims
+from singerlake.records.state.parquet_parts import Part
+from singerlake.storage.base import Store
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.verifying.engine import Engine
+
+
+def verify(engine: Engine, table: Table, version: str | None = None) -> Report:
+    """Hold all of a table against its log.
+
+    Args:
+        engine: Reads what there may be much of.
+        table: The table.
+        version: A frozen version's number or label; by default all are computed again.
+
+    Returns:
+        What was looked at, and what is not as it should be.
+
+    Raises:
+        NotFoundError: There is no such version.
+        StoreError: The store refused a listing, or the log.
+        TooLargeError: The engine is not for it.
+    """
+    with ExitStack() as leases:
+        with suppress(SingerlakeError):  # a log that cannot be read is what it must report
+            leases.enter_context(table.lease())
+        return verify_leased(engine, table, version)
+
+
+def verify_leased(engine: Engine, table: Table, version: str | None) -> Report:
+    """Do as :func:`verify`, for somebody who holds a lease where there can be one."""
+    log = checks.check_log(table.store, table.name)
+    head = log.snapshot
+    dropped = bool(head.dropped_at)
+    if dropped:
+        log.notes.append(checks.dropped_words(head))
+        head = replace(head, blocks=head.restorable or [])
+    wanted = head.frozen if version is None else [head.version(version)]
+    engine.check_size(head, (head.at(version.transaction).earliest_equal() for version in wanted))
+    listing = list(table.store.list(table.name.folder))
+    problems, readable = checks.check_files(head, listing)
+    report = Report(
+        table.name,
+        transactions=head.number,
+        blocks=len(head.blocks),
+        files=len({block.file for block in head.blocks}),
+        bytes=sum(block.length for block in head.blocks),
+        versions=len(wanted),
+        dropped=dropped,
+        notes=[*log.notes, *checks.unnamed_files(log, listing)],
+    )
+    report.add(log.problems)
+    report.add(problems)
+    tasks = block_tasks.split(readable, engine.tasks, block_tasks.TASK_BYTES)
+    report.add(*engine.problems(tasks, partial(check_block, table.store, table.name)))
+    wrong, stored = check_lists(table.store, table.name, head.blocks, listing)
+    report.stored = len(stored)
+    report.add(wrong)
+    one_file = partial(_check_stored_file, table.store, table.name)
+    report.add(*engine.problems(tasks_of(stored), one_file))
+    indexes, notes, parts = check_indexes(table.store, head)
+    report.add((checker := _Versions(engine, table, head)).check(wanted))
+    if version is None and head.number and not dropped:
+        _add_misfits(engine, table, head, report)
+    report.add(indexes)
+    unread = [[Part(*part)] for part in parts if part[0] not in checker.read]
+    report.add(*engine.problems(unread, partial(_check_part, table.store)))
+    report.notes += notes
+    if weak := [version.number for version in wanted if version.only_against_accident]:
+        report.notes.append(_weak(table, weak))
+    return report
+
+
+def _weak(table: Table, versions: list[int]) -> str:
+    listed = ", ".join(map(str, versions))
+    return (
+        f"{'version' if len(versions) == 1 else 'versions'} {listed}, of an earlier release, "
+        "proved against accident only: whoever may choose rows can make others of the same "
+        f"fingerprint. A freeze of the same transaction (singerlake freeze {table.name} --at …) "
+        "is proof against that too"
+    )
+
+
+def _add_misfits(engine: Engine, table: Table, head: Snapshot, report: Report) -> None:
+    """Report the values in the head that no reader can have as what their columns are."""
+    state = head.earliest_equal()
+    if any(head.at(v.transaction).earliest_equal().number == state.number for v in head.frozen):
+        return  # a version was made of it, so all fits, and was read above
+    try:
+        report.misfits = engine.misfits(table, state)
+    except SingerlakeError as error:
+        if any(problem.what in ("log", "file", "block") for problem in report.problems):
+            return  # which was reported, and is why
+        where = f"transaction {state.number}"
+        report.add([Problem("head", where, "a state that can be read", str(error))])
+        return
+    report.add(
+        [
+            Problem(
+                "value",
+                f"transaction {state.number}",
+                f"what column {one.column!r} can hold",
+                str(one),
+                ways_out(head.table, [one.column], keyed=bool(head.schema.key_properties)),
+            )
+            for one in report.misfits
+        ]
+    )
+
+
+def _check_stored_file(store: Store, table: TableName, file: NamedFile) -> list[Problem]:
+    return check_file(store, table, file[0])
+
+
+def _check_part(store: Store, part: Part) -> list[Problem]:
+    try:
+        actual = blake3(store.get(part.key).data).hexdigest()
+    except SingerlakeError as error:
+        actual = str(error)
+    if actual == part.hash:
+        return []
+    hint = cache_hint(part.key.rpartition("/")[0] + "/")
+    return [Problem("index", part.key, f"the hash {part.hash}", actual, hint)]
+
+
+@dataclass
+class _Versions:
+    """Computes versions again; those of the same state only once.
+
+    Attributes:
+        read: Keys of index files that were read, and so held against their hashes.
+    """
+
+    engine: Engine
+    table: Table
+    head: Snapshot
+    read: set[str] = field(default_factory=set)
+    _contents: dict[int, Content | SingerlakeError] = field(default_factory=dict)
+    _indexes: dict[int, list[Problem]] = field(default_factory=dict)
+    _proofs: dict[int, dict[Proof, str]] = field(default_factory=dict)
+
+    def check(self, versions: Sequence[FrozenVersion]) -> list[Problem]:
+        problems = []
+        states = [self.head.at(version.transaction).earliest_equal() for version in versions]
+        for version, at in zip(versions, states, strict=True):
+            self._proofs.setdefault(at.number, {}).update(claims(version))
+        for version, at in zip(versions, states, strict=True):
+            content = self._content(at)
+            where = f"version {version.number}, transaction {version.transaction}"
+            if isinstance(content, SingerlakeError):
+                wanted = "a state that can be read"
+                problems.append(Problem("version", where, wanted, str(content)))
+                continue
+            known = Content(version.rows, claims(version))
+            problems += _differences("version", where, known, content, "")
+            if at.number not in self._indexes:
+                self._indexes[at.number] = self._check_index(at, content)
+                problems += self._indexes[at.number]
+        return problems
+
+    def _content(self, at: Snapshot) -> Content | SingerlakeError:
+        """From the blocks alone: an index may be what is wrong."""
+        if at.number not in self._contents:
+            try:
+                proofs = tuple(self._proofs[at.number])
+                self._contents[at.number] = self.engine.state_content(self.table, at, proofs)
+            except SingerlakeError as error:
+                self._contents[at.number] = error
+        return self._contents[at.number]
+
+    def _check_index(self, at: Snapshot, known: Content) -> list[Problem]:
+        """Queries read the index of a version if there is one, so it must hold the same."""
+        built = index.load(self.table, at)
+        if built is None:
+            return []
+        if built.below is None:  # over a layer it is Spark that reads, and looks at no hash
+            self.read.update(part.key for part in built.parts)
+        folder = self.table.name.index(at.number)
+        hint = cache_hint(folder)
+        if built.below is not None:
+            hint += f", and {self.table.name.index(built.below.marker.transaction)}, below it"
+        try:
+            actual = self.engine.index_content(built, tuple(known.proofs))
+        except SingerlakeError as error:
+            return [Problem("index", folder, "files that can be read", str(error), hint)]
+        return _differences("index", folder, known, actual, hint)
+
+
+def _differences(
+    what: str, where: str, known: Content, actual: Content, hint: str
+) -> list[Problem]:
+    pairs = {"rows": (f"{known.rows}", f"{actual.rows}")}
+    for proof, text in known.proofs.items():
+        pairs[f"as {_TITLES[proof]}"] = (text, actual.proofs[proof])
+    return [
+        Problem(what, where, f"{expected} {name}", present, hint)
+        for name, (expected, present) in pairs.items()
+        if expected != present
+    ]
+
+
+_TITLES = {
+    Proof.VALUES: "fingerprint",
+    Proof.RECORDS: "fingerprint of the records",
+    Proof.ACCIDENT: "fingerprint",
+}
