@@ -11,6 +11,7 @@ from pathlib import Path
 
 TOPICS = (
     "target",
+    "streams",
     "batch",
     "tap",
     "state",

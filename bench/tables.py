@@ -15,7 +15,7 @@ from singerlake import lake as lakes
 from singerlake.format.names import TableName
 from singerlake.freezing import freeze_small
 from singerlake.lake import Lake
-from singerlake.storage.base import Listed, StoredObject
+from singerlake.storage.base import KeyMissingError, Listed, StoredObject
 from singerlake.storage.local.store import LocalStore
 from singerlake_cli.main import cli
 
@@ -47,8 +47,17 @@ class FarStore(LocalStore):
     def folders(self, prefix: str) -> Sequence[str]:
         return self._late(lambda: LocalStore.folders(self, prefix))
 
-    def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
-        return self._late(lambda: LocalStore.put_if_absent(self, key, data, durable=durable))
+    def link(self, source: str, key: str, **how: Any) -> None:
+        """Create an object, whatever for."""
+        self._late(lambda: LocalStore.link(self, source, key, **how))
+
+    def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
+        return self._late(lambda: LocalStore.replace(self, key, data, etag, durable=durable))
+
+    def _etag_of(self, key: str) -> str | None:
+        with contextlib.suppress(KeyMissingError):
+            return LocalStore.get(self, key).etag  # a part of the one request that replaces
+        return None
 
     def delete(self, key: str) -> None:
         self._late(lambda: LocalStore.delete(self, key))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from io import BytesIO
 
@@ -24,6 +22,7 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
 from singerlake.transactions.writer import TableWriter, WriteOptions, update_lake
 from target_singerlake.buffer import Compressor, Keys, StreamBuffer, some
+from target_singerlake.committing import SideBySide
 from target_singerlake.files import FileOptions, StreamFiles, refuse_files
 from target_singerlake.left_out import LeftOut
 from target_singerlake.overlays import Overlays
@@ -36,9 +35,6 @@ MIXED_BYTES = 4 * 1024 * 1024
 """Lines of several streams that gather before they go to their streams' buffers: with hundreds
 of streams each has but a few lines of a chunk, and what is done once for these would cost more
 than the lines."""
-
-COMMITTING = 8
-"""Tables committed side by side: a local disk serves many fsyncs in the time of one."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ class Run:
         self._streams: dict[str, _Stream] = {}
         self.files = StreamFiles(lake.store, options.files, check)
         self._compressor = Compressor()
-        self._pool = ThreadPoolExecutor(COMMITTING, "commit")  # starts no thread before it must
+        self._committing = SideBySide(lake.store)
         self._mixed: defaultdict[str, list[bytes]] = defaultdict(list)
         self._mixed_size = 0
         self._buffered = 0
@@ -299,34 +295,26 @@ class Run:
         """Drop what was not committed. May be called after :meth:`commit` as well."""
         self.files.close()
         self._compressor.close()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._committing.close()
         for stream in self._streams.values():
             if stream.staged is not None:
                 stream.staged.discard()
 
     def _commit_tables(self, streams: list[_Stream]) -> None:
-        """Commit tables side by side, for each mostly waits for the store.
-
-        Within a table the order of writing holds. After a failure no further table is begun.
-        """
+        """Commit tables side by side. Within a table the order of writing holds."""
         if not streams:
             return
-        failed = threading.Event()
 
         def one(stream: _Stream) -> Snapshot | None:
-            if failed.is_set():
-                return None
-            try:
-                self._check()
-                snapshot = self._commit_stream(stream)
-                self._done()
-                return snapshot
-            except BaseException:
-                failed.set()
-                raise
+            self._check()
+            snapshot = self._commit_stream(stream)
+            self._done()
+            return snapshot
 
-        futures = [self._pool.submit(one, stream) for stream in streams]
-        wait(futures)
+        def size(stream: _Stream) -> int:
+            return stream.staged.size if stream.staged is not None else 0
+
+        futures = self._committing.commit(streams, one, size)
         done = [future.result() for future in futures if future.exception() is None]
         known = self.lake.file.taps if self.lake.file is not None else ()
         update_lake(self.lake.store, [one for one in done if one is not None], known)

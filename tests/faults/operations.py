@@ -134,7 +134,8 @@ class Target(Operation):
                 "target_singerlake.settings.WriteOptions", lambda **_: write_options(again=again)
             ),
             # One table after the other, so that the k-th operation is always the same.
-            mock.patch("target_singerlake.run.COMMITTING", 1),
+            mock.patch("target_singerlake.committing.HERE", 1),
+            mock.patch("target_singerlake.committing.FAR", 1),
             redirect_stdout(out),
         ):
             TargetSingerlake(config=config).listen(io.BytesIO(text(lines)))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A small table is verified in this process: which is small, what is asked for, and when by lease."""
+"""A small table is verified in this process: which is small, what is asked for, when by lease."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.spark.jobs.maintenance.drop_history import drop_history, withdraw
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows, retype
+from tests.spark.verified import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,11 +10,11 @@ import pytest
 import singerlake
 from singerlake.errors import InvalidQueryError, RejectedRowsError, ViolationsError
 from singerlake.spark import read_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
 from tests.faults.plain import dump_folder, tables
 from tests.spark.test_change import rows
+from tests.spark.verified import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

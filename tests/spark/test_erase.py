@@ -29,7 +29,6 @@ from singerlake.spark.jobs.maintenance import erase as job
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.state import index_build
@@ -39,6 +38,7 @@ from tests.cli import call
 from tests.erasure import planted
 from tests.maintenance.plain_table import DELETED, events, states
 from tests.spark.row_sets import row_set
+from tests.spark.verified import verify
 from tests.tap.run import run as run_tap
 
 if TYPE_CHECKING:

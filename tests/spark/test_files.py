@@ -16,11 +16,11 @@ from singerlake.spark import plain_errors, read_table
 from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.reverting.revert import revert
 from tests.files.photos import NAME, listed, named_by_rows, stored, sync, table_of
 from tests.spark.file_histories import AT_ONCE, Histories
 from tests.spark.row_sets import row_set
+from tests.spark.verified import verify
 from tests.target.harness import record, records_of, run, schema
 
 CHECKSUM = {"checksum": {"type": "string"}}

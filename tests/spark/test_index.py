@@ -21,7 +21,6 @@ from singerlake.reading import index
 from singerlake.reading.file_checks import is_sound
 from singerlake.reading.index import Index
 from singerlake.spark.jobs.maintenance.freeze import freeze
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import index_build, layers
@@ -32,6 +31,7 @@ from tests.maintenance.test_rules import frozen_before
 from tests.spark.index_frames import read_index
 from tests.spark.stores import FarStore, WatchedStore
 from tests.spark.test_state import FLAT, in_order, rows_of
+from tests.spark.verified import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,6 @@ from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.spark.jobs.changes import alter as alter_job
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.sql.violations import Violation, check_constraints
@@ -26,6 +25,7 @@ from singerlake.spark.state import index_rows
 from singerlake.spark.state.index_build import ensure
 from tests.build import commit_rows
 from tests.faults.plain import dump_folder, tables
+from tests.spark.verified import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,7 +29,6 @@ from singerlake.maintenance.verify import check_log
 from singerlake.spark.jobs.maintenance import drop_history
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.spark.jobs.reverting.revert import revert
@@ -39,6 +38,7 @@ from tests.build import commit_rows
 from tests.maintenance.plain_table import bounds, cutoff_at, events
 from tests.maintenance.plain_table import freeze as freeze_unread
 from tests.maintenance.test_history_plan import Story
+from tests.spark.verified import verify
 from tests.tap.test_raw import commit_schema
 
 if TYPE_CHECKING:

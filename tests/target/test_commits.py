@@ -22,6 +22,7 @@ from singerlake.format import tap_state
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.storage.local.store import LocalStaged, LocalStore
+from target_singerlake import committing
 from target_singerlake import run as run_module
 from target_singerlake.target import TargetSingerlake
 from tests.target.harness import (
@@ -262,7 +263,7 @@ def test_a_table_that_fails_keeps_the_state_in_and_the_others_committed(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     lake = tmp_path / "lake"
-    monkeypatch.setattr(run_module, "COMMITTING", 1)
+    monkeypatch.setattr(committing, "HERE", 1)
     with monkeypatch.context() as patch:
         broken = Broken(patch, "link", "/b/transactions/", StoreError("no more"))
         with pytest.raises(StoreError, match="no more"):
@@ -279,7 +280,7 @@ def test_a_table_that_fails_keeps_the_state_in_and_the_others_committed(
 
 
 def test_no_table_is_begun_after_one_failed(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(run_module, "COMMITTING", 1)
+    monkeypatch.setattr(committing, "HERE", 1)
     Broken(monkeypatch, "link", "/a/transactions/", StoreError("no more"))
     with pytest.raises(StoreError):
         run(tmp_path / "lake", ROWS)
@@ -425,13 +426,35 @@ def test_the_commits_of_a_run_share_their_threads(
         return work(self, stream)
 
     monkeypatch.setattr(run_module.Run, "_commit_stream", watched)
-    streams = [f"s{n}" for n in range(run_module.COMMITTING)]
+    streams = [f"s{n}" for n in range(committing.HERE)]
     lines = [schema(stream) for stream in streams]
     for n in range(3):
         lines += [record(stream, {"id": n}) for stream in streams] + [state(n)]
     assert run(tmp_path / "lake", lines, commit_minutes=0) == [0, 1, 2]
-    assert 1 <= len(threads) <= run_module.COMMITTING
+    assert 1 <= len(threads) <= committing.HERE
     assert not any(thread.is_alive() for thread in threads), "they end with the run"
+
+
+@pytest.mark.parametrize(("size", "most"), [(10, committing.FAR), (5 << 20, committing.LARGE)])
+def test_a_bucket_takes_more_commits_at_once_unless_they_are_large(size: int, most: int) -> None:
+    class Far:
+        uri = "s3://bucket"
+
+    side_by_side = committing.SideBySide(Far())  # type: ignore[arg-type]
+    now: list[int] = []
+    seen: list[int] = []
+
+    def one(number: int) -> int:
+        now.append(number)
+        seen.append(len(now))
+        time.sleep(0.01)
+        now.remove(number)
+        return number
+
+    futures = side_by_side.commit(range(100), one, lambda _: size)
+    side_by_side.close()
+    assert [future.result() for future in futures] == [*range(100)]
+    assert most // 2 < max(seen) <= most
 
 
 def test_a_clock_at_the_end_of_the_calendar_stops_no_run(
