@@ -163,8 +163,7 @@ class Table(erasing.Table):
         """
         from singerlake.maintenance import vacuum
 
-        first, last = vacuum.COMBINE, vacuum.DELETE
-        parts = (first, vacuum.DROP_HISTORY, last) if drop_history else (first, last)
+        parts = tuple(p for p in vacuum.PARTS if drop_history or p != vacuum.DROP_HISTORY)
         options = vacuum.VacuumOptions(retain_seconds=retain.total_seconds(), parts=parts)
         options.check()
         plan = vacuum.plan_vacuum(self.store, self.snapshot(dropped=True), options)
@@ -193,13 +192,12 @@ class Table(erasing.Table):
         """
         from singerlake.verifying.here import verify_here
 
-        name = None if version is None else str(version)
-        if spark is None and (report := verify_here(self, name)) is not None:
+        if spark is None and (report := verify_here(self, version)) is not None:
             return report
         spark = session_for(spark, "verifying a table")
         from singerlake.spark.jobs.maintenance.verify import verify
 
-        return verify(spark, self, name)
+        return verify(spark, self, None if version is None else str(version))
 
     def change(
         self,

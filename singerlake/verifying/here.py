@@ -91,7 +91,7 @@ def _summed(rows: Batches, columns: Columns, proofs: tuple[Proof, ...]) -> Conte
 
 
 def verify_here(
-    table: Table, version: str | None = None, *, most: int = SMALL_BYTES
+    table: Table, version: int | str | None = None, *, most: int = SMALL_BYTES
 ) -> Report | None:
     """Hold all of a small table against its log, without Spark; arguments as for :func:`verify`.
 
@@ -109,7 +109,8 @@ def verify_here(
                 engine.check_size(known, ())
         # A lease takes two requests. Without one a vacuum may delete what is read meanwhile, which
         # then is missing: only what is found under a lease is told of as a problem.
-        report = verify_leased(engine, seen, version)
-        return report if not report.problems else verify(engine, table, version)
+        name = None if version is None else str(version)
+        report = verify_leased(engine, seen, name)
+        return report if not report.problems else verify(engine, table, name)
     except TooLargeError:
         return None
