@@ -203,6 +203,7 @@ def show_all(shared: Shared, lake: Lake) -> None:
     versions, wrong = lake_log.look(lake.store)
     absences = _absences(lake, wrong) if versions else {}
     absent = {v.number: absences.get(not_copied.entry_of(v), frozenset()) for v in versions}
+    said = [not_copied.words(v, absent[v.number]) for v in versions if absent[v.number]]
     columns = (
         "version>",
         "label",
@@ -236,9 +237,7 @@ def show_all(shared: Shared, lake: Lake) -> None:
             {**as_json(v), **({"not_copied": named} if (named := _named(absent[v.number])) else {})}
             for v in versions
         ],
-        lambda: output.print_table(
-            "lake versions", columns, rows, note, *_not_whole(absent), drop=DROPPED_FIRST
-        ),
+        lambda: output.print_table("lake versions", columns, rows, note, *said, drop=DROPPED_FIRST),
     )
     _end(shared, wrong)
 
@@ -262,15 +261,6 @@ def _named(tables: Iterable[TableName]) -> list[str]:
     return [str(table) for table in sorted(tables)]
 
 
-def _not_whole(absent: Mapping[int, frozenset[TableName]]) -> list[str]:
-    """Say which lake versions a copy has left tables out of."""
-    return [
-        f"lake version {number} was not copied as a whole: {not_copied.shown(tables)} left out"
-        for number, tables in absent.items()
-        if tables
-    ]
-
-
 def show_one(shared: Shared, lake: Lake, name: str) -> None:
     """List the tables of a lake version, and what became of those that cannot be read."""
     from singerlake.maintenance.verify_lake import what_became  # late: other lists need none
@@ -290,7 +280,13 @@ def show_one(shared: Shared, lake: Lake, name: str) -> None:
         for t in version.tables
     ]
     columns = ("table", "version>", "of>", "head>", "rows>", "proof")
-    lost = [f"{table} cannot be read any more: {words}" for table, words in gone.items()]
+    lost = [
+        f"{table} cannot be read any more: {words}"
+        for table, words in gone.items()
+        if table not in left_out
+    ]
+    if absent := left_out & gone.keys():
+        lost.append(not_copied.words(version, absent))
     note = (
         f"cut at {output.clock(version.cut)} UTC, when head was each table's last transaction · "
         f"of: the transaction of the version, of the same rows · fingerprint {version.fingerprint}"

@@ -41,11 +41,13 @@ class CopiedLakeVersion:
 
     Attributes:
         version: Which.
-        absent: Tables of it that were not copied.
+        absent: Tables of it that are not there.
+        with_tables: Whether its tables are copied, and not just those of a later one.
     """
 
     version: LakeVersion
     absent: frozenset[TableName] = frozenset()
+    with_tables: bool = True
 
 
 def choose_lake_version(
@@ -105,7 +107,8 @@ def copy_lake_versions(
             break
         coming.append(version)
     if dry_run:
-        return [CopiedLakeVersion(version) for version in coming]
+        last = versions[-1:]
+        return [CopiedLakeVersion(one, with_tables=one in last or not last_alone) for one in coming]
     absent: Absences = {}
     if coming:
         asked: absences.Asked

@@ -65,14 +65,14 @@ def check_lake_log(store: Store, only: int | None = None) -> LakeReport:
             report.problems.append(
                 Problem("lake", where, f"fingerprint {computed}", version.fingerprint, BACKUP)
             )
-        left_out = absences.get(entry_of(version), frozenset())
+        noted = absences.get(entry_of(version), frozenset())
+        left_out: set[TableName] = set()
         for table in version.tables:
             if table.name not in heads:
                 heads[table.name] = _head(store, table.name)
             head = heads[table.name]
-            if table.name in left_out and lacks(head, table):
-                report.unreadable.add(table.name)
-                report.notes.append(f"{version}: {_left_out_words(table)}")
+            if table.name in noted and lacks(head, table):
+                left_out.add(table.name)
                 continue
             for finding in check_table(version, table, head):
                 report.unreadable.add(table.name)
@@ -80,6 +80,9 @@ def check_lake_log(store: Store, only: int | None = None) -> LakeReport:
                     report.problems.append(finding)
                 else:
                     report.notes.append(finding)
+        if left_out:
+            report.unreadable |= left_out
+            report.notes.append(not_copied.words(version, left_out))
     return report
 
 
@@ -125,10 +128,6 @@ def lacks(head: Snapshot | SingerlakeError | None, table: LakeTable) -> bool:
     return head is None or all(one.number != table.version for one in versions.known(head))
 
 
-def _left_out_words(table: LakeTable) -> str:
-    return f"{table.name} at version {table.version} was not copied to this lake"
-
-
 def what_became(store: Store, table: LakeTable, *, left_out: bool = False) -> str | None:
     """Say why a table cannot be read at its version in a lake version; None where it can.
 
@@ -139,7 +138,7 @@ def what_became(store: Store, table: LakeTable, *, left_out: bool = False) -> st
     """
     head = _head(store, table.name)
     if left_out and lacks(head, table):
-        return _left_out_words(table)
+        return f"{table.name} at version {table.version} was not copied to this lake"
     if head is None:
         return f"{table.name} is gone from the lake"
     if isinstance(head, SingerlakeError):

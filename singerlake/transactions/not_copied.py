@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
 from singerlake.errors import DamagedError, NotFoundError
@@ -66,7 +66,12 @@ def check_whole(store: Store, version: LakeVersion) -> None:
         )
 
 
-def shown(tables: frozenset[TableName]) -> str:
+def words(version: LakeVersion, tables: Collection[TableName]) -> str:
+    """Say that tables of a lake version were not copied."""
+    return f"{version} was not copied as a whole: {shown(tables)} left out"
+
+
+def shown(tables: Collection[TableName]) -> str:
     """Name tables in a message: a few, and how many more."""
     first = sorted(tables)[:SHOWN]
     more = len(tables) - len(first)

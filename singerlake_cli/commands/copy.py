@@ -221,6 +221,8 @@ class _Run:
         dry_run, version = self._options.dry_run, copied.version
         verb = "would be copied" if dry_run else "copied"
         but = f", without {shown(copied.absent)}" if copied.absent else ""
+        if dry_run and not copied.with_tables:
+            verb = f"its entry {verb}"
         named = {"not_copied": [str(table) for table in sorted(copied.absent)]}
         self._output.item(
             lambda: {

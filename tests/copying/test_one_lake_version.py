@@ -90,7 +90,7 @@ def is_sound(lake: Lake, *notes: str) -> None:
     assert len(said) == len(notes), "nothing is said to be absent that is there"
 
 
-LEFT_OUT = "lake version 1 (q1): tap.b at version 1 was not copied to this lake"
+LEFT_OUT = "lake version 1 (q1) was not copied as a whole: tap.b left out"
 
 
 def test_its_tables_its_number_its_label_and_its_fingerprint(source: Lake, paper: Lake) -> None:
@@ -130,11 +130,13 @@ def test_who_asks_for_one_that_was_left_out_is_told(source: Lake, paper: Lake) -
     with pytest.raises(NotFoundError, match=words):
         run_tap(paper, lake_version="q1")
     listed = run(paper, "versions").stdout
-    assert "lake version 1 was not copied as a whole: tap.b left out" in listed
+    assert LEFT_OUT in listed
     assert [one.get("not_copied") for one in run_json(paper, "versions")] == [["tap.b"], None]
     shown = run(paper, "versions", "--lake-version", "q1")
-    assert shown.exit_code == 0
-    assert "tap.b at version 1 was not copied to this lake" in shown.stdout
+    assert shown.exit_code == 0 and LEFT_OUT in shown.stdout
+    tables = run_json(paper, "versions", "--lake-version", "q1")["tables"]
+    gone = "tap.b at version 1 was not copied to this lake"
+    assert [one.get("gone") for one in tables] == [None, gone]
 
 
 def test_what_was_not_left_out_and_is_gone_is_damage(source: Lake, paper: Lake) -> None:
@@ -166,8 +168,7 @@ def test_later_ones_follow_and_fill_what_was_absent(source: Lake, paper: Lake) -
     freeze_some(source, "q4", A, B)
     copy_version(source, paper, "q4")
     assert paper.tables() == [A, B]
-    left = "lake version 3 (q3): tap.c at version 1 was not copied to this lake"
-    is_sound(paper, left)
+    is_sound(paper, "lake version 3 (q3) was not copied as a whole: tap.c left out")
     assert paper.lake_version("q1") == source.lake_version("q1"), "all its tables came"
     assert copy_version(source, paper, "q3").splitlines()[:1] == [
         "tap.c.1 at transaction 2: 2 transactions, 1 file, 224 B copied"
@@ -217,7 +218,7 @@ def test_only_the_first_needs_no_note(source: Lake, paper: Lake) -> None:
 def test_a_dry_run_writes_nothing(source: Lake, paper: Lake) -> None:
     assert copy_version(source, paper, "q2", "--dry-run").splitlines() == [
         "tap.a.2 at transaction 4: 4 transactions, 2 files, 448 B would be copied",
-        "lake version 1 (q1): would be copied",
+        "lake version 1 (q1): its entry would be copied",
         "lake version 2 (q2): would be copied",
         "1 table: 2 files, 448 B would be copied",
     ]
