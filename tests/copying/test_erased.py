@@ -13,10 +13,11 @@ from singerlake.erasure.resealing import reseal
 from singerlake.errors import ConflictError
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.verify import check_log
+from singerlake.maintenance.verify_lake import check_lake_log
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.log import read_whole
 from singerlake.transactions.snapshot import Snapshot
-from tests.copying.world import copy, problems
+from tests.copying.world import copy, copy_lake_version, problems
 from tests.erasure import by_hand
 from tests.erasure.test_resealing import ADA, NAME, filled, freeze_all, told
 
@@ -112,3 +113,17 @@ def test_lake_versions_go_along(lake: Lake, table: Table, place: LocalStore) -> 
     by_hand.freeze(table)
     freeze_all(lake, table)
     assert copied(fresh) == [2]
+
+
+def test_a_lake_version_alone(lake: Lake, table: Table, place: LocalStore) -> None:
+    by_hand.freeze(table)
+    freeze_all(lake, table)
+    copy_lake_version(table.store, place, "1")
+    erased(table)
+    with pytest.raises(ConflictError, match="fingerprints of before: delete versions/"):
+        copy_lake_version(table.store, place, "2")
+    fresh = LocalStore(Path(f"{place.uri}-2"))
+    copy_lake_version(table.store, fresh, "2")
+    assert Lake(fresh).lake_versions() == lake.lake_versions()
+    assert check_lake_log(fresh).problems == []
+    assert not check_log(fresh, NAME).problems

@@ -11,13 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.errors import DroppedError, NotFoundError, SingerlakeError
+from singerlake.copying.absences import settle
+from singerlake.copying.lake_versions import copy_lake_versions
+from singerlake.copying.outcome import CopyOptions
+from singerlake.errors import ConflictError, DroppedError, NotFoundError, SingerlakeError
+from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.maintenance import freeze_lake
 from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.drop import drop_table, undrop_table
+from singerlake.maintenance.verify_lake import check_lake_log
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions import log
+from singerlake.transactions import log, not_copied
 from singerlake.transactions.writer import WriteOptions
 from tests.copying.world import (
     AGAIN,
@@ -25,6 +31,7 @@ from tests.copying.world import (
     ONE_BY_ONE,
     combine,
     copy,
+    copy_lake_version,
     data_files,
     delete,
     log_of,
@@ -34,6 +41,7 @@ from tests.copying.world import (
 )
 from tests.faults.faulty_store import KINDS, FaultyStore
 from tests.maintenance.plain_table import freeze
+from tests.maintenance.test_freeze_lake import freeze as freeze_with_proof
 
 FAULTS = [kind for kind in KINDS if not kind.kills]
 HASTY = replace(ONE_BY_ONE, writing=WriteOptions(lock_wait_seconds=5, lock_stale_seconds=0.2))
@@ -143,4 +151,111 @@ def test_a_copy_is_always_a_state_of_its_source(seed: int, monkeypatch: pytest.M
             if story.chance.random() < 0.3:
                 story.copy_well()
         story.copy_well()
+    logging.getLogger("singerlake").setLevel(logging.NOTSET)
+
+
+class LakeVersions:
+    """A source with lake versions of some of its tables, and a place to which they are copied.
+
+    Args:
+        folder: Where they lie.
+        seed: Of what happens.
+        vacuums: Whether files are combined as well; a table's log may then have to be made anew.
+    """
+
+    def __init__(self, folder: Path, seed: int, *, vacuums: bool) -> None:
+        self.chance = random.Random(seed)
+        self.source = Lake(LocalStore(folder / "source"))
+        self.copy = LocalStore(folder / "copy")
+        self.vacuums = vacuums
+        self.rows: dict[tuple[TableName, int], list[int]] = {}
+        """The rows of each version of a table."""
+        self.written = 0
+
+    def happen(self) -> None:
+        """Let something happen at the source."""
+        tables = self.chance.sample([TableName("tap-test", s) for s in "tuv"], 2)
+        for table in tables[: self.chance.choice([1, 1, 2])]:
+            self.written += 1
+            write(self.source, self.written, table=str(table))
+        if self.vacuums and self.chance.random() < 0.3:
+            combine(self.source, str(tables[0]))
+            delete(self.source, str(tables[0]))
+        if self.chance.random() < 0.6:
+            self.freeze({*tables[: self.chance.choice([1, 2])]} & {*self.source.tables()})
+
+    def freeze(self, tables: set[TableName]) -> None:
+        """Make a lake version of some tables."""
+        for name in freeze_lake.plan(self.source.store, lambda: tables).missing:
+            version = freeze_with_proof(self.source, name)
+            self.rows[name, version.number] = opens(self.source.store, str(name))
+        freeze_lake.commit_lake_version(
+            self.source.store, freeze_lake.plan(self.source.store, lambda: tables), {}
+        )
+
+    def copy_badly(self) -> None:
+        """Copy a lake version, a table or all, with a fault somewhere."""
+        kind = self.chance.choice(FAULTS)
+        store = FaultyStore(self.copy, self.chance.randrange(1, 90), kind)
+        with suppress(SingerlakeError, KeyboardInterrupt):
+            self.copied(store, HASTY)
+        store.finish()
+        self.check()
+
+    def copied(self, store: Store, options: CopyOptions) -> None:
+        """Copy something, chosen by chance."""
+        numbers = [version.number for version in self.source.lake_versions()]
+        what = self.chance.random()
+        if numbers and what < 0.7:
+            copy_lake_version(self.source.store, store, str(self.chance.choice(numbers)), options)
+        elif what < 0.85:
+            copy(self.source.store, store, str(self.chance.choice(self.source.tables())))
+            settle(store)
+        else:
+            self.copy_all(store, options)
+
+    def copy_all(self, store: Store, options: CopyOptions) -> None:
+        versions = self.source.lake_versions()
+        copy(self.source.store, store, options=options)
+        copy_lake_versions(self.source.store, store, versions, [])
+
+    def check(self) -> None:
+        """What is there is a copy, and what is not was left out on purpose."""
+        report = check_lake_log(self.copy)
+        assert report.problems == []
+        assert report.versions == self.source.lake_versions()[: len(report.versions)]
+        absent = not_copied.read(self.copy)
+        for version in report.versions:
+            for table in version.tables:
+                if table.name not in absent.get(not_copied.entry_of(version), ()):
+                    found = Lake(self.copy).table(table.name).snapshot_at(str(table.version))
+                    wanted = self.rows[table.name, table.version]
+                    assert (
+                        sum(block.rows for block in found.blocks) == len(wanted) == len({*wanted})
+                    )
+                    if table.version == found.last_version:
+                        assert opens(self.copy, str(table.name))[: len(wanted)] == wanted
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lake_versions_are_whole_or_said_not_to_be(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logging.getLogger("singerlake").setLevel(logging.ERROR)
+    monkeypatch.setattr("singerlake.transactions.locks.lock.POLL_SECONDS", 0.01)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as root:
+        story = LakeVersions(Path(root), seed, vacuums=seed % 2 == 1)
+        for _ in range(8):
+            for _ in range(story.chance.randrange(1, 4)):
+                story.happen()
+            for _ in range(story.chance.randrange(1, 4)):
+                story.copy_badly()
+        try:
+            story.copy_all(story.copy, AGAIN)
+        except ConflictError as error:
+            assert story.vacuums and "as a copy of versions only" in str(error)
+        else:
+            assert not_copied.read(story.copy) == {}
+            assert Lake(story.copy).lake_versions() == story.source.lake_versions()
+        story.check()
     logging.getLogger("singerlake").setLevel(logging.NOTSET)
