@@ -6,6 +6,7 @@ one, and where nothing is left to do, nothing is written.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -80,7 +81,13 @@ def read_erasures(store: Store, head: Snapshot) -> Erasures:
         DamagedError: An ``erase`` entry is lost or damaged.
     """
     numbers = [one.number for one in head.transactions if one.operation == Operation.ERASE]
-    return Erasures.of(head, log.sound_entries(store, head.table, numbers))
+
+    @functools.cache
+    def is_start(number: int) -> bool:
+        entry = log.read_entry(store, head.table, number)
+        return entry is not None and entry.operation == Operation.ERASE_START
+
+    return Erasures.of(head, log.sound_entries(store, head.table, numbers), is_start)
 
 
 def stale_entries(store: Store, head: Snapshot, erasures: Erasures) -> list[int]:

@@ -9,7 +9,7 @@ had, and each names the ``erase-start`` that allows it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -51,6 +51,8 @@ class Erasures:
         removed: Ranges of blocks that went as a whole.
         announced: The ``erase-start`` of the last one. What was rewritten for a later one is left
             alone: whoever knows of that one has said more than these tell.
+        is_start: Tells whether the log has an ``erase-start`` of a number, by reading it: a lake
+            version that was copied may name one of the log that it comes from.
     """
 
     table: TableName
@@ -59,14 +61,21 @@ class Erasures:
     blocks: Mapping[int, _Told]
     removed: Sequence[tuple[int, int, _Told]]
     announced: int
+    is_start: Callable[[int], bool]
 
     @classmethod
-    def of(cls, head: Snapshot, erases: Iterable[Entry]) -> Erasures:
+    def of(
+        cls,
+        head: Snapshot,
+        erases: Iterable[Entry],
+        is_start: Callable[[int], bool] = lambda _: True,
+    ) -> Erasures:
         """Gather what ``erase`` entries say.
 
         Args:
             head: The table.
             erases: All of its ``erase`` entries, in order.
+            is_start: As above; not needed where no lake version is looked at.
 
         Raises:
             DamagedError: One was not announced.
@@ -83,7 +92,7 @@ class Erasures:
                 blocks[block.number] = _Told(last, announced, crc=block.crc)
             told = _Told(last, announced)
             removed += [(first, end, told) for first, end in entry.removed]
-        return cls(head.table, last, versions, blocks, removed, announced)
+        return cls(head.table, last, versions, blocks, removed, announced, is_start)
 
     def are_told_in(self, manifest: Manifest) -> bool:
         """Tell whether a manifest says what versions or blocks were before."""
@@ -160,7 +169,8 @@ class Erasures:
         """Return what a lake version says with the table's new proofs; itself where it has them."""
         mine = (self.table.tap, self.table.stream)
         others = [one for one in version.rewritten if (one.tap, one.stream) != mine]
-        if any(one.transaction > self.announced for one in version.rewritten if one not in others):
+        own = [one.transaction for one in version.rewritten if one not in others]
+        if any(number > self.announced and self.is_start(number) for number in own):
             return version
         tables, announced = [], 0
         for one in version.tables:

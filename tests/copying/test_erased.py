@@ -119,6 +119,8 @@ def test_a_lake_version_alone(lake: Lake, table: Table, place: LocalStore) -> No
     by_hand.freeze(table)
     freeze_all(lake, table)
     copy_lake_version(table.store, place, "1")
+    for number in range(20, 26):
+        by_hand.write(lake, table, {"id": number, "name": "Ed"})
     erased(table)
     with pytest.raises(ConflictError, match="fingerprints of before: delete versions/"):
         copy_lake_version(table.store, place, "2")
@@ -127,3 +129,10 @@ def test_a_lake_version_alone(lake: Lake, table: Table, place: LocalStore) -> No
     assert Lake(fresh).lake_versions() == lake.lake_versions()
     assert check_lake_log(fresh).problems == []
     assert not check_log(fresh, NAME).problems
+    there = Lake(fresh).table(NAME)
+    assert there.snapshot().number < table.snapshot().erased_at, "a log that was made anew"
+    reseal(fresh, by_hand.erase(there, 2))  # by a number that is smaller than the source's
+    assert check_lake_log(fresh).problems == []
+    version = Lake(fresh).lake_version(1)
+    assert version.rewritten != lake.lake_version(1).rewritten
+    assert [one.transaction for one in version.rewritten] == [there.snapshot().erased_at - 1]
