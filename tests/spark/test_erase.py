@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format.log import Operation
@@ -26,6 +28,7 @@ from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.reading import index
 from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance import erase as job
+from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
@@ -205,6 +208,25 @@ def test_what_would_bring_older_rows_back_is_refused(lake: Lake, spark: SparkSes
     after = {item.key for item in lake.store.list("raw/")} - {item.key for item in before}
     assert not after, "and what was written for it is withdrawn"
     assert table.snapshot().transactions[-1].operation == Operation.SYNC
+
+
+def test_blocks_that_would_lose_another_line_or_keep_one_are_refused(
+    lake: Lake, spark: SparkSession
+) -> None:
+    ada, bob, cy = ({"id": n, "name": name} for n, name in enumerate(("Ada", "Bob", "Cy")))
+    commit(lake, ada, bob, cy, HER)
+    others = [[ada, bob, cy], [ada, bob], [ada, bob, cy, HER], [ada, bob, HER], [ada, bob, cy, cy]]
+    for rows in others:
+        commit(lake, *rows)
+    table = lake.table(NAME)
+    head = table.snapshot()
+    before = head.at(1)
+    gone = spark.createDataFrame([(1, 3)], "block long, row int")
+    for rows, block in zip(others, head.blocks[1:], strict=True):
+        after = replace(before, blocks=[structs.replace(block, number=1)])
+        proof = ErasureProof(spark, table, before, after, gone, before.blocks)
+        with nullcontext() if rows == others[0] else pytest.raises(DamagedError):
+            assert proof.versions() == []
 
 
 def test_a_dry_run_changes_nothing(lake: Lake, table: Table, spark: SparkSession) -> None:

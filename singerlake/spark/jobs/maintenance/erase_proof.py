@@ -124,8 +124,10 @@ class ErasureProof:
             was, now = self._lines(self.touched), self._lines(after)
             gone = self.gone.select(F.col("block").alias(BLOCK), F.col("row").alias(ORDINAL))
             left = was.join(gone, [BLOCK, ORDINAL], "left_anti")
-            wrong = left.exceptAll(now).unionAll(now.exceptAll(left))
-            if wrong.isEmpty():
+            # As exceptAll() from either side, of which each would read all blocks.
+            both = left.withColumn("n", F.lit(1)).unionAll(now.withColumn("n", F.lit(-1)))
+            counts = both.groupBy(*left.columns).agg(F.sum("n").alias("n"))
+            if counts.where(F.col("n") != 0).isEmpty():
                 return
         raise DamagedError(
             f"{self.table.name}: without these rows its blocks would not be what they are less "
