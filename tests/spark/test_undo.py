@@ -18,6 +18,7 @@ from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.verify import check_log
 from singerlake.spark.jobs.changes.table_change import TableChange
 from singerlake.spark.jobs.reverting.undo import Conflict, undo
+from singerlake.spark.state import layers
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.faults import plain
@@ -129,11 +130,15 @@ def test_what_would_become_of_each_row(
     which: int,
     numbers: list[int],
     mode: OnConflict,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = histories[which]
     goal, touched = told.undone(numbers, mode)
     now = told.states[-1]
-    done = undo(spark, told.table, numbers, on_conflict=mode, dry_run=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(layers, "LEAST_ROWS", 0)
+        done = undo(spark, told.table, numbers, on_conflict=mode, dry_run=True)
+    assert undo(spark, told.table, numbers, on_conflict=mode, dry_run=True) == done
     assert done.put_back == sum(now.get(key) != text for key, text in goal.items())
     assert done.deleted == len(now.keys() - goal.keys())
     assert done.conflicts == len(touched)
@@ -164,6 +169,27 @@ def test_a_run_does_what_its_dry_run_said(spark: SparkSession, histories: list[H
         )
         assert texts(state(told.lake)) == told.states[-1]
         assert check_log(told.table.store, told.table.name).problems == []
+
+
+def test_a_few_rows_are_taken_back_without_an_index(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layers, "LEAST_ROWS", 0)
+
+    def rows(*ids: int, n: int) -> list[Message]:
+        return [{"id": one, "n": n} for one in ids]
+
+    commit_rows(lake, "tap.s", ROW, ["id"], rows(*range(40), n=1), block_rows=10)
+    commit_rows(lake, "tap.s", ROW, ["id"], rows(7, 31, 50, n=2))
+    commit_rows(lake, "tap.s", ROW, ["id"], rows(8, 31, n=3))
+    table = lake.find("tap.s")[0]
+    done = undo(spark, table, [2], on_conflict=OnConflict.OURS)
+    assert (done.put_back, done.deleted, done.conflicts) == (1, 1, 1)
+    assert {row["id"]: row["n"] for row in state(lake)} == dict.fromkeys(range(40), 1) | {
+        8: 3,
+        31: 3,
+    }
+    assert [*lake.store.folders(table.name.indexes)] == []
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from singerlake.format import key_bounds
 from singerlake.format.key_bounds import Bounds
 from singerlake.format.log import SchemaEntry
 from singerlake.format.sealed import UNREADABLE
-from singerlake.format.types import Kind, columns_of
+from singerlake.format.types import Columns, Kind, columns_of
 
 Members: TypeAlias = "tuple[tuple[str, Kind], ...]"
 """Members of records by which rows are told apart, and what they hold."""
@@ -39,6 +39,11 @@ def members(entry: SchemaEntry) -> Members:
     types = dict(columns_of(entry))
     keys = [(key, types[key].kind) for key in dict.fromkeys(entry.key_properties) if key in types]
     return tuple(one for one in keys if one[1] in PLAIN)[: key_bounds.MOST_COLUMNS]
+
+
+def has_bounds(columns: Columns) -> bool:
+    """Tell whether blocks have bounds of all columns of a key, where they have any."""
+    return len(columns) <= key_bounds.MOST_COLUMNS and all(t.kind in PLAIN for _, t in columns)
 
 
 @lru_cache(maxsize=64)

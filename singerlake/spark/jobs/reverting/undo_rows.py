@@ -9,23 +9,30 @@ one that was written once. Without a key a row is its position, which is written
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
+from singerlake.format.log import Block
 from singerlake.lake import Table
 from singerlake.maintenance.undo import Group, OnConflict, UndoPlan
+from singerlake.records.blocks.block_reader import combined
+from singerlake.records.blocks.bounded_keys import has_bounds
+from singerlake.records.rows import packing
 from singerlake.records.rows.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, VERSION, aliases
 from singerlake.records.state import activations
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.shape import Shape, shape_of
-from singerlake.spark.state import fold, frames, index_build, index_rows
+from singerlake.spark.state import fold, frames, from_blocks, index_build, index_rows, layers
 from singerlake.transactions.snapshot import Snapshot
 
 NOW, GOAL, CONFLICT, TOUCHED = "now", "goal", "conflict", "touched"
 """The row that a key has, the one that it shall have, whether it was touched again since, and the
 block of its newest row, be it a deletion. Rows are structs, null where there is none."""
+MOST_KEYS = 10_000
+"""Rows written whose keys are looked for in the blocks of the state before, if it has no index."""
 _ROW = (BLOCK, ORDINAL, VERSION, DIGEST, DELETED)
 
 
@@ -88,17 +95,61 @@ def _rows(spark: SparkSession, table: Table, wanted: UndoPlan, shape: Shape) -> 
     later = later.where(F.col(BLOCK) > first).select(*shape.aliases, *_ROW)
     earlier = None
     if (base := wanted.groups[0].before) is not None:
-        old = index_build.ensure(spark, table, base)
-        own = zip(old.shape.key_aliases, shape.aliases, strict=True)
-        named = [F.col(key).alias(name) for key, name in own]
-        rows = fold.undeleted(index_rows.rows(spark, old, digests=True))
-        earlier = rows.select(*named, *_ROW)
+        earlier = _state_of_few(spark, table, wanted, base)
+        if earlier is None:
+            earlier = _state(spark, table, base, shape)
     if not wanted.activates:  # else they may have removed rows that they did not write
         keys = shape.aliases
         written = later.where(_within(wanted.groups)).select(*keys).distinct()
         later = _of_keys(later, written, keys)
         earlier = None if earlier is None else _of_keys(earlier, written, keys)
     return later if earlier is None else earlier.unionAll(later)
+
+
+def _state(spark: SparkSession, table: Table, state: Snapshot, shape: Shape) -> DataFrame:
+    """All rows of a state, by its index."""
+    old = index_build.ensure(spark, table, state)
+    own = zip(old.shape.key_aliases, shape.aliases, strict=True)
+    named = [F.col(key).alias(name) for key, name in own]
+    return fold.undeleted(index_rows.rows(spark, old, digests=True)).select(*named, *_ROW)
+
+
+def _state_of_few(
+    spark: SparkSession, table: Table, wanted: UndoPlan, state: Snapshot
+) -> DataFrame | None:
+    """The rows of a state with the keys that were written, and perhaps others.
+
+    Returns:
+        None where its index costs less, or all that it has is needed: the table is small, its index
+        is there, or nearly so; many keys were written, or some that no block tells of.
+    """
+    columns = shape_of(wanted.head).key_columns
+    blocks = [block for block in wanted.head.blocks if _may_be_within(block, wanted.groups)]
+    if wanted.activates or sum(block.rows for block in blocks) > MOST_KEYS:
+        return None
+    if sum(block.rows for block in state.blocks) < layers.LEAST_ROWS:
+        return None  # and who reads it next has the index
+    if state.key_reading != wanted.head.key_reading or not has_bounds(columns):
+        return None
+    if index_build.at_hand(table, state) is not None or index_build.has_base(table, state):
+        return None
+    shape = Shape(columns, tuple(range(len(columns))), Survival())
+    rows = frames.read_blocks(spark, table, wanted.head, blocks, shape)
+    written = rows.where(_within(wanted.groups)).select(*shape.aliases).distinct().toArrow()
+    if any(column.null_count for column in written.columns):
+        return None
+    shape = replace(shape, survival=shape_of(state).survival)
+    plan = from_blocks.planned(spark, table, state, digests=True, shape=shape)
+    schema = frames.frame_schema(columns)
+    found = from_blocks.through(spark, plan, combined, schema, asked=[packing.pack(written)])
+    return fold.undeleted(found).select(*shape.aliases, *_ROW)
+
+
+def _may_be_within(block: Block, groups: Sequence[Group]) -> bool:
+    """Whether a block may have rows of some groups; a vacuum puts rows into later blocks."""
+    oldest = block.first_version or block.number
+    ranges = (group.blocks for group in groups)
+    return any(oldest <= last and block.number > first for first, last in ranges)
 
 
 def _of_keys(rows: DataFrame, wanted: DataFrame, keys: Sequence[str]) -> DataFrame:
