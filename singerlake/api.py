@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from singerlake import erasing, extras, publishing
+from singerlake import erasing, publishing
 from singerlake.errors import UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
@@ -169,7 +169,6 @@ class Table(erasing.Table):
         plan = vacuum.plan_vacuum(self.store, self.snapshot(dropped=True), options)
         if plan.needs_no_run:
             return vacuum.Vacuumed(self.name, kept=plan.garbage.kept)
-        extras.require("pyspark", "a vacuum with something to do")
         from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 
         return vacuum_table(lambda: session_for(spark, "a vacuum"), self, options, plan=plan)

@@ -6,7 +6,7 @@ that a file still carries and nothing names are left behind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from singerlake.errors import DamagedError
@@ -20,6 +20,9 @@ from singerlake.transactions.blocks import runs
 from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import publish_file, replace_block
+
+LITTLE_BYTES = 256 << 20
+"""Compressed bytes that one process copies in less time than Java takes to start."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,17 @@ def write_group(store: Store, table: TableName, group: Group) -> str:
         return publish_file(store, staged, namer)
     finally:
         staged.discard()
+
+
+def is_little(groups: Iterable[Group]) -> bool:
+    """Tell whether groups are copied sooner by one process than Spark would share them out."""
+    return sum(group.bytes for group in groups) <= LITTLE_BYTES
+
+
+def withdraw(store: Store, table: TableName, files: Iterable[str]) -> None:
+    """Delete new files that no log entry names."""
+    for path in files:
+        store.delete(table.data(path))
 
 
 def _copy(store: Store, table: TableName, blocks: list[Block], staged: Staged) -> None:

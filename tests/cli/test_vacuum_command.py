@@ -174,8 +174,7 @@ def test_a_deletion_alone_needs_no_spark(lake: Lake) -> None:
     assert present(table) == rows
 
 
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("no_spark")
 def test_the_dry_run_says_what_the_run_does_and_changes_nothing(lake: Lake) -> None:
     table = fill(lake)
     combine(table, 1 << 20)

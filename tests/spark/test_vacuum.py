@@ -12,6 +12,7 @@ import pytest
 from singerlake.errors import ConflictError, DamagedError, NotFoundError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
+from singerlake.maintenance import combine
 from singerlake.maintenance.drop_history import plan_drop_history
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import (
@@ -242,6 +243,34 @@ def test_a_file_that_is_cut_fails_by_name_and_changes_nothing(
         vacuum(spark, table, COMBINE)
     assert data_files(lake) == files
     assert COMBINE not in [entry.operation for entry in table.entries()]
+
+
+def test_what_there_is_much_of_is_combined_by_spark(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two groups, in both ways: the same blocks at the same places."""
+    for n in range(4):
+        commit_rows(lake, "tap.s", ROW, ["id"], [{"id": n, "n": 1}] * 50, block_rows=50)
+    table = lake.table(NAME)
+    size = table.snapshot().blocks[0].length
+    before = [table.read_block(block) for block in table.snapshot().blocks]
+
+    def never() -> SparkSession:
+        raise AssertionError("Spark was started")
+
+    options = VacuumOptions(
+        retain_seconds=0, guard=False, parts=(COMBINE,), target_file_bytes=2 * size + 20
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(combine, "LITTLE_BYTES", 2 * size)
+        with pytest.raises(AssertionError, match="Spark was started"):
+            vacuum_table(never, table, options)
+        done = vacuum_table(lambda: spark, table, options)
+    assert (done.files_in, done.files_out) == (4, 2)
+    assert [table.read_block(block) for block in table.snapshot().blocks] == before
+    done = vacuum_table(never, table, VacuumOptions(parts=(COMBINE,)))
+    assert (done.files_in, done.files_out) == (2, 1)
+    assert [table.read_block(block) for block in table.snapshot().blocks] == before
 
 
 def test_a_second_vacuum_while_the_first_lives(spark: SparkSession, lake: Lake) -> None:

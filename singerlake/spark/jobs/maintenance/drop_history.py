@@ -19,6 +19,7 @@ from singerlake.format.overlay import Overlay
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.maintenance import drop_history as plans
+from singerlake.maintenance.combine import withdraw
 from singerlake.maintenance.drop_history import DropHistoryPlan, Rewrite
 from singerlake.records.blocks import block_tasks, positions
 from singerlake.records.blocks.block_reader import BlockReader
@@ -99,16 +100,10 @@ def drop_history(
         _prove(spark, table, snapshot, plan, entry)
         return Dropped(entry, files)
     except BaseException:
-        withdraw(table, files)
+        withdraw(table.store, table.name, files)
         raise
     finally:
         kept.unpersist()
-
-
-def withdraw(table: Table, files: list[str]) -> None:
-    """Delete new files that no log entry names."""
-    for path in files:
-        table.store.delete(table.name.data(path))
 
 
 def _decided(survival: Survival) -> tuple[int, int]:

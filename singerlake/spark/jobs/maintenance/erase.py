@@ -21,6 +21,7 @@ from singerlake.format.version_notes import ErasedVersion, Erasure
 from singerlake.lake import Table
 from singerlake.maintenance import erase as plans
 from singerlake.maintenance import leftovers, vacuum
+from singerlake.maintenance.combine import withdraw
 from singerlake.maintenance.erase import Erased, EraseOptions, ErasePlan
 from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions
@@ -29,7 +30,6 @@ from singerlake.records.changes import row_ids
 from singerlake.records.rows.row_columns import aliases
 from singerlake.records.state.shape import shape_of
 from singerlake.spark.jobs.maintenance import kept_keys
-from singerlake.spark.jobs.maintenance.drop_history import withdraw
 from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows, Lines
 from singerlake.spark.jobs.maintenance.kept_keys import KeptKeys, Put
@@ -194,7 +194,7 @@ class _Job:
                 after = self._commit(found, erasure, entry)
         except BaseException as error:
             if isinstance(error, SingerlakeError) and not isinstance(error, OutcomeUnknownError):
-                withdraw(self.table, _paths(written))
+                withdraw(self.table.store, self.table.name, _paths(written))
                 put.withdraw(self.table.store, self.table.name)
             raise
         update_checkpoint(self.table.store, after, always=True)

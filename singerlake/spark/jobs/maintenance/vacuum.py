@@ -1,14 +1,16 @@
 """The vacuum job: drop history, combine files, delete what nothing needs. Each part alone, too.
 
-Spark starts only if there is something for it to do; what is left over is deleted without.
+Spark starts only if there is something for it to do: history that is dropped, or more to copy than
+this process does sooner. Nothing of it is imported before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from singerlake.erasure.resealing import reseal
 from singerlake.errors import OutcomeUnknownError, SingerlakeError
@@ -18,15 +20,16 @@ from singerlake.maintenance import combine, vacuum
 from singerlake.maintenance.combine import Group
 from singerlake.maintenance.drop_history import DropHistoryPlan, commit_drop_history
 from singerlake.maintenance.vacuum import Vacuumed, VacuumOptions, VacuumPlan
-from singerlake.spark.jobs.maintenance import drop_history
-from singerlake.spark.jvm.failures import plain_errors
 from singerlake.storage.base import Store
 from singerlake.transactions.locks.lock import Waiting, WriterLock, new_writer_id
 from singerlake.transactions.log import refresh
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import update_checkpoint
 
-Start = Callable[[], SparkSession]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Start = Callable[[], "SparkSession"]
 
 
 def vacuum_table(
@@ -158,8 +161,11 @@ class _Job:
     def _drop_history(
         self, snapshot: Snapshot, plan: DropHistoryPlan, done: Vacuumed
     ) -> tuple[Snapshot, Vacuumed]:
+        from singerlake.spark.jobs.maintenance.drop_history import drop_history
+        from singerlake.spark.jvm.failures import plain_errors
+
         with plain_errors():
-            dropped = drop_history.drop_history(self.start(), self.table, snapshot, plan)
+            dropped = drop_history(self.start(), self.table, snapshot, plan)
         try:
             self.lock.check()
             after = commit_drop_history(
@@ -180,11 +186,16 @@ class _Job:
         self, snapshot: Snapshot, groups: list[Group], done: Vacuumed
     ) -> tuple[Snapshot, Vacuumed]:
         write = GroupWriter(self.table.store, self.table.name)
-        with plain_errors():
-            context = self.start().sparkContext
-            # Not a frame: the first one of a session costs 2 s more than the first RDD, for all
-            # of Spark's SQL that it loads. And each task is sent its own group alone.
-            paths = context.parallelize(groups, len(groups)).map(write).collect()
+        if combine.is_little(groups):
+            paths = write.here(groups)
+        else:
+            from singerlake.spark.jvm.failures import plain_errors
+
+            with plain_errors():
+                context = self.start().sparkContext
+                # Not a frame: the first one of a session costs 2 s more than the first RDD, for
+                # all of Spark's SQL that it loads. And each task is sent its own group alone.
+                paths = context.parallelize(groups, len(groups)).map(write).collect()
         try:
             self.lock.check()
             after = combine.commit_combine(
@@ -207,12 +218,12 @@ class _Job:
     def _withdraw(self, error: BaseException, files: list[str]) -> None:
         """Delete new files, but only if it is certain that no log entry names them."""
         if isinstance(error, SingerlakeError) and not isinstance(error, OutcomeUnknownError):
-            drop_history.withdraw(self.table, files)
+            combine.withdraw(self.table.store, self.table.name, files)
 
 
 @dataclass
 class GroupWriter:
-    """Copies a group of blocks into a new file, on an executor. Sent there by value.
+    """Copies a group of blocks into a new file. Sent to executors by value.
 
     Attributes:
         store: The lake's store.
@@ -225,3 +236,8 @@ class GroupWriter:
     def __call__(self, group: Group) -> str:
         """Write a group; the new file is durable when its path comes out."""
         return combine.write_group(self.store, self.table, group)
+
+    def here(self, groups: Sequence[Group]) -> list[str]:
+        """Write groups in this process: the system copies bytes without Python's lock."""
+        with ThreadPoolExecutor(os.cpu_count(), "combine") as pool:
+            return [*pool.map(self, groups)]
