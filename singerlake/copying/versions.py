@@ -84,7 +84,9 @@ def _as_it_is(
     same_rows = list(head.blocks) == list(state.blocks) and head.overlay == state.overlay
     frozen = {version.number for version in there.frozen}
     all_kept = all(version.number in frozen for version in head.frozen)
-    return log_ if same_rows and all_kept and not head.dropped_at else None
+    # A list of blocked keys goes when there is another.
+    all_kept = all_kept and head.blocked == there.blocked and not head.dropped_at
+    return log_ if same_rows and all_kept else None
 
 
 def _frozen_by(source: Store, there: Snapshot, wanted: Sequence[FrozenVersion]) -> int:

@@ -38,6 +38,7 @@ OTHER = Place("other", "no object of a lake: somebody else put it there")
 _LAKE = {
     names.LAKE: Place("lake", "the lake's own file: singerlake annotate", rows=False),
     names.LAKE_LOCK: Place("lock", "a lock", rows=False),
+    names.NOT_COPIED: Place("lake", "what a copy has left out of lake versions", rows=False),
 }
 
 

@@ -11,10 +11,14 @@ from singerlake.copying.lake_versions import copy_lake_versions
 from singerlake.copying.logs import WholeLog
 from singerlake.erasure.resealing import reseal
 from singerlake.errors import ConflictError
+from singerlake.format.erased_keys import KeyHashes
 from singerlake.lake import Lake, Table
+from singerlake.maintenance import blocking
+from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.maintenance.verify import check_log
 from singerlake.maintenance.verify_lake import check_lake_log
 from singerlake.storage.local.store import LocalStore
+from singerlake.transactions import blocked
 from singerlake.transactions.log import read_whole
 from singerlake.transactions.snapshot import Snapshot
 from tests.copying.world import copy, copy_lake_version, problems
@@ -136,3 +140,22 @@ def test_a_lake_version_alone(lake: Lake, table: Table, place: LocalStore) -> No
     version = Lake(fresh).lake_version(1)
     assert version.rewritten != lake.lake_version(1).rewritten
     assert [one.transaction for one in version.rewritten] == [there.snapshot().erased_at - 1]
+
+
+def test_keys_that_are_blocked_no_more(lake: Lake, table: Table, place: LocalStore) -> None:
+    """The log up to the freeze names a list of keys that is gone."""
+    head = table.snapshot()
+    rows = blocking.rows_of(head, KeyHashes.new())
+    hashes = rows.added(blocking.cells_of(head, ["2", "3"]))
+    said = blocked.write(lake.store, NAME, hashes, ["id"])
+    blocked.commit_blocked(lake.store, head, said, "w")
+    by_hand.freeze(table)
+    number = table.snapshot().last_version
+    copy(table.store, place, f"{NAME}.{number}")
+    assert Table(place, NAME).snapshot().chain == table.snapshot().chain
+    assert Table(place, NAME).snapshot().blocked == said
+    blocking.unblock(lake.store, table.snapshot(), ["2"], VacuumOptions())
+    fresh = LocalStore(Path(f"{place.uri}-2"))
+    copy(table.store, fresh, f"{NAME}.{number}")
+    assert problems(fresh, str(NAME)) == []
+    assert Table(fresh, NAME).snapshot().version(str(number)) == table.snapshot().frozen[-1]
