@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import tempfile
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from tests.copying.world import (
     AGAIN,
     NAME,
     ONE_BY_ONE,
+    QUICK,
     combine,
     copy,
     copy_lake_version,
@@ -259,3 +261,33 @@ def test_lake_versions_are_whole_or_said_not_to_be(
             assert Lake(story.copy).lake_versions() == story.source.lake_versions()
         story.check()
     logging.getLogger("singerlake").setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_lake_versions_and_the_whole_lake_are_copied_side_by_side(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("singerlake.transactions.locks.lock.POLL_SECONDS", 0.01)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as root:
+        story = LakeVersions(Path(root), seed, vacuums=False)
+        seen: list[object] = []
+        for whole in (False, False, True):
+            for _ in range(6):
+                story.happen()
+            store, names = story.source.store, [str(v.number) for v in story.source.lake_versions()]
+            with ThreadPoolExecutor() as pool:
+                runs: list[Future[object]] = []
+                if whole:
+                    to = LocalStore(story.copy.root)
+                    runs.append(pool.submit(story.copy_all, to, QUICK))
+                for name in story.chance.sample(names, 2):
+                    to = LocalStore(story.copy.root)
+                    runs.append(pool.submit(copy_lake_version, store, to, name))
+                while not all(run.done() for run in runs):
+                    seen += check_lake_log(story.copy).problems
+            for run in runs:
+                run.result()
+            story.check()
+        assert seen == [], "a reader took for a loss what had not come yet"
+        story.copy_all(story.copy, QUICK)
+        assert not_copied.read(story.copy) == {}
