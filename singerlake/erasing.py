@@ -115,14 +115,15 @@ class Erasing:
         from singerlake.erasure import obstacles
         from singerlake.erasure.obstacles import Obstacle
         from singerlake.maintenance.erase import check_erasable
+        from singerlake.transactions.folding import restored
 
         self.options.check()
         for one in self.asked:
             if self._names.count(one.table.name) > 1:
                 raise UsageError(f"{one.table.name} is named twice: say all its rows at once")
-            head = one.table.snapshot()
+            head = one.table.snapshot(dropped=True)
             check_erasable(head, self.options)
-            self._heads[one.table.name] = head
+            self._heads[one.table.name] = restored(head)
         self._check_same_keys()
         found = [
             Obstacle(

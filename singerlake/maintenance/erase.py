@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from singerlake.errors import ConflictError, UsageError
+from singerlake.errors import ConflictError, DroppedError, UsageError
 from singerlake.format import times
 from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.version_notes import ErasedVersion, Erasure
@@ -123,7 +123,7 @@ class ErasePlan:
     """What an erasure does to a table's files.
 
     Attributes:
-        snapshot: The table's head by which it was planned.
+        snapshot: The table's head by which it was planned; dropped, if it was.
         keys: Rows that go, each with all that it ever was.
         lines: RECORD lines that go.
         files: For each file that is written again, its blocks in order.
@@ -144,11 +144,18 @@ class ErasePlan:
 def check_erasable(snapshot: Snapshot, options: EraseOptions) -> None:
     """Make sure that rows of a table can be erased at all, in this way.
 
+    Of one that was dropped they can be as long as it can come back.
+
     Raises:
-        DroppedError: The table was dropped.
+        DroppedError: The table was dropped, and cannot come back.
         UsageError: It has lost its log; or it has no key by which to tell readers of rows.
     """
-    snapshot.check_there()
+    if snapshot.dropped_at and snapshot.restorable is None:
+        raise DroppedError(
+            f"{snapshot.table} was dropped (transaction {snapshot.dropped_at}), and a vacuum has "
+            "begun to delete its data; what is left of it goes, with all its rows, by: singerlake "
+            f"vacuum {snapshot.table} --retain 0s --no-retention-guard"
+        )
     if not snapshot.from_log:
         raise UsageError(
             f"{snapshot.table} has lost its log: make it again with: singerlake rebuild "
@@ -182,7 +189,7 @@ def plan_files(
     """Return the files that are written again.
 
     Args:
-        snapshot: The table's head.
+        snapshot: The table's head; one that was dropped, as it would come back.
         erased: Numbers of the blocks that lose lines.
         sizes: Bytes of the files there are, by path: where a file is larger than its blocks, it
             has bytes of blocks that are no more, and what was erased may be in these.

@@ -94,8 +94,10 @@ def find(
         indexed: Those of its indexes, where they were listed already.
     """
     garbage = Garbage()
-    # What is older than an erasure of rows may hold these: for it there is no retention.
-    cutoff = max(cutoff, _last_erasure(snapshot))
+    # What is older than an erasure of rows may hold these: for it there is no retention, but for
+    # what rows were erased from while the table was dropped, and would come back with it.
+    retained, cutoff = cutoff, max(cutoff, _last_erasure(snapshot))
+    waiting = {path for block in snapshot.restorable or () for path in block.paths}
     objects = None if listed is None else list(listed)
     used = {path for block in snapshot.blocks for path in block.paths}
     present = None if objects is None else _data_files(snapshot.table, objects)
@@ -107,7 +109,8 @@ def find(
             garbage.vanished.append(path)
             continue
         size = present[path].size if present is not None else file.bytes
-        old = _seconds(file.time) <= cutoff or file.transaction <= snapshot.erased_at
+        old = _seconds(file.time) <= (retained if path in waiting else cutoff)
+        old = old or (path not in waiting and file.transaction <= snapshot.erased_at)
         reason = f"dropped by transaction {file.transaction} at {file.time}"
         reason += "" if old else ", within the retention"
         target = garbage.files if old else garbage.kept
@@ -115,7 +118,7 @@ def find(
     if objects is not None and present is not None:
         known = used | snapshot.dropped.keys() | {one.path for _, one in snapshot.pending_lists}
         _find_leftovers(present, known, cutoff, garbage)
-        going, kept = unneeded_files.find(store, snapshot, objects, cutoff)
+        going, kept = unneeded_files.find(store, snapshot, objects, cutoff, retained)
         garbage.content += going
         garbage.kept += kept
         objects_of_indexes = store.list(snapshot.table.indexes) if indexed is None else indexed

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from singerlake.errors import DamagedError
 from singerlake.format import content, file_paths, times
-from singerlake.format.log import FileList
+from singerlake.format.log import Block, FileList
 from singerlake.format.metadata import DroppedFile
+from singerlake.format.names import TableName
 from singerlake.maintenance.items import Item
 from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions import file_lists
@@ -21,7 +22,7 @@ from singerlake.transactions.snapshot import Snapshot
 
 
 def find(
-    store: Store, snapshot: Snapshot, listed: Sequence[Listed], cutoff: float
+    store: Store, snapshot: Snapshot, listed: Sequence[Listed], cutoff: float, retained: float
 ) -> tuple[list[Item], list[Item]]:
     """Look for stored files that nothing needs.
 
@@ -30,6 +31,7 @@ def find(
         snapshot: The table's head.
         listed: The objects in the table's folder.
         cutoff: Nothing goes that was needed, or made, after this time (seconds since 1970).
+        retained: The same of what would come back with a table that was dropped.
 
     Returns:
         What may go, and what may not yet.
@@ -42,17 +44,20 @@ def find(
     stored = [item for item in listed if file_paths.is_content(item.key[start:])]
     if not stored:
         return [], []
-    needed = _named(store, snapshot)
+    needed = _named(store, snapshot.table, snapshot.blocks)
     rest = [item for item in stored if item.key[start:] not in needed]
     dropped = _dropped(store, snapshot) if rest else {}
+    waiting = _named(store, snapshot.table, snapshot.restorable or ()) if rest else set[str]()
     going: list[Item] = []
     kept: list[Item] = []
     for item in rest:
         by = dropped.get(item.key[start:])
         if by is not None:
             dropped_at = times.parse(by.time)
-            since, old = by.time, dropped_at is not None and dropped_at.timestamp() <= cutoff
-            old = old or by.transaction <= snapshot.erased_at
+            spared = item.key[start:] in waiting
+            latest = retained if spared else cutoff
+            since, old = by.time, dropped_at is not None and dropped_at.timestamp() <= latest
+            old = old or (by.transaction <= snapshot.erased_at and not spared)
             reason = f"named by no row since transaction {by.transaction} at {by.time}"
         else:
             since = times.iso(times.from_micros(int(item.modified * 1_000_000)))
@@ -99,12 +104,10 @@ def announced(
     return [item for item in going if item.key[len(table.folder) :] in sizes], listed
 
 
-def _named(store: Store, snapshot: Snapshot) -> set[str]:
-    """All files that the table's lists name."""
-    lists = file_lists.lists_of(snapshot.blocks)
-    return {
-        path for _, named in file_lists.read_all(store, snapshot.table, lists) for path in named
-    }
+def _named(store: Store, table: TableName, blocks: Sequence[Block]) -> set[str]:
+    """All files that the lists of some blocks name."""
+    lists = file_lists.lists_of(blocks)
+    return {path for _, named in file_lists.read_all(store, table, lists) for path in named}
 
 
 def _dropped(store: Store, snapshot: Snapshot) -> dict[str, DroppedFile]:

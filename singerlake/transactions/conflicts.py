@@ -26,7 +26,8 @@ drop               no version was frozen in between, unless versions are to go a
 undrop             the table is dropped, and no vacuum has begun to delete its data
 vacuum-start       no block was moved in between; files named since come off its list
 erase-start        the same
-erase              the same, no version came or went, and no row that was to be erased
+erase              the same, no version came or went, and no row that was to be erased;
+                   both: a table that was dropped still is, and can still come back
 block-keys         no keys were blocked or let in again in between, and the key is the same
 vacuum             (nothing more: what is gone is gone)
 =================  ==================================================================
@@ -41,7 +42,7 @@ from singerlake.format.log import Entry, Operation
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
-from singerlake.transactions import versions
+from singerlake.transactions import erasures, versions
 from singerlake.transactions.snapshot import Snapshot
 
 MOVES_BLOCKS = frozenset({Operation.COMBINE, Operation.DROP_HISTORY, Operation.ERASE})
@@ -105,7 +106,9 @@ def check_same_table(present: Snapshot, planned: Snapshot, entry: Entry) -> None
     Raises:
         ConflictError: It was.
     """
-    if entry.operation not in _NEEDS_NO_TABLE:
+    if planned.dropped_at and entry.operation in (Operation.ERASE_START, Operation.ERASE):
+        erasures.check_still_dropped(present, planned)
+    elif entry.operation not in _NEEDS_NO_TABLE:
         check_not_dropped(present, planned)
 
 

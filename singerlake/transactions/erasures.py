@@ -57,6 +57,19 @@ def check_nothing_erased(present: Snapshot, planned: Snapshot, entry: Entry) -> 
         )
 
 
+def check_still_dropped(present: Snapshot, planned: Snapshot) -> None:
+    """Refuse to erase what a dropped table has once it is there again, or nobody can bring it back.
+
+    Raises:
+        ConflictError: It is.
+    """
+    if present.drops != planned.drops or present.restorable is None:
+        raise ConflictError(
+            f"{present.table} was brought back or begun anew meanwhile, or a vacuum has begun to "
+            "delete its data: nothing was changed; run it again"
+        )
+
+
 def check_blocked(present: Snapshot, planned: Snapshot, entry: Entry) -> None:
     """Refuse rows that were held against other blocked keys, and a key that cannot be held so.
 

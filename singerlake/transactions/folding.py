@@ -6,7 +6,7 @@ copied once, entries change the copy in place, and it becomes a snapshot at the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain as chained
 
@@ -15,12 +15,16 @@ from msgspec import structs
 from singerlake.errors import DamagedError
 from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.metadata import DroppedFile
+from singerlake.format.names import TableName
 from singerlake.format.packed import PackedSequence
 from singerlake.format.types import RULES
 from singerlake.format.version_notes import Deleted
 from singerlake.transactions import chain, erasures, lifetimes, unread
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.versions import by_number
+
+ERASES_DROPPED = (Operation.ERASE_START, Operation.ERASE)
+"""What names files of a table that was dropped, and lets it come back all the same."""
 
 
 def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
@@ -40,6 +44,28 @@ def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
             folding.add(one)
         return folding.snapshot()
     return snapshot
+
+
+def restored(snapshot: Snapshot) -> Snapshot:
+    """Return a table that was dropped as an undrop would bring it back; another as it is.
+
+    It is of the same transaction, for what looks at rows that nobody can read meanwhile.
+    """
+    if not snapshot.dropped_at or snapshot.restorable is None:
+        return snapshot
+    earlier = [v for v in snapshot.earlier_versions if v.transaction < snapshot.first]
+    folding = Folding(
+        replace(
+            unread.whole(snapshot),
+            blocks=snapshot.restorable,
+            restorable=None,
+            drops=snapshot.drops[:-1],
+            earlier_versions=earlier,
+        )
+    )
+    for version in snapshot.earlier_versions[len(earlier) :]:
+        folding.add_version(version)
+    return folding.snapshot()
 
 
 class Folding:
@@ -133,6 +159,7 @@ class Folding:
             self._erased_at = entry.number
             self._frozen = erasures.less_erased(self._frozen, entry)
             self._deleted_versions = erasures.less_erased(self._deleted_versions, entry)
+            self._earlier_versions = erasures.less_erased(self._earlier_versions, entry)
         if entry.blocked is not None:
             self._blocked = entry.blocked if entry.blocked.keys else None
         self._floor = max(self._floor, entry.floor)
@@ -165,7 +192,7 @@ class Folding:
             self._undrop(entry)
         elif was_dropped and not lifetimes.dropped_at(self._drops):
             self._restorable = None
-        elif was_dropped and self._restorable is not None:
+        elif was_dropped and self._restorable is not None and entry.operation not in ERASES_DROPPED:
             going = {*entry.deletes, *entry.deleted}
             own = {path for block in self._restorable for path in block.paths}
             # Where no block is known, a rebuild may have lost them: anything that goes may be one.
@@ -175,13 +202,7 @@ class Folding:
     def _drop(self, entry: Entry) -> None:
         # A rebuild that does not know the blocks any more says that they are no more.
         self._restorable = None if entry.removed else self._blocks
-        sizes: dict[str, int] = {}
-        for block in self._blocks:
-            sizes[block.file] = sizes.get(block.file, 0) + block.length
-            if block.files is not None:
-                sizes[block.files.path] = 0
-        for file, size in sizes.items():
-            self._dropped[file] = DroppedFile(file, entry.number, entry.time, size)
+        self._wait_dropped(self._blocks, entry.number, entry.time)
         self._blocks = []
         self._earlier_versions += by_number(self._frozen, self._deleted_versions)
         self._frozen, self._deleted_versions, self._earlier_rules = [], [], {}
@@ -222,31 +243,59 @@ class Folding:
             self.add_version(version)
 
     def _move(self, entry: Entry) -> None:
-        """Fold in where blocks lie now, and which are no more."""
-        moved = {block.number: block for block in entry.moved}
+        """Fold in where blocks lie now, and which are no more; of a dropped table, would lie."""
+        dropped_at = lifetimes.dropped_at(self._drops)
+        blocks = self._restorable if dropped_at else self._blocks
         for block in entry.moved:
             chain.check_path(self._table, entry, block)
+        if blocks is None:
+            return  # nobody can bring them back
         before: dict[str, int] = {}
-        for block in self._blocks:
+        for block in blocks:
             before[block.file] = before.get(block.file, 0) + block.length
             if block.files is not None:
                 before[block.files.path] = 0
-        ranges = iter(sorted(entry.removed))
-        first, last = next(ranges, (0, 0))
-        kept: list[Block] = []
-        for block in self._blocks:
-            while last and block.number > last:
-                first, last = next(ranges, (0, 0))
-            if not first <= block.number <= last:
-                kept.append(moved.pop(block.number, block))
-        if moved:
-            raise DamagedError(
-                f"transaction {entry.number} of {self._table} moves block {min(moved)}, "
-                "which is not there"
-            )
-        self._blocks = kept
+        kept = _moved(self._table, blocks, entry)
         for file in {path for block in entry.moved for path in block.paths}:
             self._dropped.pop(file, None)  # a rebuilt entry may have named it before
         after = {path for block in kept for path in block.paths}
         for file in sorted(before.keys() - after):
             self._dropped[file] = DroppedFile(file, entry.number, entry.time, before[file])
+        if dropped_at:
+            drop = self._transactions[dropped_at - 1]
+            self._restorable = kept
+            self._wait_dropped(kept, drop.number, drop.time)
+        else:
+            self._blocks = kept
+
+    def _wait_dropped(self, blocks: Iterable[Block], number: int, time: str) -> None:
+        """Have the files of a table's blocks wait for a vacuum since it was dropped."""
+        sizes: dict[str, int] = {}
+        for block in blocks:
+            sizes[block.file] = sizes.get(block.file, 0) + block.length
+            if block.files is not None:
+                sizes[block.files.path] = 0
+        for file, size in sizes.items():
+            self._dropped[file] = DroppedFile(file, number, time, size)
+
+
+def _moved(table: TableName, blocks: Sequence[Block], entry: Entry) -> list[Block]:
+    """Return blocks as an entry leaves them that moves some and has others be no more.
+
+    Raises:
+        DamagedError: It moves one that is not there.
+    """
+    moved = {block.number: block for block in entry.moved}
+    ranges = iter(sorted(entry.removed))
+    first, last = next(ranges, (0, 0))
+    kept: list[Block] = []
+    for block in blocks:
+        while last and block.number > last:
+            first, last = next(ranges, (0, 0))
+        if not first <= block.number <= last:
+            kept.append(moved.pop(block.number, block))
+    if moved:
+        raise DamagedError(
+            f"transaction {entry.number} of {table} moves block {min(moved)}, which is not there"
+        )
+    return kept

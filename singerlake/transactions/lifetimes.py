@@ -10,7 +10,15 @@ from singerlake.format.log import Operation
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 
-LEAVES_DROPPED = frozenset({Operation.VACUUM_START, Operation.VACUUM, Operation.BLOCK_KEYS})
+LEAVES_DROPPED = frozenset(
+    {
+        Operation.VACUUM_START,
+        Operation.VACUUM,
+        Operation.ERASE_START,
+        Operation.ERASE,
+        Operation.BLOCK_KEYS,
+    }
+)
 """What a dropped table goes through and stays dropped. All else but ``undrop`` begins another."""
 
 

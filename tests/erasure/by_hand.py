@@ -22,6 +22,7 @@ from singerlake.transactions import notices
 from singerlake.transactions.blocks import read_block
 from singerlake.transactions.checkpoint import write_checkpoint
 from singerlake.transactions.commit import commit, draft_entry
+from singerlake.transactions.folding import restored
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.maintenance.plain_table import events, keys_at, state, until
@@ -74,19 +75,21 @@ def erase(
 
 def start(table: Table, key: int) -> Snapshot:
     """The entry that announces it."""
-    head = table.snapshot()
-    files = sorted({block.file for block in head.blocks if _without(table, block, key)})
+    head = table.snapshot(dropped=True)
+    some = restored(head).blocks
+    files = sorted({block.file for block in some if _without(table, block, key)})
     what = {"erasure": Erasure("request 4711", "ada", 1, 1), "deletes": files}
     return _commit(table.store, head, Operation.ERASE_START, **what)
 
 
 def commit_erase(table: Table, head: Snapshot, key: int, notice: Notice | None = None) -> Snapshot:
     """The entry from which on the rows are gone."""
-    texts = [(block, _without(table, block, key)) for block in head.blocks]
+    there = restored(head)
+    texts = [(block, _without(table, block, key)) for block in there.blocks]
     moved = [_put(table, block, *text) for block, text in texts if text is not None]
     erased = []
-    for version in [*head.frozen, *head.deleted_versions]:
-        rows = rows_at(table, head, version.transaction)
+    for version in [*there.frozen, *there.deleted_versions]:
+        rows = rows_at(table, there, version.transaction)
         left = [row for row in rows if row["id"] != key]
         if len(left) < len(rows):
             erased.append(

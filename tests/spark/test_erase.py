@@ -21,14 +21,16 @@ from singerlake.maintenance.alter import AlterOptions, alter
 from singerlake.maintenance.blocking import are_blocked
 from singerlake.maintenance.change import Mode
 from singerlake.maintenance.delete_version import delete_version
+from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.erase import Erased, EraseOptions
 from singerlake.maintenance.overlay_changes import with_name
 from singerlake.maintenance.rebuild import rebuild_table
-from singerlake.maintenance.vacuum import PARTS, VacuumOptions
+from singerlake.maintenance.vacuum import PARTS, VacuumOptions, plan_vacuum
 from singerlake.reading import index
 from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance import erase as job
 from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
+from singerlake.spark.jobs.maintenance.erase_sweep import Swept
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
@@ -292,7 +294,7 @@ def test_a_vacuum_finishes_what_was_killed_after_the_commit(
     built = index_build.ensure(spark, table, table.snapshot())
     assert index.load(table, built.snapshot) is not None
     with monkeypatch.context() as patch:
-        patch.setattr(job._Job, "_delete", lambda _self, done, _younger: done)
+        patch.setattr(job, "sweep_erased", lambda *_: Swept())
         erase(spark, table, KEY)
     head = table.snapshot()
     assert index.load(table, head.at(built.snapshot.number)) is None
@@ -305,6 +307,34 @@ def test_a_vacuum_finishes_what_was_killed_after_the_commit(
     later = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS, lease_wait_seconds=0)
     vacuum_table(lambda: spark, table, later)
     assert verify(spark, table).problems == []
+
+
+def test_a_dropped_table_comes_back_without_her(
+    lake: Lake, table: Table, spark: SparkSession
+) -> None:
+    """By the command line; and what is left of the table waits for a vacuum as it did."""
+    before = states(table, table.snapshot())
+    drop_table(lake.store, table.snapshot(), AlterOptions(), with_versions=True)
+    at = table.snapshot(dropped=True).dropped_at
+    said = call.run_json(lake, "erase", str(NAME), "--key", KEY, "--reason", "request 12")
+    assert (said["rows"], said["row_versions"], said["left"]) == (1, 4, [])
+    told = [(one["version"], one["rows_before"], one["rows"]) for one in said["versions"]]
+    assert told == [(2, 4, 3), (3, 2, 1), (4, 3, 2)]
+    check_nowhere(lake)
+    assert verify(spark, table).problems == []
+    head = table.snapshot(dropped=True)
+    assert (head.dropped_at, head.restorable is not None) == (at, True)
+    kept = plan_vacuum(lake.store, head, VacuumOptions()).garbage
+    assert {table.name.key(block.file) for block in head.restorable or ()} <= {
+        item.key for item in kept.kept
+    }
+    assert kept.files == []
+    call.run_json(lake, "erase", str(NAME), "--key", KEY, "--reason", "again", code=3)
+    undrop_table(lake.store, head, AlterOptions())
+    after = table.snapshot()
+    assert {n: rows for n, rows in states(table, after).items() if n in before} == less_her(before)
+    assert verify(spark, table).problems == []
+    assert [version.number for version in after.frozen] == [1, 2, 4]
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,9 @@ from singerlake.format.log import Block, Entry, decode_block
 from singerlake.format.version_notes import ErasedVersion, Erasure
 from singerlake.lake import Table
 from singerlake.maintenance import erase as plans
-from singerlake.maintenance import leftovers, vacuum
+from singerlake.maintenance import vacuum
 from singerlake.maintenance.combine import withdraw
 from singerlake.maintenance.erase import Erased, EraseOptions, ErasePlan
-from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions
 from singerlake.records.blocks import positions
 from singerlake.records.changes import row_ids
@@ -31,9 +30,9 @@ from singerlake.records.rows.row_columns import aliases
 from singerlake.records.state.shape import shape_of
 from singerlake.spark.jobs.maintenance import kept_keys
 from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
+from singerlake.spark.jobs.maintenance.erase_sweep import sweep_erased
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows, Lines
 from singerlake.spark.jobs.maintenance.kept_keys import KeptKeys, Put
-from singerlake.spark.jobs.maintenance.vacuum import sweep
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.write import routing
@@ -41,6 +40,7 @@ from singerlake.spark.write.erasing import Eraser, encode, tasks_of
 from singerlake.spark.write.rewriting import WRITTEN
 from singerlake.transactions import blocked, log
 from singerlake.transactions.commit import current_user, preview
+from singerlake.transactions.folding import restored
 from singerlake.transactions.locks.lock import Waiting, WriterLock, new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
@@ -48,8 +48,6 @@ from singerlake.transactions.writer import update_checkpoint
 
 ATTEMPTS = 5
 """Times that an erasure is worked out anew, because others committed what it goes by."""
-ROUNDS = 3
-"""Sweeps after the commit: the first drops lists of files, the second then the files."""
 MOST_IDS = 1_000
 """Rows whose ids are looked for elsewhere."""
 
@@ -113,8 +111,12 @@ def _vacuuming(options: EraseOptions) -> VacuumOptions:
 
 @dataclass
 class _Found:
-    """The lines that go, kept on the executors' disks, and what is made of them."""
+    """The lines that go, kept on the executors' disks, and what is made of them.
 
+    ``state`` is the table that they are looked for in: one that was dropped, as it would come back.
+    """
+
+    state: Snapshot
     gone: DataFrame
     plan: ErasePlan
     lines: Lines
@@ -142,7 +144,7 @@ class _Job:
             plan = found.plan
             going = []
             if plan.lines:
-                going = self._proof(found, plan.snapshot).going()
+                going = self._proof(found, found.state).going()
             return replace(_told(plan, going), blocked=found.kept.new)
         finally:
             self._release()
@@ -167,14 +169,18 @@ class _Job:
                     raise
             finally:
                 self._release()
-        head = self.table.snapshot()
+        head = self.table.snapshot(dropped=True)
         if not head.erased_at:
             return done
         # Also where nothing was left to erase: a run that died may not have come so far.
         waiting = Waiting(self.options.lock_wait_seconds, self.options.stale_seconds)
         reseal(self.table.store, head, waiting=waiting, check=self._check_lock)
         younger = plans.seconds_since(head) if done.transaction is None else 0.0
-        return self._delete(done, younger)
+        if self.lock is None:
+            return done
+        how = replace(_vacuuming(self.options), retain_seconds=younger)
+        swept = sweep_erased(self.start, self.table, how, self.writer_id, self.lock)
+        return replace(done, files_deleted=swept.files, bytes_deleted=swept.bytes, left=swept.left)
 
     def _erase(self) -> Erased:
         head = self._head()
@@ -186,7 +192,7 @@ class _Job:
         erasure = Erasure(self.options.reason, current_user(), plan.keys, plan.lines)
         written, put = self._write(found), Put()
         try:
-            put = found.kept.put(self.table.store, head, self.options.tell_seconds)
+            put = found.kept.put(self.table.store, found.state, self.options.tell_seconds)
             said = structs.replace(erasure, notice=put.notice)
             entry, versions = self._entry(found, said, written)
             entry = structs.replace(entry, blocked=put.blocked)
@@ -205,7 +211,7 @@ class _Job:
     def _only_blocked(self, found: _Found) -> Erased:
         """Block keys that no row has; a run that died may have left nothing else to do."""
         store, head = self.table.store, found.plan.snapshot
-        put = found.kept.put(store, head, 0)
+        put = found.kept.put(store, found.state, 0)
         if put.blocked is None:
             return Erased()
         try:
@@ -219,40 +225,40 @@ class _Job:
         return Erased(blocked=found.kept.new)
 
     def _head(self) -> Snapshot:
-        head = self.table.snapshot()
+        head = self.table.snapshot(dropped=True)
         plans.check_erasable(head, self.options)
         return head
 
     def _find(self, head: Snapshot) -> _Found:
-        spark = self.start()
-        lines = Lines(spark, self.table, head, self.asked)
+        spark, state = self.start(), restored(head)
+        lines = Lines(spark, self.table, state, self.asked)
         keys: DataFrame | None = None
         with plain_errors(), stages(spark, "looking for the rows"):
             if lines.keyed:
-                keys = self._keep(lines.keys(head.blocks))
+                keys = self._keep(lines.keys(state.blocks))
                 lines.check_whole(keys)
-                gone = self._keep(lines.of_keys(head.blocks, keys))
-                names = aliases(shape_of(head).key_columns)
+                gone = self._keep(lines.of_keys(state.blocks, keys))
+                names = aliases(shape_of(state).key_columns)
                 count = gone.select(*names).distinct().count()
             else:
-                gone = self._keep(lines.single(head.blocks))
+                gone = self._keep(lines.single(state.blocks))
                 count = gone.count()
             numbers: set[int] = set()
             total = 0
             for row in gone.groupBy("block").count().collect():  # one row a block
-                numbers.add(positions.block_holding(head.blocks, row["block"]).number)
+                numbers.add(positions.block_holding(state.blocks, row["block"]).number)
                 total += row["count"]
-            self.clear(head, self._ids(head, gone, count))
+            self.clear(state, self._ids(state, gone, count))
             telling = bool(self.options.tell_seconds and count)
-            kept = KeptKeys(kept_keys.key_lines(head, gone, count) if telling else b"")
+            kept = KeptKeys(kept_keys.key_lines(state, gone, count) if telling else b"")
             if self.options.block and keys is not None:
-                kept = kept.with_blocked(self.table.store, head, keys)
+                kept = kept.with_blocked(self.table.store, state, keys)
         start = len(self.table.name.folder)
         listed = self.table.store.list(self.table.name.folder)
         sizes = {item.key[start:]: item.size for item in listed}
-        files = plans.plan_files(head, numbers, sizes)
+        files = plans.plan_files(state, numbers, sizes)
         plan = ErasePlan(head, count, total, files)
-        return _Found(gone.select("block", "row"), plan, lines, keys, kept)
+        return _Found(state, gone.select("block", "row"), plan, lines, keys, kept)
 
     def _ids(self, head: Snapshot, gone: DataFrame, count: int) -> list[str] | None:
         """The ids of the rows that go, to look for them elsewhere."""
@@ -280,7 +286,7 @@ class _Job:
         self, found: _Found, erasure: Erasure, written: list[Block]
     ) -> tuple[Entry, list[ErasedVersion]]:
         """The log entry, once it is proved what it makes of the table."""
-        head = found.plan.snapshot
+        head = found.state
         entry = plans.draft_erase(head, erasure, written, [])
         if not found.plan.lines:
             return entry, []
@@ -290,7 +296,7 @@ class _Job:
 
     def _proof(self, found: _Found, after: Snapshot) -> ErasureProof:
         plan = found.plan
-        return ErasureProof(self.start(), self.table, plan.snapshot, after, found.gone, plan.blocks)
+        return ErasureProof(self.start(), self.table, found.state, after, found.gone, plan.blocks)
 
     def _commit(self, found: _Found, erasure: Erasure, entry: Entry) -> Snapshot:
         store, plan = self.table.store, found.plan
@@ -334,35 +340,6 @@ class _Job:
     def _check_lock(self) -> None:
         if self.lock is not None:
             self.lock.check()
-
-    def _delete(self, done: Erased, younger: float) -> Erased:
-        """Delete all that has the rows and that nobody needs any more.
-
-        Args:
-            done: What was done so far.
-            younger: What is younger than so many seconds stays: it cannot have them.
-        """
-        store = self.table.store
-        options = replace(_vacuuming(self.options), retain_seconds=younger)
-        now = None if younger else float("inf")
-        files = size = 0
-        left: list[Item] = []
-        for _ in range(ROUNDS):
-            head = self.table.snapshot()
-            plan = vacuum.plan_vacuum(store, head, options, now=now)
-            young = {item.key for item in plan.garbage.kept} if younger else set()
-            left = [item for item in plan.garbage.kept if item.key not in young]
-            if plan.empty or self.lock is None:
-                break
-            swept = sweep(self.start, self.table, options, self.writer_id, self.lock, plan)
-            files, size = files + swept.files_deleted, size + swept.bytes_deleted
-            left = [item for item in swept.kept if item.key not in young]
-            if swept.kept:
-                break  # who needs it was waited for
-        staged = leftovers.plan_leftovers(store, options)
-        files += len(leftovers.remove_leftovers(store, staged))
-        left += [] if younger else staged.kept
-        return replace(done, files_deleted=files, bytes_deleted=size, left=left)
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         """Have a frame computed once, and then kept on the executors' disks."""

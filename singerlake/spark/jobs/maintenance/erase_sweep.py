@@ -1,0 +1,83 @@
+"""Deletes what an erasure leaves behind it: what had the rows, and nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import SparkSession
+
+from singerlake.lake import Table
+from singerlake.maintenance import leftovers, vacuum
+from singerlake.maintenance.items import Item
+from singerlake.maintenance.vacuum import VacuumOptions
+from singerlake.spark.jobs.maintenance.vacuum import sweep
+from singerlake.transactions.folding import restored
+from singerlake.transactions.locks.lock import WriterLock
+
+ROUNDS = 3
+"""Sweeps after the commit: the first drops lists of files, the second then the files."""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What was deleted.
+
+    Attributes:
+        files: How many objects.
+        bytes: Their bytes.
+        left: What could not be deleted yet, and why.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    left: list[Item] = field(default_factory=list)
+
+
+def sweep_erased(
+    start: Callable[[], SparkSession],
+    table: Table,
+    options: VacuumOptions,
+    writer_id: str,
+    lock: WriterLock,
+) -> Swept:
+    """Delete all that may have the rows and that nobody needs any more.
+
+    Of a table that was dropped, what an undrop would bring back stays: it has no such row any more,
+    and waits for a vacuum.
+
+    Args:
+        start: Gives the Spark session; called only if it is needed.
+        table: The table.
+        options: Its retention is how old something is at least: what is younger cannot have them.
+        writer_id: Who holds the lock.
+        lock: The vacuum's lock.
+
+    Raises:
+        SingerlakeError: As of a vacuum.
+    """
+    store, younger = table.store, options.retain_seconds
+    now = None if younger else float("inf")
+    files = size = 0
+    left: list[Item] = []
+    for sweeps in range(ROUNDS + 1):
+        head = table.snapshot(dropped=True)
+        plan = vacuum.plan_vacuum(store, restored(head), options, now=now)
+        plan = replace(plan, snapshot=head)
+        young = {item.key for item in plan.garbage.kept} if younger else set()
+        left = [item for item in plan.garbage.kept if item.key not in young]
+        if plan.empty:
+            break
+        if sweeps == ROUNDS:  # somebody leaves files as fast as they are deleted
+            why = f"it was found when all had been swept {ROUNDS} times"
+            left += [replace(item, reason=why) for item in plan.garbage.everything]
+            break
+        swept = sweep(start, table, options, writer_id, lock, plan)
+        files, size = files + swept.files_deleted, size + swept.bytes_deleted
+        left = [item for item in swept.kept if item.key not in young]
+        if swept.kept:
+            break  # who needs it was waited for
+    staged = leftovers.plan_leftovers(store, options)
+    files += len(leftovers.remove_leftovers(store, staged))
+    left += [] if younger else staged.kept
+    return Swept(files, size, left)
