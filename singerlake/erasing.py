@@ -23,6 +23,7 @@ from singerlake.transactions.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from singerlake.erasure.earlier import Earlier
     from singerlake.erasure.obstacles import Obstacle
     from singerlake.maintenance.erase import Erased as OfTable
     from singerlake.maintenance.erase import EraseOptions
@@ -58,25 +59,29 @@ class Erased:
         due: The projections that were, or would be, published anew.
         left: Tables of this run that still have such rows: the condition that was given for
             them did not hold for all of these.
+        earlier: What the bucket keeps of the tables' objects from before, where it keeps that.
     """
 
     tables: Mapping[TableName, OfTable]
     published: Sequence[Outcome] = ()
     due: Sequence[str] = ()
     left: Sequence[TableName] = ()
+    earlier: Sequence[Earlier] = ()
 
     @property
     def found(self) -> bool:
         """Whether there was any such row, or something to delete of an erasure that died."""
         tables = self.tables.values()
         did = any(one.transaction or one.lines or one.files_deleted for one in tables)
-        return did or any(one.blocked for one in tables) or bool(self.published)
+        did = did or any(one.blocked for one in tables) or bool(self.published)
+        return did or any(one.deleted for one in self.earlier)
 
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to do."""
         done = all(one.error is None for one in self.published)
-        return done and not self.left and not any(one.left for one in self.tables.values())
+        done = done and not self.left and not any(one.left for one in self.tables.values())
+        return done and not any(one.objects for one in self.earlier)
 
 
 @dataclass
@@ -97,6 +102,7 @@ class Erasing:
     words: bool = True
     file: Path | None = None
     _heads: dict[TableName, Snapshot] = field(default_factory=dict)
+    _dropped: set[TableName] = field(default_factory=set)
     _ids: dict[TableName, Sequence[str]] = field(default_factory=dict)
     _related: dict[TableName, list[TableName]] = field(default_factory=dict)
     _renewals: Renewals | None = None
@@ -124,6 +130,8 @@ class Erasing:
             head = one.table.snapshot(dropped=True)
             check_erasable(head, self.options)
             self._heads[one.table.name] = restored(head)
+            if head.dropped_at:
+                self._dropped.add(one.table.name)
         self._check_same_keys()
         found = [
             Obstacle(
@@ -166,7 +174,7 @@ class Erasing:
         for name in self._names:
             self._related[name] = obstacles.related(self.lake, name)
             tables |= {*self._related[name]}
-        self._renewals = renewals(self.lake, tables, self.file)
+        self._renewals = renewals(self.lake, tables, self.file, self._dropped)
         return self._renewals
 
     def _in_the_way(self, one: Asked, head: Snapshot, ids: Sequence[str] | None) -> list[Obstacle]:
@@ -199,7 +207,7 @@ class Erasing:
             return Erased(done, due=self._due(would=done))
         due = self._due()
         published = self._renewed(start) if due else []
-        return Erased(done, published, due, self._left())
+        return Erased(done, published, due, self._left(), self._earlier(done))
 
     def _clear(self, one: Asked) -> Clear:
         """What looks for rows elsewhere once Spark has found them; once is enough."""
@@ -232,6 +240,17 @@ class Erasing:
         assert self._renewals is not None  # noqa: S101  # something is due
         return [*renew(start(), self.lake, self._renewals)]
 
+    def _earlier(self, done: Mapping[TableName, OfTable]) -> list[Earlier]:
+        """What the bucket keeps of tables that rows were erased from, behind all else."""
+        from singerlake.erasure import earlier
+
+        if self.options.earlier_versions:
+            found = [earlier.delete(self.lake.store, name) for name in done]
+        else:
+            erased = [name for name, one in done.items() if one.transaction or one.files_deleted]
+            found = [earlier.look(self.lake.store, name) for name in erased]
+        return [one for one in found if one.objects or one.deleted or one.why]
+
     def _left(self) -> list[TableName]:
         from singerlake.erasure import obstacles
 
@@ -261,6 +280,7 @@ class Table(reverting.Table):
         leave_words: bool = False,
         tell: timedelta | None = None,
         block: bool = False,
+        earlier_versions: bool = False,
         wait: float = 600.0,
         dry_run: bool = False,
         spark: SparkSession | None = None,
@@ -283,6 +303,7 @@ class Table(reverting.Table):
             leave_words: Even if words in log entries name a row.
             tell: For how long taps that are behind tell their targets to delete the rows.
             block: Leave out whatever comes with these keys again.
+            earlier_versions: Delete what the bucket keeps of the tables' objects from before, too.
             wait: How many seconds to wait for readers that may need what is to be deleted.
             dry_run: Only find out what would be done.
             spark: The session; the running one by default, or a new one.
@@ -308,7 +329,9 @@ class Table(reverting.Table):
         lake = Lake(self.store)
         asked = [Asked(self, said, where), *asked_too(lake, also or {}, said, where)]
         telling = 0.0 if tell is None else tell.total_seconds()
-        options = EraseOptions(reason, dry_run, telling, block, lease_wait_seconds=wait)
+        options = EraseOptions(
+            reason, dry_run, telling, block, earlier_versions, lease_wait_seconds=wait
+        )
         file = None if projections is None else Path(projections)
         erasing = Erasing(lake, asked, options, words=not leave_words, file=file)
         erasing.check()

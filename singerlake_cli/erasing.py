@@ -24,15 +24,13 @@ from singerlake_cli.working import working
 if TYPE_CHECKING:
     from singerlake.erasing import Erased
     from singerlake.erasure.check import PublishedPlace
+    from singerlake.erasure.earlier import Earlier
     from singerlake.format.names import TableName
     from singerlake.lake import Lake
     from singerlake.maintenance.erase import Erased as OfTable
     from singerlake.projections.projection import Target
 
-ELSEWHERE = (
-    "copies of the lake, backups, earlier versions of objects in a bucket, and what others made of "
-    "the rows are not looked at"
-)
+ELSEWHERE = "copies of the lake, backups, and what others made of the rows are not looked at"
 UNTOLD = (
     "taps that read this table are told nothing: what targets have of the rows stays there until "
     "somebody deletes it; --tell 30d tells them, and keeps the keys that long (--silent leaves "
@@ -99,6 +97,8 @@ def erase(shared: Shared, table: str, asked: Asked, cluster: Cluster) -> int:
     with working(f"erasing rows of {', '.join(str(one.table.name) for one in rows)}"):
         done = job.run(lambda: start_spark(*cluster))
     shared.output.note(ELSEWHERE)
+    if lake.store.not_listed:
+        shared.output.note(lake.store.not_listed)
     told = asked.silent or asked.options.tell_seconds
     if not told and any(one.lines for one in done.tables.values()):
         shared.output.note(UNTOLD)
@@ -220,11 +220,25 @@ def _print(done: Erased, options: EraseOptions) -> None:
             f"{left} still has such rows: its condition does not hold for all of them; erase "
             "these as well"
         )
+    for kept in done.earlier:
+        _print_earlier(kept)
     if not done.found:
         output.say(NOTHING)
     elif done.is_done and not options.dry_run:
         first = next(iter(done.tables))
         output.say(f"see that nothing is left with: singerlake erase --check {first} --key …")
+
+
+def _print_earlier(one: Earlier) -> None:
+    versions = output.count(one.deleted, "earlier version")
+    if one.deleted:
+        output.say(f"{versions} of objects of {one.table} deleted")
+    if one.objects:
+        what = f"{output.count(one.objects, 'earlier version')} ({output.size(one.bytes)})"
+        do = one.why or "delete them by the same command with --earlier-versions"
+        output.say(f"the bucket keeps {what} of objects of {one.table}, which may have rows: {do}")
+    elif one.why:
+        output.say(f"whether the bucket keeps earlier versions is not known: {one.why}")
 
 
 def _print_table(table: TableName, done: OfTable, *, would: bool) -> None:
@@ -271,6 +285,7 @@ def _as_json(done: Erased, options: EraseOptions) -> dict[str, Any]:
         "published": [as_json(outcome) for outcome in done.published],
         "due": [*done.due],
         "still_with_rows": [str(name) for name in done.left],
+        "earlier_versions": [{**asdict(one), "table": str(one.table)} for one in done.earlier],
     }
 
 

@@ -25,6 +25,7 @@ from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.storage.base import READERS, KeyMissingError, Listed, StoredCopy
+from singerlake.transactions import lake_log
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -73,7 +74,7 @@ def of_rows(
         table: The table.
         snapshot: Its head.
         ids: The rows' ids; None where they are too many to be looked for.
-        words: Whether words in log entries are looked through, too.
+        words: Whether words that people wrote, and a tap's state, are looked through, too.
         others: The tables in which rows are looked for; those :func:`related` by default.
 
     Raises:
@@ -90,6 +91,7 @@ def of_rows(
         found += _with_rows(lake, snapshot, ids, others)
     if words and ids:
         found += _with_words(table, ids)
+        found += _with_words_of_lake(lake, table.name, ids)
     return found
 
 
@@ -203,6 +205,36 @@ def _with_words(table: Table, ids: Sequence[str]) -> list[Obstacle]:
             "table, or erase all the same with --leave-words",
         )
     ]
+
+
+def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> list[Obstacle]:
+    """Lake versions of the table, and what the lake's file says of it, with such words."""
+    patterns = [_pattern(_parts(one)) for one in ids]
+    versions = [
+        str(one.number)
+        for one in lake_log.look(lake.store)[0]
+        if any(member.name == table for member in one.tables)
+        and any(_names(text, patterns) for text in (one.label, one.comment) if text)
+    ]
+    found: list[Obstacle] = []
+    alike = "name such a row, or something that is spelled alike"
+    if versions:
+        found.append(
+            Obstacle(
+                f"label or comment of lake versions {alike}: {', '.join(versions)}",
+                "look with singerlake versions; they stay as they are, so erase all the same with "
+                "--leave-words",
+            )
+        )
+    said = to_builtins(lake.annotations().table(table))
+    if any(_names(text, patterns) for text in _texts(said)):
+        found.append(
+            Obstacle(
+                f"words that people wrote of {table} in the lake's file {alike}",
+                "write others with singerlake annotate, or erase all the same with --leave-words",
+            )
+        )
+    return found
 
 
 def _parts(text: str) -> list[str]:

@@ -41,6 +41,7 @@ class EraseOptions:
         tell_seconds: How long readers that are behind are told which rows went, and so the keys
             of these are kept; 0 tells nobody.
         block: Whether no row may come with these keys again; keyed hashes of them are kept.
+        earlier_versions: Whether what a bucket keeps of the table's objects from before goes, too.
         lease_wait_seconds: How long to wait for readers that may need what is to go.
         lock_wait_seconds: How long to wait for writers, and for a vacuum to show life.
         stale_seconds: How long a lock or lease stands still before it counts as dead.
@@ -50,6 +51,7 @@ class EraseOptions:
     dry_run: bool = False
     tell_seconds: float = 0.0
     block: bool = False
+    earlier_versions: bool = False
     lease_wait_seconds: float = 600.0
     lock_wait_seconds: float = 90.0
     stale_seconds: float = 60.0

@@ -65,7 +65,12 @@ class Renewals:
         return found
 
 
-def renewals(lake: Lake, tables: Collection[TableName], file: Path | None = None) -> Renewals:
+def renewals(
+    lake: Lake,
+    tables: Collection[TableName],
+    file: Path | None = None,
+    dropped: Collection[TableName] = (),
+) -> Renewals:
     """Find what is published of some tables, and see that it can be published anew.
 
     Destinations are reached; nothing is written.
@@ -74,6 +79,7 @@ def renewals(lake: Lake, tables: Collection[TableName], file: Path | None = None
         lake: The lake.
         tables: Tables, with all that were computed of them.
         file: Where projections are declared; ``projections.yml`` by default.
+        dropped: Those of them of which nothing can be made, for they were dropped.
 
     Raises:
         UsageError: What is declared cannot be.
@@ -84,11 +90,21 @@ def renewals(lake: Lake, tables: Collection[TableName], file: Path | None = None
     concerned = {name: one for name, one in published.items() if wanted & {*one.tables}}
     if not concerned:
         return Renewals()
+    gone = {
+        name: f"{', '.join(lost)} is dropped"
+        for name, one in concerned.items()
+        if (lost := sorted({*map(str, dropped)} & {*one.tables}))
+    }
+    if len(gone) == len(concerned):
+        return Renewals(stuck=tuple(Stuck(n, concerned[n].to, gone[n]) for n in sorted(gone)))
     try:
         known = graph(lake, declared(file))
     except NotFoundError as error:
         return Renewals(stuck=_all_stuck(concerned, str(error)))
-    whys = {name: _why_not(known, name, one) for name, one in concerned.items()}
+    whys = {
+        name: gone[name] if name in gone else _why_not(known, name, one)
+        for name, one in concerned.items()
+    }
     return Renewals(
         known,
         tuple(one.name for one in known.projections if whys.get(one.name, "no") is None),

@@ -89,6 +89,11 @@ SHOWN = 50
     help="Leave out whatever comes with these keys from now on, in syncs, uploads and changes. "
     "Keyed hashes of them are kept.",
 )
+@click.option(
+    "--earlier-versions",
+    is_flag=True,
+    help="Delete what the bucket keeps of the tables' objects from before, too (S3).",
+)
 @click.option("--unblock", is_flag=True, help="Erase nothing: let rows of blocked keys in again.")
 @click.option("--all", "every", is_flag=True, help="With --unblock: of all that are blocked.")
 @click.option(
@@ -126,6 +131,7 @@ def command(
     leave_words: bool,
     tell: float | None,
     block: bool,
+    earlier_versions: bool,
     unblock: bool,
     every: bool,
     stop_telling: bool,
@@ -187,7 +193,9 @@ def command(
         raise UsageError("say why rows are erased, with --reason TEXT: the log keeps it")
     if silent and tell:
         raise UsageError("--tell and --silent are two answers: give one")
-    options = EraseOptions(reason, dry_run, tell or 0.0, block, lease_wait_seconds=wait)
+    options = EraseOptions(
+        reason, dry_run, tell or 0.0, block, earlier_versions, lease_wait_seconds=wait
+    )
     words = not leave_words
     asked = erasing.Asked(keys, where, ids_from, options, words, silent, also, projections)
     context.exit(erasing.erase(shared, table, asked, (master, conf)))

@@ -13,14 +13,17 @@ from singerlake.erasure import obstacles
 from singerlake.erasure.obstacles import Obstacle
 from singerlake.errors import UsageError
 from singerlake.format.annotations import Publication
+from singerlake.format.lake_log import LakeTable, LakeVersion
+from singerlake.format.log import Operation
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.drop import drop_table
 from singerlake.projections import registry
+from singerlake.transactions import lake_log
 from tests.build import commit_rows
 from tests.cli import call
-from tests.erasure import planted
+from tests.erasure import by_hand, planted
 from tests.erasure.planted import KEY, NAME, PROPERTIES, ROW
 from tests.maintenance.plain_table import freeze
 
@@ -213,9 +216,23 @@ def test_an_empty_list_of_ids(lake: Lake, tmp_path: Path) -> None:
     assert "has no id" in refused(lake, *ask)
 
 
-def test_a_table_that_was_dropped(lake: Lake) -> None:
+def test_a_table_that_was_dropped(lake: Lake, tmp_path: Path) -> None:
+    """It is looked at like others, as long as it can come back; what it fed cannot be made anew."""
+    planted.commit(lake, {"id": 2, "name": "B"}, metadata={"comment": f"of {KEY}"})
     drop_table(lake.store, lake.table(NAME).snapshot(), AlterOptions())
-    assert "was dropped" in refused(lake, *ASK)
+    to = str(tmp_path / "out")
+    file = tmp_path / "some.yml"
+    file.write_text("version: 1\nprojections:\n- {name: people, from: tap.t, to: out}\n")
+    registry.enter(lake, "people", Publication(tables=[str(NAME)], to=to, format="parquet"))
+    text = refused(lake, *ASK, "--projections", str(file))
+    assert "words in log entries" in text
+    assert "cannot be published anew: tap.t is dropped" in text
+    files = [block.file for block in lake.table(NAME).snapshot(dropped=True).restorable or ()]
+    by_hand._commit(
+        lake.store, lake.table(NAME).snapshot(dropped=True), Operation.VACUUM_START, deletes=files
+    )
+    text = refused(lake, *ASK)
+    assert "singerlake vacuum tap.t --retain 0s --no-retention-guard" in text
     with pytest.raises(UsageError):
         obstacles.refuse([NAME], [Obstacle("it", "do that")])
 
@@ -226,6 +243,31 @@ def test_words_of_people_about_columns(lake: Lake) -> None:
     (one,) = found(lake)
     assert one.what.startswith("words in log entries")
     assert found(lake, "1") == []
+
+
+def test_words_of_lake_versions_and_in_the_lakes_file(lake: Lake) -> None:
+    freeze(lake.table(NAME), 1)
+    commit_rows(lake, "tap.other", PROPERTIES, ["id"], [ROW])
+    freeze(lake.table(TableName("tap", "other")), 1)
+    version(lake, "tap.other", comment=f"without customer {KEY}")
+    version(lake, str(NAME), comment=f"for {KEY}0")
+    assert found(lake) == [], "words of another table, and of another row"
+    version(lake, str(NAME), comment=f"without customer {KEY}")
+    version(lake, str(NAME), label=f"no-{KEY}")
+    (one,) = found(lake)
+    assert one.what.endswith("spelled alike: 3, 4")
+    assert found(lake, words=False) == []
+    said = ("annotate", str(NAME), "--description", f"with {KEY}, who pays late")
+    assert call.run(lake, *said).exit_code == 0
+    assert found(Lake.open(lake.store.uri))[1].do.startswith("write others with singerlake annot")
+
+
+def version(lake: Lake, table: str, **said: Any) -> None:
+    """A lake version of a table's first version, with words."""
+    tap, stream = table.split(".")
+    one = LakeTable(tap, stream, 1, 1, 1, 1, "lt1:a", "lt1:b")
+    plain = LakeVersion(format=2, number=0, commit="", time="", cut="", tables=[one], **said)
+    lake_log.commit(lake.store, lambda _: plain)
 
 
 def test_the_reason_names_nobody(lake: Lake) -> None:

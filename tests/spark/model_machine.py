@@ -12,7 +12,7 @@ import json
 import shutil
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -44,6 +44,7 @@ from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.spark.state.content import state_content
+from singerlake.transactions.folding import restored
 from tests.spark.row_sets import row_set
 from tests.tap.run import run as run_tap
 from tests.target import harness
@@ -698,14 +699,27 @@ class World:
         ]
         texts = [[str(value) for value in key] for key in keys]
         ids = [text[0] if len(text) == 1 else json.dumps(text) for text in texts]
-        self._erase(ids, hers)
+        self._erase(AskedRows(tuple(ids)), hers)
         rows = self.downstream.rows
         self.downstream.rows = [row for row in rows if key_of(row, schema) not in keys]
         erased = {json.dumps(dict(zip(schema.keys, key, strict=True))) for key in keys}
         for path, record in _records(self.folder):
             assert json.dumps({name: record.get(name) for name in schema.keys}) not in erased, path
 
-    def _erase(self, ids: list[str], hers: list[tuple[Transaction, int]]) -> None:
+    def erase_lines(self, number: int) -> None:
+        """The same of single lines, by a condition: those of one person in a table with no key."""
+        hers = [
+            (transaction, n)
+            for transaction in self.model.transactions
+            for n, event in enumerate(transaction.events)
+            if isinstance(event, Row) and event.record["id"] == number
+        ]
+        self._erase(AskedRows(where=f"id = {number}"), hers)
+        self.downstream.rows = [r for r in self.downstream.rows if r.record["id"] != number]
+        for path, record in _records(self.folder):
+            assert record.get("id") != number, path
+
+    def _erase(self, asked: AskedRows, hers: list[tuple[Transaction, int]]) -> None:
         """Erase, hold what is said of it to the model, and look for what should be gone."""
         model = self.model
         before = {number: model.texts(at) for number, at in model.versions.items()}
@@ -714,7 +728,7 @@ class World:
         done = erase(
             lambda: self.spark,
             self.table,
-            AskedRows(tuple(ids)),
+            asked,
             EraseOptions("request 12"),
             clear=lambda *_: None,
         )
@@ -728,7 +742,7 @@ class World:
         assert {*made} <= {"erase-start", "erase", "vacuum-start", "vacuum"}
         for operation in made:
             model.transactions.append(Transaction(operation, model.schema(model.head)))
-        for version in self.table.snapshot().frozen:
+        for version in restored(self.table.snapshot(dropped=True)).frozen:
             self._check_less(version, before[version.number])
         gone = old - {proof for one in self._frozen.values() for proof in _proofs(one)}
         for path in self.folder.rglob("*"):
@@ -773,15 +787,14 @@ class World:
             assert new == old
             self._write_once[path] = now
 
-    def drop_and_bring_back(self) -> None:
+    def drop_and_bring_back(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         """All is as it was, under the same numbers."""
-        options = AlterOptions()
-        head = self.table.snapshot()
-        drop_table(self.lake.store, head, options, with_versions=True)
+        options, model = AlterOptions(), self.model
+        drop_table(self.lake.store, self.table.snapshot(), options, with_versions=True)
+        model.transactions.append(Transaction("drop", model.schema(model.head)))
+        meanwhile()
         undrop_table(self.lake.store, self.table.snapshot(dropped=True), options)
-        for operation in ("drop", "undrop"):
-            schema = self.model.schema(self.model.head)
-            self.model.transactions.append(Transaction(operation, schema))
+        model.transactions.append(Transaction("undrop", model.schema(model.head)))
 
     def sync(self, *parts: tuple[Schema, list[Message]], block_rows: int = 3) -> None:
         """One run of the target: one transaction, if there is anything to commit."""

@@ -456,8 +456,8 @@ def test_erasing_between_all_the_others(world: World) -> None:
     world.undo(4, OnConflict.OURS)
     world.read_downstream()
     world.revert(first.transaction)
-    world.drop_and_bring_back()
-    erase(1)
+    world.drop_and_bring_back(lambda: world.erase((1, "a")))
+    world.check()
     world.sync((more, [row(2, 6, x=1), row(12)]))  # she comes again
     world.delete_version(second.number)
     world.vacuum("drop-history")
@@ -467,6 +467,36 @@ def test_erasing_between_all_the_others(world: World) -> None:
     world.rebuild()
     erase(2)
     world.read_downstream()
+    world.check_end()
+
+
+def test_erasing_lines_of_a_table_without_a_key(world: World) -> None:
+    """By a condition: what single lines said is nowhere, and all others keep their places."""
+    plain, more = schema_of("keyless"), schema_of("keyless", x="integer")
+
+    def erase(number: int) -> None:
+        world.erase_lines(number)
+        world.check()
+
+    world.sync((plain, [row(9), (row(8), 2), 1, (row(1), 1), (row(2, 3), 1), (row(2, 5), 1)]))
+    world.sync((plain, [(row(n, n % 4), 1) for n in range(1, 6)]), block_rows=2)
+    first = world.freeze(label="first")
+    world.read_downstream()
+    world.sync((plain, [(row(7), 1)]), (more, [(row(1, 5, x=7), 1), (row(2, 6), 1)]))
+    world.vacuum("combine")
+    second = world.freeze()
+    erase(2)
+    world.read_downstream()
+    world.revert(first.transaction)  # which writes the rest anew
+    world.drop_and_bring_back(lambda: world.erase_lines(1))
+    world.check()
+    world.sync((more, [row(2, 6, x=1), row(12)]))
+    world.delete_version(second.number)
+    world.vacuum("drop-history")
+    erase(12)
+    world.drop_manifest()
+    world.rebuild()
+    erase(2)
     world.check_end()
 
 

@@ -274,6 +274,14 @@ class S3Store(Store):
     def copies(self) -> Iterator[StoredCopy]:
         return self._versions.copies()
 
+    def earlier(self, prefix: str) -> Iterator[StoredCopy]:
+        """List what objects below a prefix were before; not what they are."""
+        return self._versions.earlier(prefix)
+
+    def delete_earlier(self, copies: Sequence[StoredCopy]) -> Sequence[StoredCopy]:
+        """Delete some of :meth:`earlier` for good; return those that are left, and why."""
+        return self._versions.delete(copies)
+
     def read_copy(self, copy: StoredCopy, offset: int, length: int) -> bytes:
         return self._versions.read(copy, offset, length)
 

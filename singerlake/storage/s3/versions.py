@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from singerlake.errors import StoreError
 from singerlake.storage.base import StoredCopy
 from singerlake.storage.s3.boto_errors import BeyondEndError, ErrorMapper
+
+MOST_AT_ONCE = 1000
+"""Versions that one request may delete."""
 
 
 class Versions:
@@ -38,8 +41,37 @@ class Versions:
         except StoreError as error:
             yield StoredCopy("", 0, unreadable=f"uploads in parts: {error}")
 
-    def _objects(self) -> Iterator[StoredCopy]:
-        for page in self._pages("list_object_versions", "list the versions in"):
+    def earlier(self, prefix: str) -> Iterator[StoredCopy]:
+        """List what objects below a prefix were before; not what they are."""
+        return (copy for copy in self._objects(prefix) if copy.version)
+
+    def delete(self, copies: Sequence[StoredCopy]) -> list[StoredCopy]:
+        """Delete earlier versions for good; return those that are left, each with the reason."""
+        left = []
+        for start in range(0, len(copies), MOST_AT_ONCE):
+            some = copies[start : start + MOST_AT_ONCE]
+            named = [{"Key": f"{self._base}{one.key}", "VersionId": one.version} for one in some]
+            try:
+                with self._errors.map_boto_errors("delete earlier versions in", ""):
+                    answer = self._client.delete_objects(
+                        Bucket=self._bucket, Delete={"Objects": named, "Quiet": True}
+                    )
+            except StoreError as error:
+                left += [one._replace(unreadable=str(error)) for one in some]
+                continue
+            whys = {
+                (str(one.get("Key")), str(one.get("VersionId"))): str(
+                    one.get("Message") or one.get("Code") or "refused"
+                )
+                for one in answer.get("Errors", ())
+            }
+            for one in some:
+                if why := whys.get((f"{self._base}{one.key}", one.version)):
+                    left.append(one._replace(unreadable=why))
+        return left
+
+    def _objects(self, below: str = "") -> Iterator[StoredCopy]:
+        for page in self._pages("list_object_versions", "list the versions in", below):
             for one in page.get("Versions", ()):
                 version = "" if one.get("IsLatest") else str(one["VersionId"])
                 yield StoredCopy(self._key(one), int(one["Size"]), version)
@@ -76,8 +108,9 @@ class Versions:
             return b""
         return data if "ContentRange" in answer else data[offset:][:length]
 
-    def _pages(self, request: str, action: str) -> Iterator[Any]:
-        pages = self._client.get_paginator(request).paginate(Bucket=self._bucket, Prefix=self._base)
+    def _pages(self, request: str, action: str, below: str = "") -> Iterator[Any]:
+        where = {"Bucket": self._bucket, "Prefix": f"{self._base}{below}"}
+        pages = self._client.get_paginator(request).paginate(**where)
         listed = iter(pages)
         while True:
             with self._errors.map_boto_errors(action, ""):
