@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from singerlake.erasing import Table
+from singerlake.erasure.check import Report, check
+from singerlake.erasure.sought import Key, KeyNames
+from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.spark.jobs.maintenance import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_content
@@ -19,7 +25,15 @@ from singerlake.spark.state.from_blocks import state
 from singerlake.storage.s3.store import S3Store
 from tests.build import commit_rows
 from tests.spark.index_frames import read_index
-from tests.storage.conftest import KEY_ID, SECRET, TOKEN, no_aws_settings, s3_port, s3_store
+from tests.storage.conftest import (
+    KEY_ID,
+    SECRET,
+    TOKEN,
+    in_bucket,
+    no_aws_settings,
+    s3_port,
+    s3_store,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,3 +97,37 @@ def test_vacuum(spark: SparkSession, s3_store: S3Store) -> None:
     left = remove_leftovers(s3_store, plan_leftovers(s3_store, options))
     assert [item.key.partition("?")[0] for item in left] == ["raw/half"]
     assert not list(s3_store.leftovers())
+
+
+def test_erase(spark: SparkSession, s3_port: int) -> None:
+    """The bucket keeps versions, and an upload that nobody completed: told of, and then gone."""
+    s3_store = in_bucket(s3_port, f"versions-{uuid.uuid4().hex}")
+    client, bucket = s3_store._client, s3_store._bucket
+    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    columns = {"id": {"type": "integer"}, "name": {"type": "string"}}
+    rows: list[Any] = [{"id": n, "name": f"é{n}"} for n in range(50)]
+    commit_rows(Lake(s3_store), "tap.s", columns, ["id"], rows, block_rows=20)
+    table = Table(s3_store, TableName("tap", "s"))
+    freeze.freeze(spark, table)
+    commit_rows(Lake(s3_store), "tap.s", columns, ["id"], [{"id": 7, "name": "seven"}])
+    client.create_multipart_upload(Bucket=bucket, Key=f"{s3_store._base}raw/tap/s/half")
+    key = Key("key 1", "7", KeyNames.of(table.snapshot()))
+
+    def checked() -> Report:
+        return check(Lake(s3_store), [key], table.name)
+
+    assert [one.version for one in checked().found] == ["", ""]
+    done = table.erase(["7"], reason="request 12", wait=0, spark=spark)
+    (kept,) = done.earlier
+    assert (done.found, done.is_done, done.tables[table.name].left) == (True, False, [])
+    assert kept.objects > 0
+    report = checked()
+    assert all(one.version for one in report.found), "only in what objects were"
+    assert {one.kind for one in report.found} == {"data", "log", "manifest"}
+    assert report.not_read == [], "the upload was ended: the test's service dates it 2010"
+    again = table.erase(["7"], reason="request 12", wait=0, earlier_versions=True, spark=spark)
+    assert (again.found, again.is_done) == (True, True)
+    assert again.earlier[0].deleted >= kept.objects
+    assert checked().is_clean
+    assert verify(spark, table).problems == []
+    assert [version.rows for version in table.versions()] == [49]
