@@ -14,6 +14,8 @@ from singerlake.errors import ConflictError
 from singerlake.format.erased_keys import KeyHashes
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import blocking
+from singerlake.maintenance.alter import AlterOptions
+from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.maintenance.verify import check_log
 from singerlake.maintenance.verify_lake import check_lake_log
@@ -159,3 +161,18 @@ def test_keys_that_are_blocked_no_more(lake: Lake, table: Table, place: LocalSto
     copy(table.store, fresh, f"{NAME}.{number}")
     assert problems(fresh, str(NAME)) == []
     assert Table(fresh, NAME).snapshot().version(str(number)) == table.snapshot().frozen[-1]
+
+
+def test_one_that_was_dropped_comes_back_in_the_copy(table: Table, place: LocalStore) -> None:
+    """The erasure was of a dropped table; the copy has what would come back, and no more."""
+    drop_table(table.store, table.snapshot(), AlterOptions(), with_versions=True)
+    reseal(table.store, by_hand.erase(table, ADA))
+    copy(table.store, place)
+    assert not check_log(place, NAME).problems
+    there = Table(place, NAME)
+    for one in (table, there):
+        undrop_table(one.store, one.snapshot(dropped=True), AlterOptions())
+    assert told(there) == told(table)
+    assert problems(place, str(NAME)) == []
+    head = there.snapshot()
+    assert ADA not in [row["id"] for row in by_hand.rows_at(there, head, head.number)]

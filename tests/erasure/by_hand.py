@@ -107,9 +107,11 @@ def commit_erase(table: Table, head: Snapshot, key: int, notice: Notice | None =
 
 def delete_files(table: Table, after: Snapshot) -> Snapshot:
     """The end of it."""
-    for file in after.dropped:
+    waiting = {path for block in after.restorable or () for path in block.paths}
+    going = sorted(after.dropped.keys() - waiting)
+    for file in going:
         table.store.delete(table.name.key(file))
-    done = _commit(table.store, after, Operation.VACUUM, deleted=sorted(after.dropped))
+    done = _commit(table.store, after, Operation.VACUUM, deleted=going)
     return write_checkpoint(table.store, done)
 
 
