@@ -90,19 +90,12 @@ def renewals(
     concerned = {name: one for name, one in published.items() if wanted & {*one.tables}}
     if not concerned:
         return Renewals()
-    gone = {
-        name: f"{', '.join(lost)} is dropped"
-        for name, one in concerned.items()
-        if (lost := sorted({*map(str, dropped)} & {*one.tables}))
-    }
-    if len(gone) == len(concerned):
-        return Renewals(stuck=tuple(Stuck(n, concerned[n].to, gone[n]) for n in sorted(gone)))
     try:
         known = graph(lake, declared(file))
     except NotFoundError as error:
         return Renewals(stuck=_all_stuck(concerned, str(error)))
     whys = {
-        name: gone[name] if name in gone else _why_not(known, name, one)
+        name: _dropped_words(known, name, one, dropped) or _why_not(known, name, one)
         for name, one in concerned.items()
     }
     return Renewals(
@@ -139,6 +132,16 @@ def is_due(lake: Lake, name: str, erased: Mapping[str, int]) -> bool:
 
 def _all_stuck(concerned: Mapping[str, Publication], why: str) -> tuple[Stuck, ...]:
     return tuple(Stuck(name, one.to, why) for name, one in sorted(concerned.items()))
+
+
+def _dropped_words(
+    known: Graph, name: str, one: Publication, dropped: Collection[TableName]
+) -> str | None:
+    """Why nothing can be made of what something descends from; None where nothing was dropped."""
+    declared_here = any(each.name == name for each in known.projections)
+    tables = Renewals(known).tables_of(name) if dropped and declared_here else set()
+    lost = sorted({*map(str, dropped)} & {*one.tables, *map(str, tables)})
+    return f"{', '.join(lost)} is dropped" if lost else None
 
 
 def _why_not(known: Graph, name: str, one: Publication) -> str | None:

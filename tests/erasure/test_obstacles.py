@@ -222,11 +222,18 @@ def test_a_table_that_was_dropped(lake: Lake, tmp_path: Path) -> None:
     drop_table(lake.store, lake.table(NAME).snapshot(), AlterOptions())
     to = str(tmp_path / "out")
     file = tmp_path / "some.yml"
-    file.write_text("version: 1\nprojections:\n- {name: people, from: tap.t, to: out}\n")
-    registry.enter(lake, "people", Publication(tables=[str(NAME)], to=to, format="parquet"))
+    file.write_text(
+        "version: 1\nprojections:\n- {name: people, from: tap.t, to: out}\n"
+        '- {name: staged, sql: "select id, name from tap.t", stage: staging.t, key: id, to: more}\n'
+    )
+    sources = [{"table": str(NAME), "version": None, "transaction": 1, "commit": "c"}]
+    rows: list[Any] = [{"id": 1, "name": "A"}]
+    commit_rows(lake, "staging.t", PROPERTIES, ["id"], rows, metadata={"sources": sources})
+    for name, table in (("people", str(NAME)), ("staged", "staging.t")):
+        registry.enter(lake, name, Publication(tables=[table], to=to, format="parquet"))
     text = refused(lake, *ASK, "--projections", str(file))
     assert "words in log entries" in text
-    assert "cannot be published anew: tap.t is dropped" in text
+    assert text.count("cannot be published anew: tap.t is dropped") == 2
     files = [block.file for block in lake.table(NAME).snapshot(dropped=True).restorable or ()]
     by_hand._commit(
         lake.store, lake.table(NAME).snapshot(dropped=True), Operation.VACUUM_START, deletes=files

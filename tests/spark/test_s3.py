@@ -116,7 +116,7 @@ def test_erase(spark: SparkSession, s3_port: int) -> None:
     def checked() -> Report:
         return check(Lake(s3_store), [key], table.name)
 
-    assert [one.version for one in checked().found] == ["", ""]
+    assert {one.version for one in checked().found} == {""}
     done = table.erase(["7"], reason="request 12", wait=0, spark=spark)
     (kept,) = done.earlier
     assert (done.found, done.is_done, done.tables[table.name].left) == (True, False, [])
