@@ -210,8 +210,12 @@ def pieces_of(handle: int, name: str) -> Iterator[bytes]:
     try:
         before = os.fstat(handle)
         read = 0
-        while piece := os.read(handle, PIECE_BYTES):
+        # As much memory is taken as is asked for, however little there is to read. One byte more
+        # than there should be shows a file that grows, which is refused, and may never end.
+        while piece := os.read(handle, min(PIECE_BYTES, before.st_size - read + 1)):
             read += len(piece)
+            if read > before.st_size:
+                break
             yield piece
         after = os.fstat(handle)
     except OSError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from singerlake.storage.local.store import LocalStore
 from singerlake.transactions import staging
 from tests.files.photos import (
     FILE,
-    PHOTOS,
     listed,
     lists,
     named_by_rows,
@@ -27,7 +25,7 @@ from tests.files.photos import (
     sync,
     table_of,
 )
-from tests.target.harness import lines_of, peak_of, record, records_of, run, schema
+from tests.target.harness import lines_of, record, records_of, run, schema
 
 
 @pytest.fixture(autouse=True)
@@ -311,19 +309,3 @@ def test_many_small_files_in_one_run(
     assert stored(table.store) == listed(table)
     assert len(stored(table.store)) == 150
     assert sum(block.files.files for block in table.snapshot().blocks if block.files) == 150
-
-
-def test_memory_follows_neither_the_number_of_files_nor_their_size(folder: Path) -> None:
-    with (folder / "sparse").open("wb") as file:
-        os.truncate(file.fileno(), 300 << 20)
-    few, many, large = ([f"data:,{n}" for n in range(count)] for count in (500, 5000, 0))
-    large.append("sparse")
-    peaks = []
-    for uris in (few, many, large):
-        lines = [schema("photos", PHOTOS, ["id"])]
-        lines += [record("photos", {"id": n, "photo": {"uri": u}}) for n, u in enumerate(uris)]
-        config = {"file_roots": [str(folder)], "block_rows": 100}
-        peaks.append(peak_of(folder / f"lake-{len(uris)}", lines, **config))
-    assert max(peaks) < min(peaks) + (32 << 20)
-    [stored_one] = records_of(folder / "lake-1", "photos")
-    assert stored_one["photo"]["size"] == 300 << 20
