@@ -102,6 +102,8 @@ class TargetSingerlake(LakePlugin, Target):
         except BaseException as error:
             self._end_early(error)
             raise
+        finally:
+            intake.close()
         return intake.counts
 
     def process_endofpipe(self) -> None:

@@ -43,6 +43,10 @@ class BatchFile(Protocol):
     def identity(self) -> Hashable:
         """Which file it is, as far as that can be told before it is read: links are one file."""
 
+    @property
+    def size(self) -> int:
+        """Its bytes; 0 where that costs a request."""
+
     def open(self) -> BinaryIO:
         """Open it for reading from its beginning; only a local one can be read from any place.
 
@@ -93,6 +97,14 @@ class LocalBatchFile:
         except OSError:
             return self.name
         return about.st_dev, about.st_ino
+
+    @property
+    def size(self) -> int:
+        """Its bytes; 0 if it is not there, which reading it tells."""
+        try:
+            return os.stat(self.name, follow_symlinks=False).st_size  # noqa: PTH116
+        except OSError:
+            return 0
 
     def open(self) -> BinaryIO:
         """Open it; see :class:`BatchFile`."""
@@ -154,6 +166,11 @@ class ObjectBatchFile:
     def identity(self) -> Hashable:
         """Its URI."""
         return self.name
+
+    @property
+    def size(self) -> int:
+        """Not known before it is read."""
+        return 0
 
     def open(self) -> BinaryIO:
         """Open it; see :class:`BatchFile`."""

@@ -17,6 +17,7 @@ from singerlake.errors import InputError
 from singerlake.format import messages as built
 from singerlake.format import times
 from target_singerlake import messages, non_finite
+from target_singerlake.batches import proving
 from target_singerlake.batches.clean_up import CleanUp
 from target_singerlake.batches.contents import Encoding, opened
 from target_singerlake.batches.files import BatchFile
@@ -113,6 +114,7 @@ class BatchIntake:
         self._how = how
         self._quarantine = quarantine
         self._most = most
+        self._proofs = proving.Proofs()
 
     def take(self, message: Batch, number: int) -> None:
         """Take the records of all files that a message names.
@@ -138,13 +140,22 @@ class BatchIntake:
             version = self._streams.versions.get(stream)
         instant = times.parse(message.time_extracted) if message.time_extracted else None
         stamp = "" if instant is None else times.iso(instant)
-        for file in self._found(message.manifest, where):
+        files = self._found(message.manifest, where)
+        self._proofs.begin(sum(file.size for file in files))
+        validator = self._streams.validator(stream)
+        for file in files:
             source = _Source(stream, shown(file.name), number, version, stamp)
-            for data in self._lines(file, said, source, where):
+            lines = (data for data in self._lines(file, said, source, where) if data)
+            for data, known in self._proofs.of(lines, validator):
                 self._check()
-                self._chunk(source, Chunk(data))
+                self._chunk(source, data, known)
                 self._progress.advance(len(data))
+                del data
             self._clean_up.read(file)
+
+    def close(self) -> None:
+        """Let go of what it has of the system."""
+        self._proofs.close()
 
     def _found(self, manifest: Sequence[str], where: str) -> list[BatchFile]:
         """Find the files of a manifest, all of them before the first is read."""
@@ -185,31 +196,29 @@ class BatchIntake:
             name = "" if source.name in str(error) else f"{source.name}: "
             raise InvalidLineError(f"{where}: {name}{error}") from error
 
-    def _chunk(self, source: _Source, chunk: Chunk) -> None:
-        if not chunk.data:
-            return
-        if not self._proven(source, chunk):
+    def _chunk(self, source: _Source, data: bytes, known: int) -> None:
+        if known == proving.DOUBTFUL:
+            chunk = Chunk(data)
             self._doubtful(source, chunk)
-        source.line += chunk.count
+            source.line += chunk.count
+        elif known == proving.PROVEN and not source.stamp:
+            lines = Chunk(data).lines
+            self._add(source, [line.strip() for line in lines])
+            source.line += len(lines)
+        else:
+            self._add_whole(source, data)
 
-    def _proven(self, source: _Source, chunk: Chunk) -> bool:
-        """Take lines if one decoding proves that all are valid records, as nearly always."""
-        validator = self._streams.validator(source.stream)
-        if validator is None or validator.decoder is None or not chunk.plain:
-            return False
-        doubtful = validator.values.may_leave_the_calendar(chunk.data)
-        if doubtful or not chunk.decode(validator.decoder):
-            return False
-        if not source.stamp and _may_say_times(chunk.data):
-            self._add(source, [line.strip() for line in chunk.lines])
-            return True
+    def _add_whole(self, source: _Source, data: bytes) -> None:
+        """Take lines that are known to be valid, with one time for all of them."""
         before, after = source.around(source.stamp or times.iso(times.now()))
-        end = b"\r\n" if chunk.data.endswith(b"\r\n") else b"\n"
-        text = memoryview(chunk.data.replace(end, after + before))
+        end = b"\r\n" if data.endswith(b"\r\n") else b"\n"
+        replaced = data.replace(end, after + before)
+        count = (len(replaced) - len(data)) // (len(after) + len(before) - len(end))
+        text = memoryview(replaced)
         text = text[: -len(before)]  # without a copy of it all
-        self._run.add_text(source.stream, b"".join((before, text)), chunk.count)
-        self._progress.records += chunk.count
-        return True
+        self._run.add_text(source.stream, b"".join((before, text)), count)
+        self._progress.records += count
+        source.line += count
 
     def _add(self, source: _Source, records: list[bytes]) -> None:
         """Take records that are known to be valid, each with its time."""
@@ -321,10 +330,3 @@ def _encoding(message: Batch, where: str) -> Encoding:
         raise InvalidLineError(f"{where} has an encoding that is no object: {error}") from error
     words = (said.format, said.compression)
     return Encoding(*(one.lower() if isinstance(one, str) else "" for one in words))
-
-
-def _may_say_times(data: bytes) -> bool:
-    """Tell whether a record may have an ``_sdc_extracted_at``, which may be spelled in escapes."""
-    # From the right, and the backslash first, which is quickly found not to be there.
-    escaped = b"\\" in data and data.rfind(b"\\u00") >= 0
-    return escaped or data.rfind(b"_sdc_extracted_at") >= 0
