@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from singerlake.errors import InputError, UsageError
+from singerlake.files.sources import Sources
 from singerlake.format import file_paths
 from singerlake.storage.base import Listed
 from singerlake.storage.local.store import LocalStore
@@ -309,3 +311,18 @@ def test_many_small_files_in_one_run(
     assert stored(table.store) == listed(table)
     assert len(stored(table.store)) == 150
     assert sum(block.files.files for block in table.snapshot().blocks if block.files) == 150
+
+
+def test_eight_files_are_read_side_by_side(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = threading.Barrier(8, timeout=20)
+    reading: list[int] = []
+
+    def pieces(_self: Sources, uri: str) -> Iterator[bytes]:
+        reading.append(threading.get_ident())
+        together.wait()  # passes only while eight are here
+        yield uri.encode()
+
+    monkeypatch.setattr(Sources, "pieces", pieces)
+    sync("lake", {n: f"{n}.jpg" for n in range(16)})
+    assert len(stored(table_of("lake").store)) == len(reading) == 16
+    assert len(set(reading)) == 8

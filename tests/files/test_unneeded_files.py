@@ -67,6 +67,15 @@ def test_files_of_dropped_history_go_with_a_later_vacuum(table: Table) -> None:
     assert whole.blocks == table.snapshot().blocks
 
 
+def test_which_files_are_needed_is_known_without_reading_rows(table: Table) -> None:
+    forget(table)
+    needed = listed(table)
+    for block in table.snapshot().blocks:
+        Path(table.store.uri, NAME.data(block.file)).write_bytes(b"")
+    clean(table)
+    assert stored(table.store) == needed
+
+
 def test_a_version_pins_its_files(table: Table) -> None:
     freeze(table, at=1)
     forget(table)
