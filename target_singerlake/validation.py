@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Sequence
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Raw
@@ -25,6 +25,8 @@ from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, Mis
 from target_singerlake.places import Line
 from target_singerlake.values import Noted, ValueCheck, fitting_decoder
 
+_NOTHING = Annotated[int, msgspec.Meta(ge=1, le=0)]
+"""What no value is."""
 _SETTINGS = {
     False: "the setting validate_records: false takes records unchecked",
     True: "the setting validate_formats: false leaves formats unchecked",
@@ -115,6 +117,19 @@ class Validator:
     def proof(self) -> Any:
         """The type that :attr:`decoder` decodes to; None where there is none."""
         return None if self.decoder is None else self.decoder.type
+
+    @cached_property
+    def untimed(self) -> msgspec.json.Decoder[Any] | None:
+        """As :attr:`decoder`, and only records that say no time of their own; None as there."""
+        if self.decoder is None:
+            return None
+        own = [("own_time", _NOTHING, None)]
+        rename = {"own_time": "_sdc_extracted_at"}
+        try:
+            kind = msgspec.defstruct("Untimed", own, bases=(self.proof,), rename=rename, gc=False)
+            return msgspec.json.Decoder(kind)
+        except (TypeError, ValueError):  # the schema names such a member, for one
+            return None
 
     def accept(self, records: Sequence[Raw]) -> bool:
         """Tell whether all of these are valid; for the reason, ask :meth:`check` one by one."""

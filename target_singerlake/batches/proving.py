@@ -31,8 +31,10 @@ LEAST_BYTES = 512 << 10
 """Files with fewer bytes are read before another process is of any use."""
 _AHEAD = 2
 """Chunks that may wait for the other process."""
+_WAITING = 8
+"""Chunks that may wait for one before them, so that no process waits for the other."""
 _SLOT = 1 << 20
-"""Bytes of each; what is larger is proven here."""
+"""Bytes of each that it has; what is larger is proven here."""
 _REQUEST = struct.Struct("=BIB")
 """A slot, how many bytes are in it, and the number of the stream's validator."""
 _NEW = 255
@@ -55,7 +57,11 @@ def prove(validator: Validator, data: bytes) -> int:
     chunk = Chunk(data)
     if validator.decoder is None or not chunk.plain:
         return DOUBTFUL
-    if validator.values.may_leave_the_calendar(data) or not chunk.decode(validator.decoder):
+    if validator.values.may_leave_the_calendar(data):
+        return DOUBTFUL
+    if validator.untimed is not None and chunk.decode(validator.untimed):
+        return PROVEN_UNTIMED
+    if not chunk.decode(validator.decoder):
         return DOUBTFUL
     return PROVEN if _may_say_times(data) else PROVEN_UNTIMED
 
@@ -132,7 +138,7 @@ class Proofs:
                 sent = self._other.send(validator, data)
                 waiting.append((data, None if sent else prove(validator, data)))
                 del data
-                yield from self._first(waiting, validator, leave=_AHEAD + 1)
+                yield from self._first(waiting, validator, leave=_WAITING)
             data = None
         yield from self._first(waiting, validator, leave=0)
         if wrong is not None:
