@@ -13,10 +13,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from isal import igzip
 
 from bench import harness
@@ -40,14 +39,9 @@ def run(folder: Path, rows: int, rounds: int) -> str:
     """
     peers = min(rows, PEER_ROWS)
     lines = harness.messages(folder / "lines.jsonl", rows)
-    inputs = {
-        LINES: lines,
-        UNTIMED: _untimed(lines, folder / "untimed.jsonl"),
-        PLAIN: _plain(lines, folder / "plain"),
-        ZIPPED: _zipped(lines, folder / "zipped"),
-        PARQUET: _parquet(lines, folder / "parquet"),
-        SDK: _zipped(harness.messages(folder / "small.jsonl", peers), folder / "small"),
-    }
+    # Elsewhere: a process counts as its own the memory of the one that starts it.
+    with ProcessPoolExecutor(1) as apart:
+        inputs = apart.submit(_inputs, folder, lines, peers).result()
     counts = {name: peers if name == SDK else rows for name in inputs}
     ours = functools.partial(_ours, folder, rows)
     cases: dict[str, Callable[[Path], Cost]] = {
@@ -67,6 +61,17 @@ def run(folder: Path, rows: int, rounds: int) -> str:
             _rates(start, times, counts),
         ]
     )
+
+
+def _inputs(folder: Path, lines: Path, peers: int) -> dict[str, Path]:
+    return {
+        LINES: lines,
+        UNTIMED: _untimed(lines, folder / "untimed.jsonl"),
+        PLAIN: _plain(lines, folder / "plain"),
+        ZIPPED: _zipped(lines, folder / "zipped"),
+        PARQUET: _parquet(lines, folder / "parquet"),
+        SDK: _zipped(harness.messages(folder / "small.jsonl", peers), folder / "small"),
+    }
 
 
 def _rates(
@@ -168,6 +173,9 @@ def _zipped(lines: Path, path: Path) -> Path:
 
 
 def _parquet(lines: Path, path: Path) -> Path:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     schema, records = _records(lines)
     file = path.with_suffix(".parquet")
     writer = None

@@ -26,7 +26,7 @@ class CleanUp:
         self._read: dict[object, BatchFile] = {}
 
     def read(self, file: BatchFile) -> None:
-        """Note a file of which all records were taken, and none is committed yet."""
+        """Note a file that was read to its end, and of which nothing is committed yet."""
         if self._wanted:
             self._read[file.place] = file
 

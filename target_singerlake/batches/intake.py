@@ -56,6 +56,7 @@ class _Source:
         message: The number of the line that names it.
         version: The Singer version of its records.
         stamp: Their ``time_extracted``; empty where the message says none.
+        file: Where it lies.
         line: The last line that was taken.
     """
 
@@ -64,6 +65,7 @@ class _Source:
     message: int
     version: int | None
     stamp: str
+    file: BatchFile
     line: int = 0
 
     def around(self, stamp: str) -> tuple[bytes, bytes]:
@@ -143,15 +145,15 @@ class BatchIntake:
         files = self._found(message.manifest, where)
         self._proofs.begin(sum(file.size for file in files))
         validator = self._streams.validator(stream)
-        for file in files:
-            source = _Source(stream, shown(file.name), number, version, stamp)
-            lines = (data for data in self._lines(file, said, source, where) if data)
-            for data, known in self._proofs.of(lines, validator):
-                self._check()
-                self._chunk(source, data, known)
-                self._progress.advance(len(data))
-                del data
-            self._clean_up.read(file)
+        sources = [
+            _Source(stream, shown(file.name), number, version, stamp, file) for file in files
+        ]
+        pieces = self._pieces(sources, said, where)
+        for source, data, known in self._proofs.of(pieces, validator):
+            self._check()
+            self._chunk(source, data, known)
+            self._progress.advance(len(data))
+            del data
 
     def close(self) -> None:
         """Let go of what it has of the system."""
@@ -174,15 +176,24 @@ class BatchIntake:
             files.append(file)
         return files
 
-    def _lines(
-        self, file: BatchFile, said: Encoding, source: _Source, where: str
-    ) -> Iterator[bytes]:
+    def _pieces(
+        self, sources: Sequence[_Source], said: Encoding, where: str
+    ) -> Iterator[tuple[_Source, bytes]]:
+        """Yield the lines of all files, some at a time."""
+        for source in sources:
+            for data in self._lines(said, source, where):
+                if data:
+                    yield source, data
+                del data
+            self._clean_up.read(source.file)
+
+    def _lines(self, said: Encoding, source: _Source, where: str) -> Iterator[bytes]:
         """Yield a file's records, each on a line.
 
         What is wrong with the file as a whole is told by the message that names it.
         """
         try:
-            with opened(file, said, self._most) as content:
+            with opened(source.file, said, self._most) as content:
                 if isinstance(content, Iterator):
                     yield from content
                     return

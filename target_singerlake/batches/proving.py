@@ -18,11 +18,13 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from singerlake.errors import SingerlakeError
 from target_singerlake.chunk import Chunk
 from target_singerlake.validation import Validator
+
+S = TypeVar("S")
 
 DOUBTFUL, PROVEN, PROVEN_UNTIMED = range(3)
 """Of lines: that they need a closer look; that all are valid records; and that, where none of
@@ -99,18 +101,18 @@ class Proofs:
                     self._other = _Other()
 
     def of(
-        self, pieces: Iterator[bytes], validator: Validator | None
-    ) -> Iterator[tuple[bytes, int]]:
-        """Yield pieces of a file in their order, each with what is known of it.
+        self, pieces: Iterator[tuple[S, bytes]], validator: Validator | None
+    ) -> Iterator[tuple[S, bytes, int]]:
+        """Yield pieces of files in their order, each with what is known of it.
 
         Args:
-            pieces: Whole lines each.
+            pieces: Where each comes from, and whole lines.
             validator: Of their stream; None where nothing can be proven.
 
         Raises:
             SingerlakeError: Whatever ``pieces`` raises, after all that came before it.
         """
-        waiting: deque[tuple[bytes, int | None]] = deque()
+        waiting: deque[tuple[S, bytes, int | None]] = deque()
         try:
             yield from self._in_order(pieces, validator, waiting)
         finally:
@@ -119,44 +121,49 @@ class Proofs:
 
     def _in_order(
         self,
-        pieces: Iterator[bytes],
+        pieces: Iterator[tuple[S, bytes]],
         validator: Validator | None,
-        waiting: deque[tuple[bytes, int | None]],
-    ) -> Iterator[tuple[bytes, int]]:
+        waiting: deque[tuple[S, bytes, int | None]],
+    ) -> Iterator[tuple[S, bytes, int]]:
         wrong: SingerlakeError | None = None
         while True:
             try:
-                data = next(pieces, None)
+                piece = next(pieces, None)
             except SingerlakeError as error:  # what was read before it comes first
-                wrong, data = error, None
-            if data is None:
+                wrong, piece = error, None
+            if piece is None:
                 break
+            source, data = piece
+            del piece
             if validator is None or self._other is None or len(data) > _SLOT:
                 yield from self._first(waiting, validator, leave=0)  # not many large ones at once
-                yield data, _proven_here(validator, data)
+                yield source, data, _proven_here(validator, data)
+                del data
             else:
                 sent = self._other.send(validator, data)
-                waiting.append((data, None if sent else prove(validator, data)))
+                waiting.append((source, data, None if sent else prove(validator, data)))
                 del data
                 yield from self._first(waiting, validator, leave=_WAITING)
-            data = None
         yield from self._first(waiting, validator, leave=0)
         if wrong is not None:
             raise wrong
 
     def _first(
-        self, waiting: deque[tuple[bytes, int | None]], validator: Validator | None, leave: int
-    ) -> Iterator[tuple[bytes, int]]:
+        self,
+        waiting: deque[tuple[S, bytes, int | None]],
+        validator: Validator | None,
+        leave: int,
+    ) -> Iterator[tuple[S, bytes, int]]:
         """Yield those that are known; wait where more would be left than that."""
         while waiting:
-            data, known = waiting[0]
+            source, data, known = waiting[0]
             if known is None:
                 answered = self._answer(wait=len(waiting) > leave)
                 if answered is None:
                     return
                 known = answered
             waiting.popleft()
-            yield data, _proven_here(validator, data) if known == _LOST else known
+            yield source, data, _proven_here(validator, data) if known == _LOST else known
             del data
 
     def _answer(self, *, wait: bool) -> int | None:
