@@ -90,12 +90,12 @@ def command(
     transfers: int,
     wait: float,
 ) -> None:
-    """Copy the lake SRC, or TABLES, versions or a lake version of it, to DST.
+    """Copy the lake SRC, or TABLES or versions of it, to DST.
 
     The copy is a lake as well. Files are copied byte for byte, and each block is checked on the
     way. A later run copies what is new, and goes on where an earlier one was killed. Readers of
     DST see a table as it was or as it is, never half of it. A DST that somebody else has written
-    to is not overwritten.
+    to is not overwritten. A lake version is copied with all its tables, and proven in the copy.
 
     \b
     singerlake copy lake s3://backup/lake
