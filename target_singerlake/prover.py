@@ -57,7 +57,8 @@ class Prover:
         """
         if entry is not None:
             takes = dict(zip(entry.key_properties, _TAKES, strict=False))
-            names = [name for name, _ in bounded_keys.members(entry)]
+            columns = None if values is None else values.columns
+            names = [name for name, _ in bounded_keys.members(entry, columns)]
             self._takes[stream] = {name: takes[name] for name in names if name in takes}
         self._changed = True
         self._values.pop(stream, None)

@@ -15,6 +15,7 @@ from singerlake.format.content import Place, place_in
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
+from singerlake.format.types import Columns
 from singerlake.lake import Lake
 from singerlake.records.blocks import bounded_keys
 from singerlake.transactions.commit import new_writer_id
@@ -140,7 +141,13 @@ class Run:
         self.snapshots: dict[TableName, Snapshot] = {}
 
     def set_schema(
-        self, name: str, line: bytes, schema: SchemaEntry, *, ahead: bool = False
+        self,
+        name: str,
+        line: bytes,
+        schema: SchemaEntry,
+        *,
+        columns: Columns | None = None,
+        ahead: bool = False,
     ) -> None:
         """Put a SCHEMA line into effect.
 
@@ -148,6 +155,7 @@ class Run:
             name: The stream.
             line: The line; blocks from now on begin with it.
             schema: What it says.
+            columns: Its columns, if they are known.
             ahead: Whether its lines are those that others refused: their table is committed
                 before others are, so that none of these is ever without them.
 
@@ -168,7 +176,7 @@ class Run:
             return
         self._cut(stream)
         stream.buffer.schema_line = line
-        stream.buffer.members = bounded_keys.members(schema)
+        stream.buffer.members = bounded_keys.members(schema, columns)
         stream.schema_hash = schema_hash(schema.schema, schema.key_properties)
         stream.schema = schema
         stream.place = place

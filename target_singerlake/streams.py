@@ -89,7 +89,7 @@ class Streams:
                 self.mapped.discard(stream)
                 validator = self._validate(stream, schema, keys)
                 self._validators[stream] = validator
-                self._run.set_schema(stream, line, entry)
+                self._run.set_schema(stream, line, entry, columns=validator.values.columns)
                 self.prover.learn(stream, validator.proof, validator.values, entry)
         except (InvalidSchemaError, InvalidNameError, RecursionError) as error:
             raise InvalidSchemaError(f"{where} cannot be used: {error}") from error

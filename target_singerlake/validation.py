@@ -95,8 +95,6 @@ class Validator:
         self._fast = typed.key_decoder(keys)
         entry = SchemaEntry(schema, keys)
         if records:
-            # Types know the words of one draft only; what they take, each draft takes.
-            newest = drafts.put_in_words_of(drafts.DRAFT_2020, schema, lambda *_: None)
             try:
                 self._full = validator_of(schema, formats=formats, passed_over=passed_over)
             except NotASchemaError as error:
@@ -104,6 +102,8 @@ class Validator:
                     f"the schema of stream {stream!r} is not a JSON Schema: {error}; "
                     f"correct it in the tap, or {_SETTINGS[False]}"
                 ) from error
+            # Types know the words of one draft only; what they take, each draft takes.
+            newest = self._full.words_of(drafts.DRAFT_2020, schema)
             words = json.dumps(newest), tuple(keys), formats
             self._fast = _shared_decoder(*words, None)
         noted = {} if noted is None else noted

@@ -34,9 +34,14 @@ _SCHEMA = msgspec.json.Decoder(_SchemaLine)
 _ = msgspec.json.Decoder(_Activation)  # built here, by one thread: decoders of several have it
 
 
-def members(entry: SchemaEntry) -> Members:
-    """Return the members of a schema's records whose bounds a block has."""
-    types = dict(columns_of(entry))
+def members(entry: SchemaEntry, columns: Columns | None = None) -> Members:
+    """Return the members of a schema's records whose bounds a block has.
+
+    Args:
+        entry: The schema and the key.
+        columns: Its columns, if they are known.
+    """
+    types = dict(columns_of(entry) if columns is None else columns)
     keys = [(key, types[key].kind) for key in dict.fromkeys(entry.key_properties) if key in types]
     return tuple(one for one in keys if one[1] in PLAIN)[: key_bounds.MOST_COLUMNS]
 

@@ -105,6 +105,17 @@ class FullValidator:
         except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
             raise NotASchemaError(first_line(error)) from error
 
+    def words_of(self, draft: drafts.Draft, schema: dict[str, Any]) -> dict[str, Any]:
+        """Put the schema in the words of a draft, which may be those that it is in.
+
+        Args:
+            draft: Which.
+            schema: The schema, as it came.
+        """
+        if draft is self._draft:
+            return self._schema
+        return drafts.put_in_words_of(draft, schema, lambda *_: None)
+
     def is_valid(self, record: Any, *, extreme: bool) -> bool:
         """Tell whether the schema allows a record.
 
