@@ -239,3 +239,13 @@ def test_what_cannot_be_trusted_is_read(tmp_path: Path, damage: str) -> None:
     assert stored.key_bounds(lake.store, TABLE, block) == {}
     path.unlink()
     assert stored.key_bounds(lake.store, TABLE, block) == {}
+
+
+def test_a_text_longer_than_bounds_are_is_found(tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
+    long = "\U0001f600" * 70
+    rows: list[Any] = [{"id": long}, {"id": f"{long}!"}, {"id": "a"}]
+    commit_rows(lake, str(TABLE), {"id": {"type": "string"}}, ["id"], rows, 1)
+    # Cut, the two are alike.
+    assert read(lake, asked_for(lake, long)) == [1, 2]
+    assert read(lake, asked_for(lake, f"{long}!", least=NEVER)) == [1, 2]
