@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,27 @@ def test_the_other_process_holds_nothing(tmp_path: Path) -> None:
     assert [other.answer(wait=True) for _ in range(2)] == [proving.DOUBTFUL] * 2
     assert other.answer(wait=False) is None
     other.close()
+
+
+def test_the_other_process_ends_with_the_one_that_was_killed() -> None:
+    told, tells = os.pipe()
+    killed = os.fork()
+    if not killed:
+        os.write(tells, b"%d" % proving._Other().process)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.close(tells)
+    os.waitpid(killed, 0)
+    other = int(os.read(told, 20))
+    os.close(told)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and _lives(other):
+        time.sleep(0.01)
+    assert not _lives(other)
+
+
+def _lives(process: int) -> bool:
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"  # whoever adopts it may take its time
