@@ -58,6 +58,7 @@ class _Source:
         stamp: Their ``time_extracted``; empty where the message says none.
         file: Where it lies.
         line: The last line that was taken.
+        columns: Whether it turned out to hold columns.
     """
 
     stream: str
@@ -67,6 +68,7 @@ class _Source:
     stamp: str
     file: BatchFile
     line: int = 0
+    columns: bool = False
 
     def around(self, stamp: str) -> tuple[bytes, bytes]:
         """Return what stands before and after a record in its line."""
@@ -178,12 +180,12 @@ class BatchIntake:
 
     def _pieces(
         self, sources: Sequence[_Source], said: Encoding, where: str
-    ) -> Iterator[tuple[_Source, bytes]]:
-        """Yield the lines of all files, some at a time."""
+    ) -> Iterator[tuple[_Source, bytes, bool]]:
+        """Yield the lines of all files, some at a time, and whether they were JSON before."""
         for source in sources:
             for data in self._lines(said, source, where):
                 if data:
-                    yield source, data
+                    yield source, data, not source.columns
                 del data
             self._clean_up.read(source.file)
 
@@ -197,6 +199,8 @@ class BatchIntake:
                 if isinstance(content, Iterator):
                     yield from content
                     return
+                # Their lines cost more to make than to prove.
+                source.columns = True
                 # Late: it brings pyarrow.
                 from singerlake.records.lines.arrow_lines import ArrowLines
 

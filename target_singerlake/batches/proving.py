@@ -35,7 +35,7 @@ _AHEAD = 2
 """Chunks that may wait for the other process."""
 _WAITING = 8
 """Chunks that may wait for one before them, so that no process waits for the other."""
-_SLOT = 1 << 20
+_SLOT = 512 << 10
 """Bytes of each that it has; what is larger is proven here."""
 _REQUEST = struct.Struct("=BIB")
 """A slot, how many bytes are in it, and the number of the stream's validator."""
@@ -101,12 +101,12 @@ class Proofs:
                     self._other = _Other()
 
     def of(
-        self, pieces: Iterator[tuple[S, bytes]], validator: Validator | None
+        self, pieces: Iterator[tuple[S, bytes, bool]], validator: Validator | None
     ) -> Iterator[tuple[S, bytes, int]]:
         """Yield pieces of files in their order, each with what is known of it.
 
         Args:
-            pieces: Where each comes from, and whole lines.
+            pieces: Where each comes from, whole lines, and whether the other process may have them.
             validator: Of their stream; None where nothing can be proven.
 
         Raises:
@@ -121,7 +121,7 @@ class Proofs:
 
     def _in_order(
         self,
-        pieces: Iterator[tuple[S, bytes]],
+        pieces: Iterator[tuple[S, bytes, bool]],
         validator: Validator | None,
         waiting: deque[tuple[S, bytes, int | None]],
     ) -> Iterator[tuple[S, bytes, int]]:
@@ -133,9 +133,10 @@ class Proofs:
                 wrong, piece = error, None
             if piece is None:
                 break
-            source, data = piece
+            source, data, shared = piece
             del piece
-            if validator is None or self._other is None or len(data) > _SLOT:
+            shared = shared and len(data) <= _SLOT
+            if validator is None or self._other is None or not shared:
                 yield from self._first(waiting, validator, leave=0)  # not many large ones at once
                 yield source, data, _proven_here(validator, data)
                 del data
