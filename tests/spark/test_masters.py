@@ -90,9 +90,7 @@ def test_many_silent_addresses_take_no_longer_than_one_may(
     assert sum(waited) <= masters.TOTAL_SECONDS + 0.001
 
 
-@pytest.mark.parametrize(
-    "args", [["query", "select 1"], ["freeze", "tap.s"], ["vacuum", "tap.s", "--retain", "2d"]]
-)
+@pytest.mark.parametrize("args", [["query", "select 1"], ["freeze", "tap.s"], ["verify", "tap.s"]])
 def test_commands_say_so_in_one_line(
     lake: Lake, closed_port: int, monkeypatch: pytest.MonkeyPatch, args: list[str]
 ) -> None:
