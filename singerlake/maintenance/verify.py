@@ -194,8 +194,8 @@ def unnamed_files(checked: CheckedLog, listing: Iterable[Listed]) -> Iterator[st
     if unnamed:
         yield (
             f"no log entry names {len(unnamed)} of its data files (the first is {unnamed[0].key}): "
-            "they are what a writer is about to commit, or left without committing, or rows whose "
-            "log entries are lost; the next vacuum deletes those older than its retention"
+            "a writer is about to commit them, or left them, or a copy without --sync kept them, "
+            "or they are rows whose log entries are lost; a vacuum deletes those past its retention"
         )
 
 
@@ -261,10 +261,10 @@ def _lost_entries(
         if missing or number > before + 1:
             lost.append((before + 1, number if missing else number - 1))
         before = number
-    first = min(present, default=0)
     for start, end in joined(lost):
-        again = end <= held or (whole and end < first)
-        hint = f"bring it back with: singerlake rebuild {table}" if again else BACKUP
+        begun = not (whole and start == 1)
+        cure = BACKUP if begun and end > held else f"bring it back with: singerlake rebuild {table}"
+        hint = cure if begun else f"{log.IF_COPIED}{cure}"
         wanted = f"transaction {start}" if start == end else f"transactions {start} to {end}"
         yield Problem("log", table.transaction(start), wanted, "nothing", hint)
 

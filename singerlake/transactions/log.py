@@ -27,6 +27,8 @@ _FEW = 8
 no request is made in vain."""
 _AT_ONCE = 1024
 """Entries of a listing that are asked for before the first of them is used up."""
+IF_COPIED = "if a copy to here was stopped, run it again; if not, "
+"""Where a log lacks its beginning: a copy puts the first entry last."""
 _MOST_GUESSED = 32
 """Entries asked for at once that may not be there."""
 
@@ -250,7 +252,7 @@ def _read_whole_log(store: Store, table: TableName) -> Snapshot:
     cure = (
         "bring the missing entry back from a backup"
         if snapshot.number
-        else f"make what can be made again with: singerlake rebuild {table}"
+        else f"{IF_COPIED}make what can be made again with: singerlake rebuild {table}"
     )
     raise DamagedError(
         f"the log of {table} lacks transaction {snapshot.number + 1}, and goes on to {last}: {cure}"

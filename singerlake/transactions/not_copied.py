@@ -19,6 +19,10 @@ Absences: TypeAlias = Mapping[LakeEntry, frozenset[TableName]]
 """The tables that are not there, by the lake versions that name them."""
 SHOWN = 3
 """Tables that a message names."""
+_CURE = (
+    "bring it back from a backup; or delete it, and copy the lake versions to here that "
+    "singerlake verify --all then misses tables of"
+)
 
 
 def entry_of(version: LakeVersion) -> LakeEntry:
@@ -37,7 +41,14 @@ def read(store: Store) -> Absences:
         data = store.get(names.NOT_COPIED).data
     except KeyMissingError:
         return {}
-    return absences_of(format_not_copied.decode(data, names.NOT_COPIED))
+    return absences_of(_decoded(data))
+
+
+def _decoded(data: bytes) -> NotCopied:
+    try:
+        return format_not_copied.decode(data, names.NOT_COPIED)
+    except DamagedError as error:
+        raise DamagedError(f"{error}; {_CURE}") from error
 
 
 def absences_of(content: NotCopied) -> Absences:
@@ -96,7 +107,7 @@ def change(store: Store, edit: Callable[[Absences], Absences]) -> None:
             found = store.get(names.NOT_COPIED)
         except KeyMissingError:
             return NotCopied(), None
-        return format_not_copied.decode(found.data, names.NOT_COPIED), found.etag
+        return _decoded(found.data), found.etag
 
     def changed(content: NotCopied) -> NotCopied | None:
         wanted = _file_of(edit(absences_of(content)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from blake3 import blake3
@@ -24,6 +24,7 @@ from singerlake.records.blocks.misfits import ways_out
 from singerlake.records.state.fingerprint import Content, Proof, claims
 from singerlake.records.state.parquet_parts import Part
 from singerlake.storage.base import Store
+from singerlake.transactions.folding import restored
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.verifying.engine import Engine
 
@@ -57,7 +58,7 @@ def verify_leased(engine: Engine, table: Table, version: str | None) -> Report:
     dropped = bool(head.dropped_at)
     if dropped:
         log.notes.append(checks.dropped_words(head))
-        head = replace(head, blocks=head.restorable or [])
+        head = restored(head)
     wanted = head.frozen if version is None else [head.version(version)]
     engine.check_size(head, (head.at(version.transaction).earliest_equal() for version in wanted))
     listing = list(table.store.list(table.name.folder))

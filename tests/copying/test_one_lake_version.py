@@ -151,13 +151,23 @@ def test_what_was_not_left_out_and_is_gone_is_damage(source: Lake, paper: Lake) 
     with pytest.raises(DamagedError, match=f"{NOT_COPIED} is damaged"):
         not_copied.read(paper.store)
     assert paper.lake_version("q1").number == 1, "a damaged note is no reason to refuse it"
-    assert "not-copied.json is damaged" in copy_version(source, paper, "q2", code=5)
+    said = copy_version(source, paper, "q2", code=5)
+    assert "not-copied.json is damaged" in said
+    assert "or delete it, and copy the lake versions" in " ".join(said.split())
     note.write_bytes(data)
     for key in dump(paper):
         if key.startswith("raw/tap/a/"):
             Path(paper.store.uri, key).unlink()
     wheres = [problem.where for problem in check_lake_log(paper.store).problems]
     assert wheres == [f"{ENTRY.format(number)}, tap.a" for number in (1, 2)]
+
+
+def test_a_lost_note_is_made_up_for_by_what_it_was_about(source: Lake, paper: Lake) -> None:
+    copy_version(source, paper, "q2")
+    Path(paper.store.uri, NOT_COPIED).unlink()
+    assert check_lake_log(paper.store).problems
+    copy_version(source, paper, "q1")
+    assert check_lake_log(paper.store).problems == []
 
 
 def test_later_ones_follow_and_fill_what_was_absent(source: Lake, paper: Lake) -> None:

@@ -53,7 +53,7 @@ def test_a_table_its_drop_and_the_next(spark: SparkSession, lake: Lake) -> None:
     with pytest.raises(DroppedError, match="singerlake undrop"):
         ids(spark, lake)
     report = verify(spark, table)
-    assert (report.problems, report.dropped, report.blocks) == ([], True, 1)
+    assert (report.problems, report.dropped, report.blocks, report.versions) == ([], True, 1, 1)
     undrop_table(lake.store, table.snapshot(dropped=True), AlterOptions())
     assert ids(spark, lake, "t.s.1") == [1, 2]
     assert verify(spark, table).problems == []

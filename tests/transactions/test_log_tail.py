@@ -9,6 +9,7 @@ import pytest
 from singerlake.errors import DamagedError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.maintenance.verify import check_log
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions import log
 from tests.build import commit_rows
@@ -59,8 +60,14 @@ def test_a_hole_is_where_the_log_ends_or_an_error(far: FarStore) -> None:
     entry.unlink()
     assert [one.number for one in log.entries(far, TABLE, 5)] == list(range(6, 30))
     (far.place / TABLE.manifest).unlink()
-    with pytest.raises(DamagedError, match="lacks transaction 30, and goes on to 60"):
+    with pytest.raises(DamagedError, match="lacks transaction 30, and goes on to 60: bring"):
         log.read_snapshot(far, TABLE)
+    (far.place / TABLE.transaction(1)).unlink()  # as where a first copy was stopped
+    with pytest.raises(DamagedError, match="1, and goes on to 60: if a copy to here was stopped"):
+        log.read_snapshot(far, TABLE)
+    hints = {one.where: one.hint for one in check_log(far, TABLE).problems}
+    assert hints[TABLE.transaction(1)].startswith(log.IF_COPIED)
+    assert not hints[TABLE.transaction(30)].startswith(log.IF_COPIED)
 
 
 def test_a_damaged_entry_counts_where_it_is_reached(far: FarStore) -> None:
