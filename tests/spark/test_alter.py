@@ -9,9 +9,10 @@ import pytest
 from singerlake.errors import DamagedError, MisfitsError
 from singerlake.format import times
 from singerlake.lake import Lake
+from singerlake.maintenance.combine import withdraw
 from singerlake.maintenance.drop_history import plan_drop_history
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
-from singerlake.spark.jobs.maintenance.drop_history import drop_history, withdraw
+from singerlake.spark.jobs.maintenance.drop_history import drop_history
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
@@ -107,7 +108,7 @@ def test_a_key_that_does_not_fit_has_a_way_out(spark: SparkSession, lake: Lake) 
     plan = plan_drop_history(snapshot, altered.timestamp() - 1e-6)
     assert plan is not None
     assert plan.floor == 4, "a state from before, which nobody can read"
-    withdraw(table, drop_history(spark, table, snapshot, plan).files)
+    withdraw(table.store, table.name, drop_history(spark, table, snapshot, plan).files)
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], ['{"id": 10, "amount": 3}'])
     assert ask(spark, lake, whole)[1] == ("10", 3.0)
     assert not verify(spark, table).problems
