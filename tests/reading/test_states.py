@@ -34,6 +34,7 @@ from singerlake.records.state.shape import shape_of
 from singerlake.storage.base import Staged
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.lease import leases
+from singerlake.verifying import here
 from tests.build import commit_rows
 from tests.spark.model import fold, messages_of
 
@@ -329,7 +330,6 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
         (state.to_polars, "polars"),
         (lambda: state.to_duckdb("x"), "duckdb"),
         (lambda: table.revert(transaction=1), "spark"),
-        (table.verify, "spark"),
         (lambda: lake.query("select 1"), "spark"),
     ):
         with pytest.raises(
@@ -337,6 +337,10 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
         ):
             call()  # type: ignore[operator]
     assert table.vacuum().transaction == 0, "there is nothing to do"
+    assert table.verify().problems == []
+    monkeypatch.setattr(here, "verify_here", lambda *_: None)  # as of a large table
+    with pytest.raises(RuntimeMissingError, match="verifying a table"):
+        table.verify()
     assert table.freeze("small").rows == 1
     monkeypatch.setattr(freezing, "SMALL_BYTES", 0)
     with pytest.raises(RuntimeMissingError, match="freezing a version"):
