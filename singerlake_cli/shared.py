@@ -14,7 +14,7 @@ from singerlake.lake import Lake
 from singerlake.nearest import bare
 from singerlake.safe_text import visible
 from singerlake_cli import interrupts
-from singerlake_cli.output import OUTPUTS, ConsoleOutput, JsonOutput, Output
+from singerlake_cli.output import OUTPUTS, ConsoleOutput, JsonOutput, Output, say
 from singerlake_cli.working import follow
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -44,6 +44,22 @@ class Shared:
             NotFoundError: There is none.
         """
         return Lake.open(self.uri)
+
+
+def confirm(question: str) -> None:
+    """Ask whether to go on, where ``--yes`` was not given.
+
+    Raises:
+        UsageError: Nobody answers.
+        click.Abort: The answer is no, or Ctrl-C.
+    """
+    try:
+        click.confirm(question, abort=True, err=True)
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise
+        say("", err=True)  # the question is not at the end of a line
+        raise UsageError("nobody answers: a script adds --yes") from None
 
 
 _LAKE = "singerlake.lake"

@@ -14,7 +14,7 @@ from singerlake.maintenance.sizes import RETENTION
 from singerlake.transactions import lake_log
 from singerlake_cli import output
 from singerlake_cli.dropped_tables import held_words
-from singerlake_cli.shared import Shared, alter_options, complete_table
+from singerlake_cli.shared import Shared, alter_options, complete_table, confirm
 
 _DAYS = round(RETENTION / 86_400)
 
@@ -60,7 +60,7 @@ def command(
             AlterOptions(etag=options.etag, dry_run=True),
             with_versions=with_versions,
         )
-        click.confirm(f"Drop {ref.table} ({held_words(going)})?", abort=True, err=True)
+        confirm(f"Drop {ref.table} ({held_words(going)})?")
     done = drop_table(store, snapshot, options, with_versions=with_versions)
     shared.output.result(
         lambda: as_json(done, dry_run=options.dry_run),

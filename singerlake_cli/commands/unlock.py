@@ -8,7 +8,7 @@ from singerlake.errors import NotFoundError, UsageError
 from singerlake.transactions.locks.holders import SeenLock, break_lock, locks
 from singerlake_cli import output
 from singerlake_cli.commands.locks import age_seconds, as_json
-from singerlake_cli.shared import Shared
+from singerlake_cli.shared import Shared, confirm
 
 
 @click.command("unlock")
@@ -45,7 +45,7 @@ def command(shared: Shared, table: str, schema: str | None, yes: bool) -> None:
         for lock in held:
             output.say(_description(lock), err=True)
     if not yes:
-        click.confirm("Break it?" if len(held) == 1 else "Break them?", abort=True, err=True)
+        confirm("Break it?" if len(held) == 1 else "Break them?")
     for lock in held:
         break_lock(lake.store, lock)
     shared.output.result(

@@ -14,7 +14,7 @@ from singerlake.lake import Lake
 from singerlake.projections.projection import Format, Projection, Target
 from singerlake_cli import output
 from singerlake_cli.projection_names import complete_published
-from singerlake_cli.shared import Shared
+from singerlake_cli.shared import Shared, confirm
 
 
 @click.command("unpublish")
@@ -55,7 +55,7 @@ def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | Non
         there = destination.published()
         if there is not None and not yes:
             held = f"{output.count(there.rows, 'row')}, {output.count(len(there.files), 'file')}"
-            click.confirm(f"Delete what is published at {where} ({held})?", abort=True, err=True)
+            confirm(f"Delete what is published at {where} ({held})?")
         destination.remove()  # before the lake forgets where it was: interrupted, it is run again
         foreign = destination.store.first_key()
     registry.leave(lake, name)

@@ -43,6 +43,8 @@ def test_from_a_drop_to_the_undrop(shop: Lake) -> None:
         "dry_run": True,
     }
     assert "add --yes" in run(shop, "--output", "json", *args).stderr
+    unanswered = run(shop, *args, input="")
+    assert (unanswered.exit_code, "adds --yes" in unanswered.stderr) == (2, True)
     asked = run(shop, *args, input="n\n")
     assert asked.exit_code == 1
     assert "Drop tap-shop.orders (2 records, " in asked.stderr
