@@ -31,7 +31,7 @@ DOUBTFUL, PROVEN, PROVEN_UNTIMED = range(3)
 these says a time of its own."""
 LEAST_BYTES = 512 << 10
 """Files with fewer bytes are read before another process is of any use."""
-_AHEAD = 2
+_AHEAD = 4
 """Chunks that may wait for the other process."""
 _WAITING = 8
 """Chunks that may wait for one before them, so that no process waits for the other."""
