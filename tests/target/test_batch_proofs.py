@@ -160,8 +160,11 @@ def test_the_other_process_holds_nothing(tmp_path: Path) -> None:
     assert other.answer(wait=True) == proving.PROVEN
     assert other.send(validator, b'{"id":"1"}\n')
     assert other.send(validator, b'{"id":2}\n{"id":\n3}\n')
+    left = proving._AHEAD - 2
+    assert all(other.send(validator, b'{"id":3}\n') for _ in range(left))
     assert not other.send(validator, b'{"id":3}\n')  # no room
-    assert [other.answer(wait=True) for _ in range(2)] == [proving.DOUBTFUL] * 2
+    said = [other.answer(wait=True) for _ in range(proving._AHEAD)]
+    assert said == [proving.DOUBTFUL] * 2 + [proving.PROVEN_UNTIMED] * left
     assert other.answer(wait=False) is None
     other.close()
 
