@@ -67,11 +67,7 @@ def decode(data: bytes, where: str) -> HeadFile:
         DamagedError: It is cut, of another shape, or not what its own hash says.
         NewerFormatError: A newer release wrote it.
     """
-    number = sealed.check_format(data, where)
-    if number == sealed.PLAIN:
-        raise DamagedError(f"{where} cannot be read: in format 1 there is no such file")
-    sealed.check_seal(data, where)
-    head: HeadFile = _HEAD.read(data, number, where)
+    head: HeadFile = _HEAD.read_sealed(data, where)
     if not head.chain or head.last.number < 1:
         raise DamagedError(f"{where} cannot be read: it does not say which log entry it ends with")
     return head

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from singerlake.errors import DamagedError
 from singerlake.format import sealed
 from singerlake.format.names import TableName
 from singerlake.format.sealed import CHAINED
@@ -70,11 +69,7 @@ def decode(data: bytes, where: str) -> NotCopied:
         DamagedError: It is cut, altered or of another shape.
         NewerFormatError: A newer release wrote it.
     """
-    form = sealed.check_format(data, where)
-    sealed.check_seal(data, where)
-    if form < CHAINED:
-        raise DamagedError(f"{where} cannot be read: in format {form} there is no such file")
-    found: NotCopied = _FILE.read(data, form, where)
+    found: NotCopied = _FILE.read_sealed(data, where)
     return msgspec.structs.replace(found, hash="")
 
 

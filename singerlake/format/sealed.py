@@ -145,6 +145,23 @@ class Reader:
             raise DamagedError(f"{where} cannot be read: it says its format twice")
         return content
 
+    def read_sealed(self, data: bytes, where: str) -> Any:
+        """Decode a file of a kind that there is only with a seal.
+
+        Args:
+            data: The object's bytes.
+            where: What to call the place in an error.
+
+        Raises:
+            DamagedError: It is cut, altered, of another shape, or of the format without seals.
+            NewerFormatError: A newer release wrote it.
+        """
+        number = check_format(data, where)
+        if number == PLAIN:
+            raise DamagedError(f"{where} cannot be read: in format {PLAIN} there is no such file")
+        check_seal(data, where)
+        return self.read(data, number, where)
+
     def _read_what_is_known(self, data: bytes, where: str) -> Any:
         try:
             known = _known(_ANYTHING.decode(data), self._type)
