@@ -103,8 +103,9 @@ def test_a_command_does_not_read_the_commands_after_it(shop: Lake) -> None:
         timeout=PATIENCE,
         check=False,
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "Drop tap-shop.orders" in done.stderr
+    assert "nobody answers: a script adds --yes" in done.stderr
     assert "No such command 'y'" in done.stderr
     assert "tap-shop.orders" in done.stdout
 
