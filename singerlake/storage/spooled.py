@@ -61,6 +61,8 @@ class SpooledFile(Staged):
     def publish(self, key: str) -> None:
         """Upload the file; see :meth:`Staged.publish`."""
         try:
+            if self._path.stat().st_size > self.size:  # of a write that failed half-way
+                os.truncate(self._path, self.size)
             self._upload(self._path, self.size, key)
         except OSError as error:
             raise self._disk_error(error) from error

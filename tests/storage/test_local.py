@@ -333,6 +333,16 @@ def test_a_write_that_failed_half_way_may_be_repeated(store: Store, root: Path) 
     assert store.get("raw/one").data == b"one two"
 
 
+def test_of_a_write_that_failed_half_way_nothing_is_published(store: Store, root: Path) -> None:
+    staged = store.stage()
+    staged.write(b"one ")
+    (name,) = (name for name in leftovers(root) if not name.endswith(".alive"))
+    with (root / ".staging" / name).open("ab") as file:
+        file.write(b"tw")  # what a full disk leaves of the next write
+    staged.publish("raw/one")
+    assert store.get("raw/one").data == b"one "
+
+
 def test_a_read_that_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put_if_absent("raw/one", b"0123456789")
     whole = os.pread

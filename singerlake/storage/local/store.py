@@ -84,8 +84,7 @@ class LocalStaged(Staged):
     def write(self, data: bytes) -> None:
         # Opened anew for each block: a run with thousands of streams holds no descriptors.
         with map_os_errors("write", self._path), self._opened(os.O_RDWR) as file:
-            # Not to the file's end: a write that failed half-way may be repeated.
-            file.seek(self.size)
+            file.seek(self.size)  # not to its end: a write that failed half-way may be repeated
             files.write_all(file.fileno(), data)
         self.size += len(data)
 
@@ -110,7 +109,8 @@ class LocalStaged(Staged):
 
     def publish(self, key: str) -> None:
         if self._durable != self.size:  # not again for each name that is taken
-            with map_os_errors("write", self._path), self._opened(os.O_RDONLY) as file:
+            with map_os_errors("write", self._path), self._opened(os.O_RDWR) as file:
+                file.truncate(self.size)  # what a write that failed half-way left is none of it
                 self._sync(file.fileno())
             self._durable = self.size
         self._store.link(self._name, key)
