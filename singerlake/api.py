@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from singerlake.format.lake_log import LakeVersion
+    from singerlake.maintenance.problems import Report
     from singerlake.maintenance.vacuum import Vacuumed
-    from singerlake.maintenance.verify import Report
     from singerlake.spark.jobs.changes.table_change import TableChange
     from singerlake.spark.sql.result import QueryResult
 

@@ -23,7 +23,7 @@ class MemberCheck:
     Args:
         where: What to call the file in an error.
         blocks: What the log says lies in it. What else lies there, of blocks that a vacuum has
-            moved or dropped since, need only be whole.
+            moved or dropped since, need only be blocks, and whole.
     """
 
     def __init__(self, where: str, blocks: Iterable[Block]) -> None:
@@ -82,8 +82,8 @@ class MemberCheck:
 
     def _end_member(self, length: int) -> None:
         block = self._wanted.pop(self._start, None)
+        head = format_block.header(self._head, f"{self._where} at byte {self._start:,}")
         if block is not None:
-            head = format_block.header(self._head, f"{self._where} at byte {self._start:,}")
             found = (length, head.length, head.rows, self._size)
             if found != (block.length, block.length, block.rows, block.bytes) or (
                 block.crc not in (None, self._crc)

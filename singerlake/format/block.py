@@ -41,6 +41,8 @@ HEADER_BYTES = _HEADER.size
 TRAILER_BYTES = _TRAILER.size
 _XLEN_END = 12
 _MAGIC = b"\x1f\x8b\x08\x04"
+_FIXED = bytes((0, 0, 0, 0, 0, 255))
+"""No time, no flags, and an unknown system."""
 _ID = b"SL"
 _PAYLOAD = 20
 _ORIGIN = struct.Struct("<2sHQ")
@@ -154,6 +156,11 @@ def header(data: bytes, where: str) -> Header:
         if (magic, name, payload) == (_MAGIC, _ID, _PAYLOAD) and extra >= 4 + _PAYLOAD:
             return Header(length, rows, written)
     raise DamagedError(f"{where} does not begin with a Singerlake block")
+
+
+def is_fixed(data: bytes) -> bool:
+    """Tell whether the fields of gzip's own header say nothing, as every writer makes them."""
+    return data[len(_MAGIC) : len(_MAGIC) + len(_FIXED)] == _FIXED
 
 
 def origin(data: bytes, where: str) -> Origin | None:

@@ -8,7 +8,7 @@ indexes in ``verify_index.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -16,87 +16,22 @@ import msgspec
 
 from singerlake.errors import NewerFormatError, SingerlakeError
 from singerlake.format import metadata, names
-from singerlake.format.log import FREEZES_ITSELF, Block, Entry, FrozenVersion, joined
+from singerlake.format.log import FREEZES_ITSELF, Entry, FrozenVersion, joined
 from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.maintenance.inventory import LAKE_FILE_HINT, Lost
+from singerlake.maintenance.problems import BACKUP, Problem
 from singerlake.maintenance.unfolding import entries_of
+from singerlake.maintenance.verify_data_files import ends_before
 from singerlake.maintenance.verify_erasures import check_erasures
-from singerlake.records.blocks.misfits import ColumnMisfits
 from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions import catalogue, files, log
 from singerlake.transactions.checkpoint import differing, from_manifest
 from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 
-MAX_PROBLEMS = 1000
-"""Problems that are told of one table; the rest is counted."""
 _SHOWN = 160
-BACKUP = "bring it back from a backup"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One thing that is not as it should be.
-
-    Attributes:
-        what: ``lake``, ``tap``, ``table``, ``log``, ``manifest``, ``file``, ``block``, ``version``,
-            ``head``, ``value`` or ``index``.
-        where: The key on the store, and the place in it.
-        expected: What should be there.
-        found: What is.
-        hint: What may be done about it.
-    """
-
-    what: str
-    where: str
-    expected: str
-    found: str
-    hint: str = ""
-
-    def __str__(self) -> str:
-        text = f"{self.what}: {self.where}: expected {self.expected}, found {self.found}"
-        return f"{text} ({self.hint})" if self.hint else text
-
-
-@dataclass
-class Report:
-    """What was looked at in a table, and what is wrong with it.
-
-    Attributes:
-        table: Which.
-        transactions: Entries of its log.
-        blocks: Blocks that the log names.
-        files: Files that they lie in.
-        stored: Files that rows name, and that were hashed again.
-        bytes: Compressed bytes of the blocks.
-        versions: Frozen versions whose content was computed again.
-        problems: What is wrong, at most ``MAX_PROBLEMS``.
-        more: How many more problems there are.
-        notes: What is worth knowing and no damage.
-        misfits: Values of the head that their columns cannot hold; each column is a problem.
-        dropped: Whether the table is dropped: what was looked at is what would come back.
-    """
-
-    table: TableName
-    transactions: int = 0
-    blocks: int = 0
-    files: int = 0
-    stored: int = 0
-    bytes: int = 0
-    versions: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    more: int = 0
-    notes: list[str] = field(default_factory=list)
-    misfits: list[ColumnMisfits] = field(default_factory=list)
-    dropped: bool = False
-
-    def add(self, problems: Sequence[Problem], more: int = 0) -> None:
-        """Tell of problems, as far as there is room."""
-        room = max(0, MAX_PROBLEMS - len(self.problems))
-        self.problems += problems[:room]
-        self.more += len(problems[room:]) + more
 
 
 @dataclass(frozen=True)
@@ -107,11 +42,13 @@ class CheckedLog:
         snapshot: The table by its log; an entry that is lost is taken from the manifest.
         problems: What is wrong with log and manifest.
         notes: What is no damage.
+        ends: Where files end whose last blocks are in others by now.
     """
 
     snapshot: Snapshot
     problems: list[Problem]
     notes: list[str]
+    ends: Mapping[str, int] = field(default_factory=dict)
 
 
 def check_log(store: Store, table: TableName) -> CheckedLog:
@@ -147,7 +84,7 @@ def check_log(store: Store, table: TableName) -> CheckedLog:
     if manifest is not None and snapshot.number >= manifest.number:
         ours, theirs = _comparable(snapshot, entries[: snapshot.number], manifest)
         problems += _check_manifest(ours, theirs)
-    return CheckedLog(snapshot, problems, notes)
+    return CheckedLog(snapshot, problems, notes, ends_before(snapshot, entries))
 
 
 def _comparable(
@@ -363,38 +300,3 @@ def _difference(mine: object, theirs: object) -> tuple[str, str]:
     texts = [msgspec.json.encode(one).decode() for one in pair]
     mine_text, theirs_text = (t if len(t) <= _SHOWN else t[:_SHOWN] + "…" for t in texts)
     return mine_text, theirs_text
-
-
-def check_files(snapshot: Snapshot, listing: Iterable[Listed]) -> tuple[list[Problem], list[Block]]:
-    """Hold a listing against what blocks say of their files.
-
-    Args:
-        snapshot: The table by its log.
-        listing: The table's folder, listed after the log was read, so that all it names has been
-            made durable before.
-
-    Returns:
-        Problems, and the blocks that a file is there for.
-    """
-    table = snapshot.table
-    ends: dict[str, int] = {}
-    locations: set[tuple[str, int]] = set()
-    problems = []
-    for block in snapshot.blocks:
-        ends[block.file] = max(block.offset + block.length, ends.get(block.file, 0))
-        if (location := (block.file, block.offset)) in locations:
-            where = f"block {block.number}, {table.data(block.file)} at byte {block.offset}"
-            problems.append(Problem("block", where, "a place of its own", "an earlier block's"))
-        locations.add(location)
-    sizes = {item.key: item.size for item in listing}
-    for file, end in ends.items():
-        size = sizes.get(table.data(file))
-        if size is None or size < end:
-            actual = "nothing" if size is None else f"{size} bytes"
-            problems.append(Problem("file", table.data(file), f"{end} bytes", actual, BACKUP))
-    readable = [
-        block
-        for block in snapshot.blocks
-        if sizes.get(table.data(block.file), -1) >= block.offset + block.length
-    ]
-    return problems, readable

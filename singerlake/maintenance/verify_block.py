@@ -12,7 +12,7 @@ from singerlake.format import rewritten
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
-from singerlake.maintenance.verify import Problem
+from singerlake.maintenance.problems import Problem
 from singerlake.maintenance.verify_files import check_named
 from singerlake.records.blocks import bounded_keys
 from singerlake.storage.base import Store
@@ -44,7 +44,8 @@ _LINES = msgspec.json.Decoder(_RecordLine | _ActivateLine)
 def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
     """Read a block and hold it against the log and against its own checksums.
 
-    Only what carries nothing may differ unseen: its time of making, and bits that gzip skips.
+    Only what no row comes from may differ unseen: when it was made, which nothing else tells, and
+    bits of the deflated text that have no meaning.
     """
     where = f"block {block.number}, {table.data(block.file)} at byte {block.offset}"
 
@@ -71,6 +72,8 @@ def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
         )
         if expected not in (None, actual)
     ]
+    if not format_block.is_fixed(data):
+        problems.append(problem("no time and no system in gzip's header", "one of them"))
     problems += [problem(*difference) for difference in _check_lines(text, block)]
     problems += [problem(*difference) for difference in _check_bounds(data, text)]
     try:

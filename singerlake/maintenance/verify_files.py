@@ -9,7 +9,7 @@ from singerlake.errors import SingerlakeError
 from singerlake.format import content, file_paths
 from singerlake.format.log import Block, FileList
 from singerlake.format.names import TableName
-from singerlake.maintenance.verify import BACKUP, Problem
+from singerlake.maintenance.problems import BACKUP, Problem
 from singerlake.storage.base import Listed, Store
 from singerlake.transactions import file_lists
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from singerlake.errors import SingerlakeError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import INDEX_FORMAT, IndexMarker
-from singerlake.maintenance.verify import Problem
+from singerlake.maintenance.problems import Problem
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.transactions.snapshot import Snapshot
 

@@ -13,7 +13,7 @@ from singerlake.errors import SingerlakeError
 from singerlake.format import names
 from singerlake.format.lake_log import LakeTable, LakeVersion, fingerprint
 from singerlake.format.names import TableName
-from singerlake.maintenance.verify import BACKUP, Problem
+from singerlake.maintenance.problems import BACKUP, Problem
 from singerlake.storage.base import Store
 from singerlake.transactions import log, not_copied, versions
 from singerlake.transactions.lake_log import HINT, LakeLog, listed_numbers

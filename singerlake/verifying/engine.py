@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from singerlake.lake import Table
-from singerlake.maintenance.verify import Problem
+from singerlake.maintenance.problems import Problem
 from singerlake.reading.index import Index
 from singerlake.records.blocks.misfits import ColumnMisfits
 from singerlake.records.state.fingerprint import Content, Proof

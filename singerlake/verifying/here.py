@@ -13,7 +13,7 @@ from singerlake.errors import SingerlakeError
 from singerlake.format.types import Columns
 from singerlake.freezing import SMALL_BYTES, SMALL_CELLS
 from singerlake.lake import Table
-from singerlake.maintenance.verify import MAX_PROBLEMS, Problem, Report
+from singerlake.maintenance.problems import MAX_PROBLEMS, Problem, Report
 from singerlake.reading import small_state
 from singerlake.reading.index import Index
 from singerlake.reading.state_reader import StateReader

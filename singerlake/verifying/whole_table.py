@@ -14,8 +14,9 @@ from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.maintenance import verify as checks
-from singerlake.maintenance.verify import Problem, Report
+from singerlake.maintenance.problems import Problem, Report
 from singerlake.maintenance.verify_block import check_block
+from singerlake.maintenance.verify_data_files import check_ends, check_files
 from singerlake.maintenance.verify_files import NamedFile, check_file, check_lists, tasks_of
 from singerlake.maintenance.verify_index import cache_hint, check_indexes
 from singerlake.reading import index
@@ -62,7 +63,7 @@ def verify_leased(engine: Engine, table: Table, version: str | None) -> Report:
     wanted = head.frozen if version is None else [head.version(version)]
     engine.check_size(head, (head.at(version.transaction).earliest_equal() for version in wanted))
     listing = list(table.store.list(table.name.folder))
-    problems, readable = checks.check_files(head, listing)
+    problems, readable = check_files(head, listing)
     report = Report(
         table.name,
         transactions=head.number,
@@ -75,6 +76,9 @@ def verify_leased(engine: Engine, table: Table, version: str | None) -> Report:
     )
     report.add(log.problems)
     report.add(problems)
+    problems, notes = check_ends(table.store, head, log.ends, listing)
+    report.add(problems)
+    report.notes += notes
     tasks = block_tasks.split(readable, engine.tasks, block_tasks.TASK_BYTES)
     report.add(*engine.problems(tasks, partial(check_block, table.store, table.name)))
     wrong, stored = check_lists(table.store, table.name, head.blocks, listing)

@@ -14,7 +14,8 @@ from singerlake.errors import DamagedError, SingerlakeError, UsageError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.inventory import Inventory
-from singerlake.maintenance.verify import Problem, Report, damaged_lake_file, gone
+from singerlake.maintenance.problems import Problem, Report
+from singerlake.maintenance.verify import damaged_lake_file, gone
 from singerlake.maintenance.verify_lake import LakeReport, check_lake_log
 from singerlake.storage.opening import is_remote
 from singerlake.storage.side_by_side import each

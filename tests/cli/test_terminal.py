@@ -22,8 +22,8 @@ from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import freeze as freezing
+from singerlake.maintenance.problems import Problem, Report
 from singerlake.maintenance.vacuum import Vacuumed
-from singerlake.maintenance.verify import Problem, Report
 from singerlake_cli.main import COMMANDS, cli
 from tests.build import commit_rows
 from tests.cli.call import run

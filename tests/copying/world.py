@@ -21,8 +21,9 @@ from singerlake.lake import Lake
 from singerlake.maintenance import vacuum
 from singerlake.maintenance.combine import commit_combine, write_group
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions, plan_vacuum
-from singerlake.maintenance.verify import check_files, check_log
+from singerlake.maintenance.verify import check_log
 from singerlake.maintenance.verify_block import check_block
+from singerlake.maintenance.verify_data_files import check_files
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.snapshot import Snapshot

@@ -16,7 +16,8 @@ from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.erase import EraseOptions
 from singerlake.maintenance.rebuild import rebuild_table
-from singerlake.maintenance.verify import check_files, check_log
+from singerlake.maintenance.verify import check_log
+from singerlake.maintenance.verify_data_files import check_files
 from singerlake.transactions.checkpoint import from_manifest, to_manifest
 from singerlake.transactions.folding import restored
 from singerlake.transactions.snapshot import Snapshot

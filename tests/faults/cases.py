@@ -22,9 +22,11 @@ from pyspark.sql import SparkSession
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
+from singerlake.maintenance.problems import Problem
 from singerlake.maintenance.vacuum import DELETE
-from singerlake.maintenance.verify import Problem, check_files, check_log
+from singerlake.maintenance.verify import check_log
 from singerlake.maintenance.verify_block import check_block
+from singerlake.maintenance.verify_data_files import check_files
 from singerlake.maintenance.verify_index import check_indexes
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.storage.base import Store

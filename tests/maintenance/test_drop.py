@@ -31,7 +31,8 @@ from singerlake.maintenance.create import check_new, create_empty
 from singerlake.maintenance.drop import describe, drop_table, holdings_of, undrop_table
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions
-from singerlake.maintenance.verify import check_files, check_log
+from singerlake.maintenance.verify import check_log
+from singerlake.maintenance.verify_data_files import check_files
 from singerlake.transactions import commit as commits
 from singerlake.transactions import conflicts, files, log
 from singerlake.transactions.snapshot import Snapshot

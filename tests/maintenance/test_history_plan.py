@@ -22,8 +22,9 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance import drop_history, rebuild, scan
 from singerlake.maintenance import freeze as freezing
 from singerlake.maintenance.delete_version import delete_version
-from singerlake.maintenance.verify import check_files, check_log
+from singerlake.maintenance.verify import check_log
 from singerlake.maintenance.verify_block import check_block
+from singerlake.maintenance.verify_data_files import check_files
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions import files
 from singerlake.transactions.checkpoint import from_manifest, to_manifest, write_checkpoint

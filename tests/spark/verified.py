@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from singerlake.lake import Table
-from singerlake.maintenance.verify import Report
+from singerlake.maintenance.problems import Report
 from singerlake.spark.jobs.maintenance import verify as on_spark
 from singerlake.verifying.here import verify_here
 

@@ -17,7 +17,8 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import freeze
 from singerlake.maintenance.rebuild import rebuild_table
-from singerlake.maintenance.verify import check_files, check_log
+from singerlake.maintenance.verify import check_log
+from singerlake.maintenance.verify_data_files import check_files
 from singerlake.storage.base import Capabilities, KeyMissingError, Store
 from singerlake.transactions import capabilities, lake_file
 from singerlake.transactions.locks import lock, lock_file

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from singerlake.lake import Table
-from singerlake.maintenance.verify import MAX_PROBLEMS, Problem, Report
+from singerlake.maintenance.problems import MAX_PROBLEMS, Problem, Report
 from singerlake.reading.index import Index
 from singerlake.records.blocks import block_tasks
 from singerlake.records.blocks.misfits import ColumnMisfits
