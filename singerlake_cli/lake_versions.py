@@ -36,11 +36,13 @@ class Chosen:
 
     Attributes:
         listed: Lists them, each time anew.
-        named: Those that are named one by one.
+        named: Those that are named one by one, each once.
+        alone: Whether it is one table that is named, and nothing else, however often.
     """
 
     listed: Callable[[], set[TableName]]
     named: Sequence[TableName]
+    alone: bool = False
 
 
 def choose(lake: Lake, texts: Sequence[str], *, every: bool) -> Chosen:
@@ -62,10 +64,12 @@ def choose(lake: Lake, texts: Sequence[str], *, every: bool) -> Chosen:
         table, ref = lake.find(text)
         if ref.version is not None:
             raise UsageError(f"{ref} is a version: name the table, whose head is frozen")
-        if table.name in named:
-            raise UsageError(f"{table.name} is named twice: name each table once")
-        named.append(table.name)
-    return Chosen(lambda: {*named, *(one for tap in taps for one in lake.tables(tap))}, named)
+        if table.name not in named:
+            named.append(table.name)
+    alone = len(named) == 1 and not taps
+    return Chosen(
+        lambda: {*named, *(one for tap in taps for one in lake.tables(tap))}, named, alone
+    )
 
 
 def tap_named(lake: Lake, text: str) -> str:

@@ -42,14 +42,15 @@ def choose(lake: Lake, texts: Iterable[str]) -> Chosen:
         table, ref = lake.find(text)
         if ref.version is not None and ref.version.startswith("@"):
             raise UsageError(f"{text} is a transaction: freeze it, and copy the version")
+        version = None
         if ref.version is not None:
-            table.snapshot().version(ref.version)
+            version = str(table.snapshot().version(ref.version).number)
         known = chosen.get(table.name)
-        if known is not None and (not known or ref.version is None):
+        if known is not None and bool(known) is (ref.version is None):
             raise UsageError(f"{table.name} is named as a whole and by a version: say one of them")
         versions = chosen.setdefault(table.name, [])
-        if ref.version is not None:
-            versions.append(ref.version)
+        if version is not None and version not in versions:
+            versions.append(version)
     return chosen
 
 

@@ -84,7 +84,9 @@ def command(
     if file is not None and not publish:
         raise UsageError("--file is for --publish")
     lake = shared.lake()
-    if every or len(tables) > 1 or "." not in tables[0]:
+    many = every or len(tables) > 1 or "." not in tables[0]
+    chosen = choose(lake, tables, every=every) if many else None
+    if chosen is not None and not chosen.alone:
         if at is not None:
             raise UsageError("--at is for one table: many are frozen as they are at one moment")
         if publish:
@@ -93,7 +95,7 @@ def command(
                 "publish"
             )
         options = FreezeOptions(label, comment, allow_violations, master, conf)
-        freeze_many(shared, lake, choose(lake, tables, every=every), options)
+        freeze_many(shared, lake, chosen, options)
         return
     lake_table, ref = lake.find(tables[0])
     if ref.version is not None:

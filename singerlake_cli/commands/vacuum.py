@@ -161,7 +161,7 @@ def command(
     lake = shared.lake()
     named = _named(lake, tables)
     listed = _listed(lake, tables, every=every)
-    several = every or len(tables) > 1 or "." not in tables[0]
+    several = every or len({*named}) > 1 or any("." not in text for text in tables)
     run = _Run(shared, lake, options, dry_run, master, conf, several=several)
     run.tables(list(dict.fromkeys([*named, *listed])), named)
     run.leftovers()

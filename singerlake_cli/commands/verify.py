@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
@@ -22,6 +23,9 @@ from singerlake.storage.side_by_side import each
 from singerlake_cli import lake_versions, output
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
+
+_Placed: TypeAlias = "tuple[int, Report | SingerlakeError]"
+"""What came of a table, with its place among those that were asked for."""
 
 
 @click.command("verify")
@@ -52,7 +56,8 @@ def command(
     table that was dropped since, or whose version was deleted, is told of and is no damage.
 
     Tables of up to 32 MiB of messages, those of each version's state counted again, are verified
-    without Spark, unless --master or --conf is given.
+    without Spark, unless --master or --conf is given, and before the others; in a pipe and as JSON
+    all are in order of their names, or as they are named.
 
     \b
     singerlake verify tap-shop.orders
@@ -73,6 +78,7 @@ def command(
     if version is not None and any(ref.version is not None for _, ref in named):
         raise UsageError(f"{tables[0]} names a version already: leave --version out")
     chosen = [(table, ref.version or version) for table, ref in named]
+    chosen = list({(table.name, one): (table, one) for table, one in chosen}.values())
     inventory = Inventory()
     if every:
         inventory = lake.inventory(names := lake.tables())
@@ -147,25 +153,46 @@ def _verified(
         _check_version(table, version)
     reports = []
     codes = []
-    for table, report in _reports(chosen, master, conf):
+    came = _reports(chosen, master, conf)
+    # A script finds them in the same order, whatever size tables have by now; people see what ends.
+    for place, report in came if sys.stdout.isatty() and not shared.json else _in_order(came):
         if isinstance(report, SingerlakeError):
             if not every:
                 raise report
             codes.append(report.exit_code)
-            shared.output.error(report, table.name)
+            shared.output.error(report, chosen[place][0].name)
             continue
         reports.append(report)
         shared.output.item(partial(_as_json, report), partial(_print, report))
     return reports, codes + [DamagedError.exit_code for report in reports if report.problems]
 
 
+def _in_order(came: Iterator[_Placed]) -> Iterator[_Placed]:
+    """Yield in order of their places what comes in another.
+
+    Raises:
+        SingerlakeError: What ends it, once all that came before is out.
+    """
+    waiting: dict[int, Report | SingerlakeError] = {}
+    due = 0
+    try:
+        for place, report in came:
+            waiting[place] = report
+            while due in waiting:
+                yield due, waiting.pop(due)
+                due += 1
+    except SingerlakeError:
+        yield from sorted(waiting.items())
+        raise
+
+
 def _reports(
     chosen: list[tuple[Table, str | None]], master: str | None, conf: tuple[str, ...]
-) -> Iterator[tuple[Table, Report | SingerlakeError]]:
-    """Verify tables, each with a version or None for all, and yield reports in their order.
+) -> Iterator[_Placed]:
+    """Verify tables, each with a version or None for all, and yield reports, each with its place.
 
-    Small ones are verified in this process, many of a store far away side by side. Whoever asks
-    for a cluster or for settings of Spark has all of them verified there.
+    Small ones come first, and are verified in this process, many of a store far away side by side.
+    Whoever asks for a cluster or for settings of Spark has all of them verified there.
     """
     from singerlake.freezing import SMALL_BYTES
     from singerlake.verifying.here import SIDE_BYTES, verify_here
@@ -178,12 +205,19 @@ def _reports(
         return verify_here(*one, most=at_once) if at_once else None
 
     looks = each(store, look, chosen)
-    for table, version in chosen:
+    large: list[int] = []
+    for place, (table, _) in enumerate(chosen):
         with working(f"verifying {table.name}"):
             _, report = next(looks)
-            if report is None:
-                report = _larger(table, version, most if most > at_once else 0, master, conf)
-        yield table, report
+        if report is None:
+            large.append(place)
+        else:
+            yield place, report
+    for place in large:
+        table, version = chosen[place]
+        with working(f"verifying {table.name}"):
+            report = _larger(table, version, most if most > at_once else 0, master, conf)
+        yield place, report
 
 
 def _larger(

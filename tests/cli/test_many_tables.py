@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from singerlake import lake as lakes
 from singerlake.errors import RuntimeMissingError
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.problems import Report
 from singerlake.storage.local.store import LocalStore
 from singerlake.verifying import here
+from singerlake_cli.main import cli
 from tests.build import commit_rows
-from tests.cli.call import run
+from tests.cli.call import run, run_json
+from tests.cli.terminal import on_a_terminal
 from tests.far_store import FarStore
 
 COUNT = 40
@@ -93,6 +96,71 @@ def test_spark_verifies_what_is_large_and_what_is_asked_of_it(
     for args in (table, ["verify", "--all"]):
         assert "no Java" in run(str(root), *args).stderr
     assert started == [("local[1]", ()), (None, ()), (None, ())]
+
+
+@pytest.fixture
+def uneven(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A lake whose first table is verified elsewhere, where that takes long."""
+    for name, count in (("a", 100), ("b", 1), ("c", 1)):
+        rows: list[Any] = [{"id": n} for n in range(count)]
+        commit_rows(lake, f"tap.{name}", {"id": {"type": "integer"}}, ["id"], rows)
+    monkeypatch.setattr("singerlake.freezing.SMALL_BYTES", 4_000)
+
+    def larger(table: Table, version: str | None, *_: object) -> Report | None:
+        assert table.name.stream == "a"
+        return here.verify_here(table, version, most=1 << 20)
+
+    monkeypatch.setattr("singerlake_cli.commands.verify._larger", larger)
+    return lake
+
+
+def test_small_tables_do_not_wait_for_a_large_one(uneven: Lake) -> None:
+    """On a terminal a line comes when its table is done; a script has them in order."""
+
+    def names(text: str) -> list[str]:
+        lines = [line for line in text.splitlines() if line.startswith("tap.")]
+        assert all(line.endswith("all as it should be") for line in lines), text
+        return [line.partition(":")[0] for line in lines]
+
+    def show() -> None:
+        cli.main(args=["--lake", uneven.store.uri, "verify", "--all"], standalone_mode=False)
+
+    assert names(on_a_terminal(120, show)) == ["tap.b", "tap.c", "tap.a"]
+    assert names(run(uneven, "verify", "--all").stdout) == ["tap.a", "tap.b", "tap.c"]
+    assert names(run(uneven, "verify", "tap.c", "tap.a").stdout) == ["tap.c", "tap.a"]
+    found = run_json(uneven, "verify", "--all")
+    assert [one["table"] for one in found] == ["tap.a", "tap.b", "tap.c"]
+
+
+def test_small_tables_are_told_of_where_java_is_missing(
+    uneven: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def larger(*_: object) -> NoReturn:
+        raise RuntimeMissingError("no Java")
+
+    monkeypatch.setattr("singerlake_cli.commands.verify._larger", larger)
+    result = run(uneven, "verify", "--all")
+    assert "no Java" in result.stderr and result.exit_code == 1
+    assert [line[:5] for line in result.stdout.splitlines()] == ["tap.b", "tap.c"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["verify", "tap.b", "tap.c", "tap.b"],
+        ["verify", "tap.b.1", "tap.b.1"],
+        ["vacuum", "tap.b", "tap.b", "--dry-run"],
+        ["rebuild", "tap.b", "tap.b"],
+    ],
+    ids=" ".join,
+)
+def test_a_table_that_is_named_twice_is_looked_at_once(lake: Lake, args: list[str]) -> None:
+    for name in "bc":
+        commit_rows(lake, f"tap.{name}", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    assert run(lake, "freeze", "tap.b", "tap.b").stdout.startswith("tap.b version 1: ")
+    assert lake.lake_versions() == []
+    twice, once = run(lake, *args), run(lake, *dict.fromkeys(args))
+    assert (twice.exit_code, twice.stdout) == (0, once.stdout), twice.output
 
 
 def test_taps_are_listed_side_by_side(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from singerlake.copying import destination as destinations
 from singerlake.copying import transfers
+from singerlake.copying.lakes import choose
 from singerlake.errors import (
     ConflictError,
     DamagedError,
@@ -516,6 +517,12 @@ def test_a_version_alone_is_a_table_with_its_number_and_its_transaction(
         copy(source.store, first, f"{NAME}.3")
     with pytest.raises(UsageError, match="whole and by a version"):
         copy(source.store, first, NAME, f"{NAME}.1")
+    with pytest.raises(UsageError, match="whole and by a version"):
+        copy(source.store, first, f"{NAME}.1", NAME)
+    assert choose(source, [NAME, NAME]) == {table_of(source).name: []}
+    assert choose(source, [f"{NAME}.1", f"{NAME}.2", f"{NAME}.1"]) == {
+        table_of(source).name: ["1", "2"]
+    }
     with pytest.raises(UsageError, match="is a transaction"):
         copy(source.store, first, f"{NAME}.@1")
 

@@ -344,7 +344,6 @@ def test_what_is_asked_wrongly(tables: Lake) -> None:
         (["versions", "tap.a", "--lake-version", "1"], 2, "leave the TABLE out"),
         (["versions", "--delete", "1"], 2, "lake versions cannot be deleted"),
         (["versions", "--lake-version", "1", "--delete", "1"], 2, "cannot be deleted"),
-        (["freeze", "tap.a", "tap.a"], 2, "tap.a is named twice"),
         (["verify", "--all", "--lake-version", "1"], 2, "or give a --lake-version"),
         (["verify", "--lake-version", "9"], 3, "there is no lake version '9'"),
     ):
