@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from singerlake import erasing, publishing
+from singerlake.copying import copies
 from singerlake.errors import UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
@@ -281,7 +282,7 @@ class LakeState:
         return self._lake.query(sql, lake_version=self.version, **options)
 
 
-class Lake(publishing.Lake):
+class Lake(publishing.Lake, copies.Lake):
     """A lake in a store, whose tables can be changed."""
 
     def at(self, version: int | str) -> LakeState:

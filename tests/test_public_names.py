@@ -37,6 +37,7 @@ ERRORS = {
 LAKE = {
     "at",
     "catalogue",
+    "copy",
     "find",
     "freeze",
     "lake_version",

@@ -51,7 +51,7 @@ class CopiedLakeVersion:
 
 
 def choose_lake_version(
-    lake: Lake, name: str
+    lake: Lake, name: int | str
 ) -> tuple[dict[TableName, Sequence[str]], list[LakeVersion]]:
     """Find the tables of a lake version, each with its version, and the lake's log up to it.
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
 import click
 
-from singerlake.copying.absences import settle
 from singerlake.copying.destination import check_place
-from singerlake.copying.lake_versions import (
-    CopiedLakeVersion,
-    choose_lake_version,
-    coming_versions,
-    copy_lake_versions,
-)
-from singerlake.copying.lakes import Chosen, choose, choose_all, copy_tables, finish
+from singerlake.copying.lake_versions import CopiedLakeVersion
 from singerlake.copying.outcome import Copied, CopyOptions
+from singerlake.copying.run import Asked, Event, Note, copy_lake
 from singerlake.copying.transfers import Meter
-from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
-from singerlake.format.lake_log import LakeVersion
-from singerlake.format.names import TableName
+from singerlake.errors import UsageError
 from singerlake.lake import Lake
 from singerlake.storage.base import Store
 from singerlake.storage.opening import open_store
@@ -116,106 +108,58 @@ def command(
     options = CopyOptions(
         sync=sync, verify=verify, dry_run=dry_run, transfers=transfers, lease_wait_seconds=wait
     )
-    _Run(shared, lake, store, options, tables, lake_version).run()
+    _Run(shared, options).run(lake, store, Asked(tables, lake_version))
 
 
 class _Run:
-    """Goes from table to table, past those that fail."""
+    """Says what comes of each table and lake version, and past what failed it went."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        lake: Lake,
-        destination: Store,
-        options: CopyOptions,
-        tables: Sequence[str],
-        lake_version: str | None,
-    ) -> None:
+    def __init__(self, shared: Shared, options: CopyOptions) -> None:
         self._output = shared.output
-        self._lake = lake
-        self._destination = destination
         self._options = options
-        self._tables = tables
-        self._lake_version = lake_version
-        self._whole = not tables and lake_version is None
         self._codes = [0]
+        self._done: list[Copied] = []
+        self._missing = 0
 
-    def run(self) -> None:
-        lake, options = self._lake, self._options
-        failed: list[object] = []
-        chosen, versions = self._choose(failed)
-        meter, done = Meter(), []
+    def run(self, lake: Lake, destination: Store, asked: Asked) -> None:
+        meter = Meter()
         follow(lambda: (f"{output.size(meter.done)} read", meter.done, meter.total))
-        results = copy_tables(lake.store, self._destination, chosen, options, meter)
+        events = copy_lake(lake, destination, asked, self._options, meter)
         # Closed at once after Ctrl-C, so that no thread goes on copying.
-        with working(f"copying to {self._destination.uri}"), closing(results):
-            for table, came in results:
-                if isinstance(came, Copied):
-                    done.append(came)
-                    self._show(came)
-                elif not (self._whole and isinstance(came, NotFoundError)):
-                    # A folder in which nothing was ever committed is no table, as for `ls`.
-                    failed.append(table)
-                    self._fail(came, table)
-            try:
-                if not options.dry_run:
-                    finish(lake.store, self._destination, done, whole=self._whole)
-                if versions and self._tables:
-                    self._output.note(
-                        "lake versions are copied with the whole lake, or with --lake-version, and "
-                        "not with tables"
-                    )
-                    if not options.dry_run:
-                        settle(self._destination)
-                elif versions:
-                    self._copy_lake_versions(versions, failed)
-            except SingerlakeError as error:
-                self._fail(error, None)
-        if not self._tables:
-            self._output.summary(_total(done, failed, dry_run=options.dry_run))
+        with working(f"copying to {destination.uri}"), closing(events):
+            for event in events:
+                self._tell(event)
+        if not asked.tables:
+            self._output.summary(self._total())
         self._output.end()
         click.get_current_context().exit(max(self._codes))
 
-    def _choose(self, failed: list[object]) -> tuple[Chosen, list[LakeVersion]]:
-        """The tables to copy, and the source's lake versions, up to the one that is copied."""
-        if self._lake_version is not None:
-            chosen, versions = choose_lake_version(self._lake, self._lake_version)
-            # Before anything is copied: tables beside another lake's log would help nobody.
-            coming_versions(self._destination, versions, last_alone=True)
-            return chosen, versions
-        if self._tables:
-            return choose(self._lake, self._tables), self._lake_versions()
-        everything, lost = choose_all(self._lake)
-        failed += lost
-        for error in lost:
-            self._fail(error, None)
-        return everything, self._lake_versions()
-
-    def _lake_versions(self) -> list[LakeVersion]:
-        """The source's, read before any table is copied: whatever they name is copied then."""
-        try:
-            return self._lake.lake_versions()
-        except DamagedError as error:  # a backup of the tables is a backup all the same
-            self._fail(error, None)
-            return []
-
-    def _copy_lake_versions(
-        self, versions: Sequence[LakeVersion], failed: Sequence[object]
-    ) -> None:
-        left_out = [one for one in failed if isinstance(one, TableName)]
-        for one in copy_lake_versions(
-            self._lake.store,
-            self._destination,
-            versions,
-            left_out,
-            last_alone=self._lake_version is not None,
-            dry_run=self._options.dry_run,
-        ):
-            self._show_lake_version(one)
-        if self._lake_version is not None and left_out:
-            self._output.note(
-                f"{versions[-1]} is not copied yet, for not all of its tables are: run it again"
+    def _tell(self, event: Event) -> None:
+        dry_run = self._options.dry_run
+        if isinstance(event, Copied):
+            self._done.append(event)
+            self._output.item(
+                lambda: _as_json(event, dry_run=dry_run),
+                lambda: output.say(_as_text(event, dry_run=dry_run)),
             )
+        elif isinstance(event, CopiedLakeVersion):
+            self._show_lake_version(event)
+        elif isinstance(event, Note):
+            self._output.note(event.text)
+        else:
+            self._missing += event.missing
+            self._codes.append(event.error.exit_code)
+            self._output.error(event.error, event.table)
+
+    def _total(self) -> str:
+        done, verb = self._done, "would be copied" if self._options.dry_run else "copied"
+        files, size = sum(d.files for d in done), sum(d.bytes for d in done)
+        text = (
+            f"{output.count(len(done), 'table')}: {output.count(files, 'file')}, "
+            f"{output.size(size)} {verb}"
+        )
+        failed = f"{text}; {output.count(self._missing, 'table')} failed"
+        return failed if self._missing else text
 
     def _show_lake_version(self, copied: CopiedLakeVersion) -> None:
         dry_run, version = self._options.dry_run, copied.version
@@ -232,17 +176,6 @@ class _Run:
                 **(named if copied.absent else {}),
             },
             lambda: output.say(f"{version}: {verb}{but}"),
-        )
-
-    def _fail(self, error: SingerlakeError, about: object) -> None:
-        self._codes.append(error.exit_code)
-        self._output.error(error, about)
-
-    def _show(self, copied: Copied) -> None:
-        dry_run = self._options.dry_run
-        self._output.item(
-            lambda: _as_json(copied, dry_run=dry_run),
-            lambda: output.say(_as_text(copied, dry_run=dry_run)),
         )
 
 
@@ -281,12 +214,3 @@ def _as_text(copied: Copied, *, dry_run: bool) -> str:
     versions = ", ".join(str(version.number) for version in copied.versions)
     name = f"{copied.table}.{versions}" if versions else f"{copied.table}"
     return f"{name} at transaction {copied.snapshot.number}: {did}"
-
-
-def _total(done: Sequence[Copied], failed: Sequence[object], *, dry_run: bool) -> str:
-    verb = "would be copied" if dry_run else "copied"
-    text = (
-        f"{output.count(len(done), 'table')}: {output.count(sum(d.files for d in done), 'file')}, "
-        f"{output.size(sum(d.bytes for d in done))} {verb}"
-    )
-    return f"{text}; {output.count(len(failed), 'table')} failed" if failed else text
