@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from singerlake.copying.comparing import Rebuilt
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.transactions.snapshot import Snapshot
@@ -48,6 +49,7 @@ class Copied:
         kept: Such files that readers of the destination still need.
         verified: Data files that were read again.
         versions: The versions that were asked for; none for all of the table.
+        rebuilt: Log entries that are a rebuild's, as far as both logs were read again.
     """
 
     table: TableName
@@ -59,6 +61,7 @@ class Copied:
     kept: int = 0
     verified: int = 0
     versions: Sequence[FrozenVersion] = ()
+    rebuilt: Rebuilt = field(default_factory=Rebuilt)
 
 
 def needed_files(head: Snapshot) -> dict[str, list[Block]]:

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from singerlake.copying import destination as destinations
 from singerlake.copying import transfers, versions
+from singerlake.copying.comparing import Rebuilt, compare_logs
 from singerlake.copying.destination import Present
 from singerlake.copying.following import delete_gone, find_gone
 from singerlake.copying.logs import CopiedLog, WholeLog
@@ -274,9 +275,9 @@ class TableCopy:
             deleted, kept = delete_gone(
                 self._source, self._destination, head, options.lease_wait_seconds, self._meter
             )
-        verified = self._verify(there, head) if options.verify else 0
         number = head.number - present.head.number
-        done = Copied(self._table, head, number, len(missing), copied, deleted, kept, verified)
+        done = Copied(self._table, head, number, len(missing), copied, deleted, kept)
+        done = self._verified(done, head) if options.verify else done
         return replace(done, versions=self._wanted(there))
 
     def _copy_stored(self, head: Snapshot, lists: list[FileList]) -> int:
@@ -374,17 +375,17 @@ class TableCopy:
         """Do something with each of some things; after an error nothing is under way any more."""
         return transfers.in_threads(self._movers, work, items)
 
-    def _verify(self, there: Snapshot, here: Snapshot) -> int:
-        """Read all that the destination has; how many files that was.
+    def _verified(self, done: Copied, here: Snapshot) -> Copied:
+        """Read all that the destination has; what was done, with what was found.
 
         Raises:
             DamagedError: It is not what it should be.
         """
-        whole = log.read_whole(self._destination, self._table, here.number)
-        if not self._versions:
-            wanted = log.read_whole(self._source, self._table, min(here.number, there.number))
-            if wanted.chain != whole.chain:
-                raise DamagedError(f"the log of {self._table} is not the source's: run it again")
+        places, rebuilt = (self._source, self._destination, self._table), Rebuilt()
+        if self._versions:
+            log.read_whole(self._destination, self._table, here.number)
+        else:
+            rebuilt = compare_logs(*places, here.number)
         needed = needed_files(here)
         self._meter.add(total=sum(b.length for blocks in needed.values() for b in blocks))
 
@@ -393,4 +394,5 @@ class TableCopy:
             transfers.check_file(self._destination, key, needed[path], self._meter)
 
         self._in_threads(check, needed)
-        return len(needed) + self._stored.verify(here)
+        verified = len(needed) + self._stored.verify(here)
+        return replace(done, verified=verified, rebuilt=rebuilt)

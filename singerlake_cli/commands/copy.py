@@ -14,6 +14,7 @@ from singerlake.copying.outcome import Copied, CopyOptions
 from singerlake.copying.run import Asked, Event, Note, copy_lake
 from singerlake.copying.transfers import Meter
 from singerlake.errors import UsageError
+from singerlake.format.log import joined
 from singerlake.lake import Lake
 from singerlake.storage.base import Store
 from singerlake.storage.opening import open_store
@@ -190,6 +191,8 @@ def _as_json(copied: Copied, *, dry_run: bool) -> dict[str, Any]:
         "deleted_files": copied.deleted,
         "kept_files": copied.kept,
         "verified_files": copied.verified,
+        "rebuilt_transactions": [*copied.rebuilt.at_destination],
+        "rebuilt_at_source": [*copied.rebuilt.at_source],
         "dropped": bool(copied.snapshot.dropped_at),
         "dry_run": dry_run,
     }
@@ -210,6 +213,15 @@ def _as_text(copied: Copied, *, dry_run: bool) -> str:
         parts.append(f"{output.count(copied.kept, 'file')} kept for readers")
     if copied.verified:
         parts.append(f"{output.count(copied.verified, 'file')} read again, all as they should be")
+    for numbers, where in (
+        (copied.rebuilt.at_destination, "here, and the source has them whole"),
+        (copied.rebuilt.at_source, "at the source, and are whole here"),
+    ):
+        if numbers:
+            ranges = joined((number, number) for number in numbers)
+            listed = ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in ranges)
+            word = "transaction" if len(numbers) == 1 else "transactions"
+            parts.append(f"{word} {listed}: written by a rebuild {where}")
     did = "; ".join(parts) or "up to date"
     versions = ", ".join(str(version.number) for version in copied.versions)
     name = f"{copied.table}.{versions}" if versions else f"{copied.table}"

@@ -76,6 +76,8 @@ def test_for_programs(lake: Lake, tmp_path: Path) -> None:
             "deleted_files": 0,
             "kept_files": 0,
             "verified_files": 0,
+            "rebuilt_transactions": [],
+            "rebuilt_at_source": [],
             "dropped": False,
             "dry_run": False,
         }
