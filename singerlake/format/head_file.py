@@ -22,6 +22,8 @@ class HeadFile(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_
         format: That of the entry it is folded up to; never that of entries without a hash.
         last: The transaction it is folded up to.
         manifest: The transaction that the manifest was folded up to by then.
+        due: How many transactions and blocks there must ever have been for the manifest to be
+            written again.
         schemas: As in the manifest.
         floor: As in the manifest.
         pending_deletes: As in the manifest; ``doomed`` on disk.
@@ -41,6 +43,7 @@ class HeadFile(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_
     stream: str
     last: TransactionSummary
     manifest: Count
+    due: Count = 0
     schemas: dict[str, SchemaEntry] = {}
     floor: Count = 0
     pending_deletes: dict[str, Count] = msgspec.field(name="doomed", default={})

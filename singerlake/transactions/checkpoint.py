@@ -137,7 +137,8 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         raise DamagedError(f"{table.manifest} does not agree with itself")
     there = 0 if snapshot.dropped_at else snapshot.first
     earlier = [v for v in manifest.table_versions if not there or v.transaction < there]
-    folding = Folding(replace(snapshot, earlier_versions=earlier))
+    due = _due_after(snapshot)
+    folding = Folding(replace(snapshot, earlier_versions=earlier, checkpoint_due=due))
     for version in manifest.table_versions[len(earlier) :]:
         folding.add_version(version)
     return folding.snapshot()
@@ -187,11 +188,24 @@ def _has_its_blocks(snapshot: Snapshot) -> bool:
 def checkpoint_due(snapshot: Snapshot) -> bool:
     """Whether the manifest should be written again.
 
-    After every commit while the log is short, then after each 1 % of it, so that a commit
-    pays for about a hundred transactions' worth of manifest however long the history; never
-    more than 256 apart, which is what a reader then has to read one by one.
+    After every commit while it is short, then after each 1 % of it in transactions and blocks, so
+    that a commit pays for about a hundred times what it adds, however long the history and
+    however many blocks the table has; never more than 256 transactions apart, which is what a
+    reader then has to read one by one.
     """
-    return snapshot.number - snapshot.checkpoint >= min(MAX_TAIL, 1 + snapshot.checkpoint // 100)
+    behind = snapshot.number - snapshot.checkpoint
+    return behind >= MAX_TAIL or _ever(snapshot) >= snapshot.checkpoint_due
+
+
+def _ever(snapshot: Snapshot) -> int:
+    """How many transactions and blocks there ever were, which only rises."""
+    return snapshot.number + snapshot.last_block
+
+
+def _due_after(written: Snapshot) -> int:
+    """How many of these there must have been for a manifest to be due behind one."""
+    holds = written.number + len(written.blocks) + len(written.restorable or ())
+    return _ever(written) + max(1, holds // 100)
 
 
 def write_checkpoint(store: Store, snapshot: Snapshot, *, durable: bool = False) -> Snapshot:
@@ -237,7 +251,10 @@ def write_checkpoint(store: Store, snapshot: Snapshot, *, durable: bool = False)
             break
         except KeyExistsError:
             known = False
-    written = replace(snapshot, checkpoint=snapshot.number, checkpoint_etag=etag)
+    due = _due_after(snapshot)
+    written = replace(
+        snapshot, checkpoint=snapshot.number, checkpoint_due=due, checkpoint_etag=etag
+    )
     if len(data) > head_file.SMALL_BYTES:
         head_file.write(store, written)
     return written

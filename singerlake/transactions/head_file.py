@@ -53,6 +53,7 @@ def snapshot_of(
         pending_deletes=head.pending_deletes,
         pending_lists=head.pending_lists,
         checkpoint=head.manifest,
+        checkpoint_due=head.due,
         format=head.format,
         chain=head.chain,
         anchored=True,
@@ -80,6 +81,7 @@ def write(store: Store, snapshot: Snapshot) -> None:
         stream=snapshot.table.stream,
         last=snapshot.transactions[-1],
         manifest=snapshot.checkpoint,
+        due=snapshot.checkpoint_due,
         schemas=dict(snapshot.schemas),
         floor=snapshot.floor,
         pending_deletes={

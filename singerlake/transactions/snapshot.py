@@ -49,6 +49,7 @@ class Snapshot:
         pending_lists: The same of files that rows name, as lists, each with that transaction.
         vacuumed: The last transaction that ended a vacuum, of those read since the checkpoint.
         checkpoint: The transaction up to which the manifest on the store is folded.
+        checkpoint_due: Transactions and blocks there must ever have been for the next; else 0.
         checkpoint_etag: That manifest's etag, where it is known.
         format: The format's number of the last entry.
         chain: That entry's chain id; empty where a manifest of format 1 does not tell it.
@@ -78,6 +79,7 @@ class Snapshot:
     pending_lists: Sequence[tuple[int, FileList]] = field(default_factory=list)
     vacuumed: int = 0
     checkpoint: int = 0
+    checkpoint_due: int = field(default=0, compare=False)
     checkpoint_etag: str | None = field(default=None, compare=False)
     format: int = 1
     chain: str = ""
@@ -277,8 +279,7 @@ class Snapshot:
         """Tell whether no vacuum has dropped rows that the state at a transaction needs.
 
         So it is from the history floor on, at frozen versions and those deleted since it, and
-        wherever the rows are the same as at one of those. A table that was dropped has no states,
-        unless it comes back.
+        wherever rows are as at one of those. A dropped table has no states, unless it comes back.
         """
         last_block = self.summary(number).last_block
         if not lifetimes.was_there(self.drops, number):
@@ -323,8 +324,7 @@ class Snapshot:
             dropped={p: file for p, file in self.dropped.items() if file.transaction <= number},
             checkpoint=min(self.checkpoint, number),
             checkpoint_etag=None,
-            # Those of its own last entry; only the log tells them.
-            format=PLAIN,
+            format=PLAIN,  # only the log tells those of its own last entry
             chain="",
             overlays={n: overlay for n, overlay in self.overlays.items() if n <= number},
             drops=lifetimes.as_of(self.drops, number),

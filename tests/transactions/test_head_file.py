@@ -154,6 +154,43 @@ def test_entries_that_only_add_are_folded_in_without_the_past(store: BrokenStore
     check_alike(snapshot, full(store))
 
 
+def manifest_of(store: Store) -> int:
+    """The transaction that the manifest is folded up to."""
+    return int(json.loads(store.get(TABLE.manifest).data)["transaction"])
+
+
+@pytest.mark.parametrize("opened_anew", [True, False])
+def test_a_manifest_of_many_blocks_is_written_when_it_has_grown(
+    tmp_path: Path, opened_anew: bool
+) -> None:
+    """However few transactions they came in: it holds 1,001 things, and is due after ten."""
+    store, number = LocalStore(tmp_path / "blocks"), 2000
+    writer = TableWriter(store, TABLE)
+    writer.commit(staged_rows(store, *range(1000), rows=1))
+    written = []
+    for _ in range(11):
+        writer = TableWriter(store, TABLE) if opened_anew else writer
+        writer.commit(staged_rows(store, number := number + 1))
+        written.append(manifest_of(store))
+        due = {light(store).checkpoint_due, full(store).checkpoint_due}
+        assert due == {head_of(store).due}
+    assert written == [1, 1, 1, 1, 6, 6, 6, 6, 6, 11, 11]
+    writer.commit(staged_rows(store, *range(9), rows=1))
+    assert manifest_of(store) == 13
+    check_alike(light(store), full(store))
+
+
+def test_a_head_file_that_does_not_say_when_has_the_manifest_written(store: BrokenStore) -> None:
+    """As one of a release that knew only of transactions."""
+    head = json.loads(store.get(TABLE.head_file).data)
+    assert head.pop("due") > 0
+    store.replace(TABLE.head_file, resealed(head), None)
+    assert is_light(light(store))
+    commit(store, 6)
+    assert manifest_of(store) == 6
+    assert head_of(store).due > 0
+
+
 def freeze_it(lake: Lake) -> None:
     table = lake.table(TABLE)
     freeze(table, table.snapshot().number)
@@ -225,7 +262,7 @@ def test_a_table_with_blocked_keys_has_none(store: BrokenStore) -> None:
 def test_every_part_of_a_snapshot_is_thought_of() -> None:
     """One that is new here has to go into the head file, or there must be none where it is set."""
     kept = {"schemas", "floor", "pending_deletes", "pending_lists", "checkpoint", "format", "chain"}
-    kept |= {"overlays", "earlier_rules", "drops", "erased_at"}
+    kept |= {"checkpoint_due", "overlays", "earlier_rules", "drops", "erased_at"}
     unread = {"transactions", "blocks", "frozen", "deleted_versions", "earlier_versions", "dropped"}
     of_reading = {"table", "checkpoint_etag", "anchored", "doubtful", "from_log", "vacuumed"}
     not_where_set = {"restorable", "blocked"}

@@ -325,14 +325,14 @@ def test_a_checkpoint_leaves_the_snapshot_as_it_was(store: BrokenStore) -> None:
     assert TABLE.manifest not in read
 
 
-def test_the_checkpoint_is_written_ever_more_rarely() -> None:
+def test_the_checkpoint_is_written_ever_more_rarely(store: BrokenStore) -> None:
     snapshot = Snapshot(TABLE)
     written = 0
     for number in range(1, 2001):
         last = TransactionSummary(number=number, commit="c", operation="sync", time="t")
         snapshot = replace(snapshot, transactions=[*snapshot.transactions, last])
         if checkpoint.checkpoint_due(snapshot):
-            snapshot = replace(snapshot, checkpoint=number)
+            snapshot = checkpoint.write_checkpoint(store, snapshot)
             written += 1
         assert snapshot.number - snapshot.checkpoint <= 21
         if number <= 100:
@@ -343,7 +343,7 @@ def test_the_checkpoint_is_written_ever_more_rarely() -> None:
 def test_the_tail_after_a_checkpoint_is_bounded() -> None:
     for ahead, due in ((checkpoint.MAX_TAIL - 1, False), (checkpoint.MAX_TAIL, True)):
         last = TransactionSummary(number=10**6 + ahead, commit="c", operation="sync", time="t")
-        snapshot = Snapshot(TABLE, [last], checkpoint=10**6)
+        snapshot = Snapshot(TABLE, [last], checkpoint=10**6, checkpoint_due=2 * 10**6)
         assert checkpoint.checkpoint_due(snapshot) is due
 
 
