@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,7 +22,7 @@ from singerlake.format.log import (
 )
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
-from singerlake.format.packed import Packed, PackedSequence, with_lists_unread
+from singerlake.format.packed import Noted, Packed, PackedTransactions, with_lists_unread
 from singerlake.format.sealed import PLAIN, UNREADABLE, check_format
 from singerlake.format.version_notes import BlockedKeys, Count
 
@@ -352,11 +353,10 @@ def _packed(large: Any, where: str) -> Manifest:
     """Return a large manifest whose long lists are packed; nothing of its bytes is kept."""
     members = {name: getattr(large, name) for name in Manifest.__struct_fields__}
     summaries, files = (memoryview(members.pop(name)) for name in _LONG)
-    try:
-        transactions = PackedSequence(Packed(summaries, "number", _SUMMARIES))
-        packed_files = Packed(files, "path", _FILES)
-    except UNREADABLE as error:
-        raise DamagedError(f"{where} cannot be read: {error}") from error
+    noted = Noted()
+    packed = Packed(summaries, "number", _SUMMARIES, where, noted.take)
+    transactions = PackedTransactions(packed, noted)
+    packed_files = Packed(files, "path", _FILES, where)  # gone through once, and seldom again
     return Manifest(**members, transactions=transactions, files=packed_files)  # type: ignore[arg-type]
 
 
@@ -386,14 +386,14 @@ def lists_of(blocks: Iterable[Block]) -> dict[int, FileList]:
 def ungroup(files: Iterable[FileEntry], lists: Mapping[int, FileList]) -> list[Block]:
     """Undo :func:`group_by_file` and :func:`lists_of`; blocks come in order of number."""
     none: list[tuple[Count, int]] = []  # one for all: there are very many blocks
-    blocks = [
-        Block(
-            *(r.number, f.path, r.offset, r.length, r.rows, r.bytes, r.first),
-            *(r.first if r.last == r.first else r.last, r.activations or none),
-            *(r.first_version, r.crc, lists.get(r.number) if lists else None),  # type: ignore[arg-type]  # mypy joins only one tuple
-        )
-        for f in files
-        for r in f.blocks
-    ]
-    blocks.sort(key=lambda block: block.number)
+    blocks: list[Block] = []
+    add = blocks.append
+    for file in files:
+        path = file.path
+        for r in file.blocks:
+            first, last = r.first, r.last
+            last = first if last == first else last  # one text for both
+            of, made = lists.get(r.number) if lists else None, r.activations or none
+            add(Block(r.number, path, r.offset, r.length, r.rows, r.bytes, first, last, made, r.first_version, r.crc, of))  # noqa: E501  # fmt: skip
+    blocks.sort(key=attrgetter("number"))
     return blocks

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 from isal import isal_zlib
 
+from singerlake.errors import DamagedError
+from singerlake.format.sealed import UNREADABLE
+
 T = TypeVar("T", bound=msgspec.Struct)
-_CHUNK_BYTES = 256 << 10
+_CHUNK_BYTES = 48 << 10
+"""Some 250 items: with many more in each piece, Python's collector looks at them several times."""
 _KEPT = 16
 """Chunks kept unpacked: as many as a search for one item among very many goes through."""
 
@@ -40,47 +44,70 @@ def with_lists_unread(kind: type[msgspec.Struct], lists: Sequence[str]) -> type[
 
 
 class Packed(Generic[T]):
-    """The items of a JSON list, in compressed pieces.
+    """The items of a JSON list, in compressed pieces, which are decoded when they are asked for.
 
     Args:
         text: The list. Spelled without white space it comes apart; else it is one piece.
         first: The name of each item's first member.
         decoder: Decodes a list of such items.
+        where: What to call the place in an error.
+        note: Is given the items of each piece once, in order. Without it nothing is decoded now.
 
     Raises:
-        msgspec.DecodeError: It is no list of such items.
+        DamagedError: It is no list; with a ``note``, of no such items.
     """
 
     def __init__(
-        self, text: memoryview, first: str, decoder: msgspec.json.Decoder[list[T]]
+        self,
+        text: memoryview,
+        first: str,
+        decoder: msgspec.json.Decoder[list[T]],
+        where: str,
+        note: Callable[[list[T]], None] | None = None,
     ) -> None:
-        self._decoder = decoder
+        self._decoder, self._where = decoder, where
         self._chunks: list[bytes] = []
         self.starts: list[int] = []
         self.count = 0
-        # Within a text a quote has a backslash before it: this is found between items alone.
-        border = re.compile(rb'\},(?=\{"%b":)' % first.encode())
-        if bytes(text[:1]) != b"[":
-            raise msgspec.ValidationError("there is something else where a list should be")
-        start, end = 1, len(text)
-        while start < end:
-            found = border.search(text, start + _CHUNK_BYTES)
-            stop = found.start() + 1 if found else end
-            closing = b"]" if found else b""
-            chunk = b"".join((b"[", text[start:stop], closing))
-            start = stop + 1 if found else end
-            if items := len(decoder.decode(chunk)):
+        for chunk in _pieces(text, first, where):
+            if note is not None:
+                items = self._decoded(chunk)
+                note(items)
                 self.starts.append(self.count)
-                self.count += items
-                self._chunks.append(isal_zlib.compress(chunk, 1))
+                self.count += len(items)
+            self._chunks.append(isal_zlib.compress(chunk, 1))
 
     def unpacked(self, chunk: int) -> list[T]:
-        """Return the items of one piece."""
-        return self._decoder.decode(isal_zlib.decompress(self._chunks[chunk]))
+        """Return the items of one piece.
+
+        Raises:
+            DamagedError: They are no such items, which is known of those that were noted.
+        """
+        return self._decoded(isal_zlib.decompress(self._chunks[chunk]))
 
     def __iter__(self) -> Iterator[T]:
         for chunk in range(len(self._chunks)):
             yield from self.unpacked(chunk)
+
+    def _decoded(self, chunk: bytes) -> list[T]:
+        try:
+            return self._decoder.decode(chunk)
+        except UNREADABLE as error:
+            raise DamagedError(f"{self._where} cannot be read: {error}") from error
+
+
+def _pieces(text: memoryview, first: str, where: str) -> Iterator[bytes]:
+    """Take a list apart into lists; an empty one is one."""
+    # Within a text a quote has a backslash before it: this is found between items alone.
+    border = re.compile(rb'\},(?=\{"%b":)' % first.encode())
+    if bytes(text[:1]) != b"[":
+        raise DamagedError(f"{where} cannot be read: there is something else than a list")
+    start, end = 1, len(text)
+    while start < end:
+        found = border.search(text, start + _CHUNK_BYTES)
+        stop = found.start() + 1 if found else end
+        yield b"".join((b"[", text[start:stop], b"]" if found else b""))
+        start = stop + 1 if found else end
 
 
 class PackedSequence(Sequence[T]):
@@ -145,3 +172,36 @@ class PackedSequence(Sequence[T]):
         return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]  # as a list's
+
+
+class Noted:
+    """What is to be known of all transactions of a log, taken down as they are read.
+
+    Attributes:
+        operations: What they did.
+        gapless: Whether their numbers are 1, 2, 3 …
+    """
+
+    def __init__(self) -> None:
+        self.operations: set[str] = set()
+        self.gapless = True
+        self._count = 0
+
+    def take(self, some: Sequence[Any]) -> None:
+        """Take down the next ones."""
+        self.operations.update([one.operation for one in some])
+        first, self._count = self._count + 1, self._count + len(some)
+        self.gapless &= [one.number for one in some] == [*range(first, self._count + 1)]
+
+
+class PackedTransactions(PackedSequence[T]):
+    """The transactions of a large manifest.
+
+    Args:
+        packed: Them.
+        noted: What was taken down of them when they were packed.
+    """
+
+    def __init__(self, packed: Packed[T], noted: Noted) -> None:
+        super().__init__(packed)
+        self.noted = noted

@@ -5,15 +5,18 @@ It can be made again from the log, so a crash before it is written loses nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, groupby, pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 
-from singerlake.errors import DamagedError, NewerFormatError
+from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError
 from singerlake.format import file_paths, metadata, names
+from singerlake.format.data_paths import are_data_paths
 from singerlake.format.log import Operation
 from singerlake.format.metadata import Manifest, TransactionSummary
 from singerlake.format.names import TableName
+from singerlake.format.packed import Noted, PackedTransactions
 from singerlake.format.sealed import ERASABLE, PLAIN
 from singerlake.storage.base import KeyExistsError, KeyMissingError, OversizedError, Store
 from singerlake.transactions import head_file, lifetimes, unread, versions
@@ -92,7 +95,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         DamagedError: It belongs to another table, or does not agree with itself.
     """
     blocks = metadata.ungroup(manifest.files, manifest.file_lists)
-    operations, numbered = _gone_through(manifest.transactions)
+    noted = _noted(manifest.transactions)
     restorable = manifest.restorable
     snapshot = Snapshot(
         table=table,
@@ -107,28 +110,19 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
         overlays=manifest.overlays,
         format=manifest.format,
         chain=manifest.chain,
-        drops=lifetimes.of_log(manifest.transactions) if Operation.DROP in operations else (),
+        drops=lifetimes.of_log(manifest.transactions) if Operation.DROP in noted.operations else (),
         restorable=(
             None if restorable is None else metadata.ungroup(restorable, manifest.file_lists)
         ),
-        erased_at=_erased_at(manifest) if Operation.ERASE in operations else 0,
+        erased_at=_erased_at(manifest) if Operation.ERASE in noted.operations else 0,
         blocked=manifest.blocked,
     )
-    present = (path for path, _ in groupby(block.file for block in blocks))
-    for path in chain(present, (file.path for file in restorable or ())):
-        if not names.is_data_path(path):
-            table.data(path)  # says what is wrong with it
-    for path in snapshot.dropped:
-        if not names.is_data_path(path):
-            table.key(path)
-    for one in (*manifest.file_lists.values(), *(listed for _, listed in manifest.pending_lists)):
-        if not file_paths.is_list(one.path):
-            raise DamagedError(f"{table.manifest} names {one.path[:200]!r}, which is no list")
+    _check_paths(snapshot, manifest)
     count = len(snapshot.transactions)
     agrees = (
         (manifest.tap, manifest.stream) == (table.tap, table.stream)
         and count == manifest.transaction
-        and numbered
+        and noted.gapless
         and 0 <= manifest.floor <= manifest.transaction
         and all(1 <= number <= count for number in manifest.overlays)
         and _has_its_blocks(snapshot)
@@ -144,13 +138,29 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
     return folding.snapshot()
 
 
-def _gone_through(transactions: Iterable[TransactionSummary]) -> tuple[set[str], bool]:
-    """What transactions did, and whether their numbers are right; once, for they may be packed."""
-    operations, numbered = set(), True
-    for number, summary in enumerate(transactions, 1):
-        operations.add(summary.operation)
-        numbered &= summary.number == number
-    return operations, numbered
+def _check_paths(snapshot: Snapshot, manifest: Manifest) -> None:
+    """Make sure that a manifest names nothing outside of its table's folder."""
+    table = snapshot.table
+    present = [path for path, _ in groupby(map(attrgetter("file"), snapshot.blocks))]
+    present += [file.path for file in manifest.restorable or ()]
+    for path in () if are_data_paths(present) else present:
+        if not names.is_data_path(path):
+            table.data(path)  # says what is wrong with it
+    for path in snapshot.dropped:
+        if not names.is_data_path(path):
+            table.key(path)
+    for one in (*manifest.file_lists.values(), *(listed for _, listed in manifest.pending_lists)):
+        if not file_paths.is_list(one.path):
+            raise DamagedError(f"{table.manifest} names {one.path[:200]!r}, which is no list")
+
+
+def _noted(transactions: Sequence[TransactionSummary]) -> Noted:
+    """What is to be known of all of them, without unpacking those that are packed."""
+    if isinstance(transactions, PackedTransactions):
+        return transactions.noted
+    noted = Noted()
+    noted.take(transactions)
+    return noted
 
 
 def _erased_at(manifest: Manifest) -> int:
@@ -174,14 +184,13 @@ def _has_its_blocks(snapshot: Snapshot) -> bool:
         blocks = snapshot.restorable
     elif snapshot.restorable is not None:
         return False
-    numbers = [block.number for block in blocks]
+    numbers = [*map(attrgetter("number"), blocks)]
     before = snapshot.transactions[snapshot.first - 2].last_block if snapshot.first > 1 else 0
-    whole = [*range(before + 1, before + len(numbers) + 1)] if not snapshot.floor else numbers
-    return (
-        all(a < b for a, b in pairwise([before, *numbers]))
-        and whole == numbers
-        and (snapshot.floor > 0 or before + len(numbers) == snapshot.last_block)
-        and (not numbers or numbers[-1] <= snapshot.last_block)
+    if not snapshot.floor:  # which says all that is said below
+        whole = [*range(before + 1, before + len(numbers) + 1)]
+        return numbers == whole and before + len(numbers) == snapshot.last_block
+    return all(a < b for a, b in pairwise([before, *numbers])) and (
+        not numbers or numbers[-1] <= snapshot.last_block
     )
 
 
@@ -236,7 +245,7 @@ def write_checkpoint(store: Store, snapshot: Snapshot, *, durable: bool = False)
             if not known:
                 present = store.get(key)
                 etag = present.etag
-                if _transaction(present.data, key) >= snapshot.number:
+                if _transaction(present.data, snapshot.table) >= snapshot.number:
                     break
         except KeyMissingError:
             etag = None
@@ -260,11 +269,11 @@ def write_checkpoint(store: Store, snapshot: Snapshot, *, durable: bool = False)
     return written
 
 
-def _transaction(data: bytes, key: str) -> int:
+def _transaction(data: bytes, table: TableName) -> int:
     """The one that a manifest is folded up to; 0 for one that cannot be read."""
     try:
-        return metadata.decode(data, metadata.Manifest, key).transaction
+        return from_manifest(table, metadata.decode(data, Manifest, table.manifest)).number
     except NewerFormatError:
         raise
-    except DamagedError:
+    except (DamagedError, InvalidNameError):
         return 0  # and so to be replaced

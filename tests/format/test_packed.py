@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,7 +16,13 @@ from singerlake.format.metadata import Manifest, TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.packed import Packed, PackedSequence
 from singerlake.format.sealed import seal
-from singerlake.transactions.checkpoint import differing, from_manifest, to_manifest
+from singerlake.storage.local.store import LocalStore
+from singerlake.transactions.checkpoint import (
+    differing,
+    from_manifest,
+    to_manifest,
+    write_checkpoint,
+)
 from singerlake.transactions.folding import fold
 from singerlake.transactions.snapshot import Snapshot
 
@@ -153,12 +160,34 @@ def test_what_is_wrong_is_found(whole: Snapshot, change: Callable[[str], str]) -
         read(seal(changed.encode())[0])
 
 
+def test_a_manifest_of_wrong_items_is_written_again(whole: Snapshot, tmp_path: Path) -> None:
+    """Though its hash is right, and so it is not seen before somebody wants the items."""
+    store = LocalStore(tmp_path / "lake")
+    good = msgspec.json.encode(to_manifest(whole))
+    bad = seal(good.replace(b"[150,0,90,", b"[150,-1,90,", 1))[0]
+    store.put_if_absent(TABLE.manifest, bad)
+    with pytest.raises(DamagedError, match=r"manifest\.json cannot be read: Expected `int` >= 0"):
+        from_manifest(TABLE, metadata.decode(bad, Manifest, TABLE.manifest))
+    write_checkpoint(store, whole)
+    assert [*differing(read(store.get(TABLE.manifest).data), whole)] == []
+
+
 @pytest.mark.parametrize("text", [b"17", b"{}", b'"x"', b"null", b"[17]", b'[{"number":1}]'])
 def test_no_list_of_such_items(text: bytes) -> None:
-    with pytest.raises(msgspec.DecodeError):
-        Packed(memoryview(text), "number", DECODER)
+    noted: list[object] = []
+    with pytest.raises(DamagedError, match="it cannot be read"):
+        Packed(memoryview(text), "number", DECODER, "it", noted.extend)
+    assert noted == []
+
+
+@pytest.mark.parametrize("text", [b"[17]", b'[{"number":1}]', b"[1]]"])
+def test_items_that_were_not_noted_are_looked_at_when_they_are_read(text: bytes) -> None:
+    unread = Packed(memoryview(text), "number", DECODER, "it")
+    with pytest.raises(DamagedError, match="it cannot be read"):
+        list(unread)
 
 
 def test_an_empty_list() -> None:
-    empty = PackedSequence(Packed(memoryview(b"[]"), "number", DECODER))
-    assert (len(empty), [*empty], empty == []) == (0, [], True)
+    noted: list[object] = []
+    empty = PackedSequence(Packed(memoryview(b"[]"), "number", DECODER, "it", noted.extend))
+    assert (len(empty), [*empty], empty == [], noted) == (0, [], True, [])

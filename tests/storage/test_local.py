@@ -412,3 +412,18 @@ def test_no_key_leaves_the_lake(store: Store, tmp_path: Path) -> None:
         store.get("../outside")
     with pytest.raises(Exception, match=r"not a key"):
         list(store.list("../"))
+
+
+def test_a_large_object_is_replaced_only_where_it_did_not_change(tmp_path: Path) -> None:
+    """Its etag is made in another way than that of a small one, and of all its bytes."""
+    store = LocalStore(tmp_path)
+    large = bytes(5 << 20)
+    first = store.put_if_absent("raw/one", large)
+    assert store.get("raw/one").etag == first
+    second = store.replace("raw/one", b"\1" + large[1:], first)
+    third = store.replace("raw/one", large[:-1] + b"\1", second)
+    assert len({first, second, third}) == 3
+    for stale in (first, second):
+        with pytest.raises(KeyExistsError, match="changed"):
+            store.replace("raw/one", large, stale)
+    assert store.get("raw/one").etag == third

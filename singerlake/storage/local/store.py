@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import io
 import os
 import threading
@@ -33,7 +32,7 @@ from singerlake.storage.base import (
     StoredObject,
     check_size,
 )
-from singerlake.storage.local import files
+from singerlake.storage.local import etags, files
 from singerlake.storage.local.copying import copy_range
 from singerlake.storage.local.liveness import Session, abandoned_files
 from singerlake.storage.local.os_errors import map_os_errors
@@ -65,10 +64,6 @@ def _sync_name(folder: int, path: Path) -> None:
             f"{path} was written, but the disk failed to make its name durable "
             f"({error.strerror}): it may be gone after a power cut; check the disk first"
         ) from error
-
-
-def _etag(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 class LocalStaged(Staged):
@@ -258,7 +253,7 @@ class LocalStore(Store):
     def get(self, key: str) -> StoredObject:
         with self.reading(key) as file:
             check_size(os.fstat(file.fileno()).st_size, self._path(key))
-            return StoredObject(data := file.readall(), _etag(data))
+            return StoredObject(data := file.readall(), etags.of_bytes(data))
 
     def get_if_small(self, key: str, most: int) -> StoredObject | None:
         with self.reading(key) as file:
@@ -283,7 +278,7 @@ class LocalStore(Store):
             self.link(temporary, key, durable=durable)
         finally:
             self.remove(temporary)
-        return _etag(data)
+        return etags.of_bytes(data)
 
     def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
         path, (*folders, name) = self._path(key), key.split("/")
@@ -302,7 +297,7 @@ class LocalStore(Store):
                     _sync_name(target, path)
         finally:
             self.remove(temporary)
-        return _etag(data)
+        return etags.of_bytes(data)
 
     def _etag_of(self, key: str) -> str | None:
         try:
