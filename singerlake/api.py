@@ -17,7 +17,6 @@ from singerlake.errors import UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
-from singerlake.maintenance.change import ChangeOptions
 from singerlake.publishing import session_for
 from singerlake.reverting import named_state
 from singerlake.state import Engine, Misfits, State
@@ -232,6 +231,7 @@ class Table(erasing.Table):
             dry_run: Only work out what would be done.
             spark: The session; the running one by default, or a new one.
         """
+        from singerlake.maintenance.change import ChangeOptions
         from singerlake.spark.jobs.changes.table_change import TableChange
 
         options = ChangeOptions(

@@ -7,14 +7,14 @@ takes to start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from singerlake.errors import ConflictError, MisfitsError, SingerlakeError
-from singerlake.format.log import FrozenVersion
+from singerlake.format.log import Block, FrozenVersion
 from singerlake.lake import Table
 from singerlake.lineage import told
 from singerlake.maintenance import freeze as plans
@@ -105,9 +105,16 @@ def is_small(snapshot: Snapshot) -> bool:
     """Tell whether a state is frozen here: it is small, and no SQL has to be asked of its rows."""
     if snapshot.overlay.constraints:
         return False
-    blocks = small_state.blocks_of(snapshot)
-    cells = sum(block.rows for block in blocks) * len(snapshot.columns)
-    return sum(block.bytes for block in blocks) <= SMALL_BYTES and cells <= SMALL_CELLS
+    return are_small(small_state.blocks_of(snapshot), len(snapshot.columns))
+
+
+def are_small(blocks: Iterable[Block], columns: int) -> bool:
+    """Tell whether blocks are read here, of a table of so many columns."""
+    rows = bytes_ = 0
+    for block in blocks:
+        rows += block.rows
+        bytes_ += block.bytes
+    return bytes_ <= SMALL_BYTES and rows * columns <= SMALL_CELLS
 
 
 def freeze_small(

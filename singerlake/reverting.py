@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from singerlake.maintenance.delete_version import DeletedVersion
-    from singerlake.spark.jobs.reverting.revert import Reverted
+    from singerlake.rows_back.revert import Reverted
     from singerlake.spark.jobs.reverting.undo import Undone
 
 
@@ -57,7 +57,10 @@ class Table(publishing.Table):
         allow_misfits: bool = False,
         spark: SparkSession | None = None,
     ) -> Reverted:
-        """Turn the table back to an earlier state, by one new transaction, on Spark.
+        """Turn the table back to an earlier state, by one new transaction.
+
+        On Spark, unless the table is small, nothing has to be asked of its old rows, and no session
+        is given.
 
         Args:
             version: A frozen version's number or label.
@@ -79,22 +82,30 @@ class Table(publishing.Table):
             ViolationsError: The old rows are not what rows have to be by now.
             ConflictError: Somebody changed the table meanwhile; nothing was changed.
             DamagedError: The old state cannot be read any more.
-            RuntimeMissingError: Spark or Java is not installed.
+            RuntimeMissingError: Spark is needed, and it or Java is not installed.
         """
         if version is None and transaction is None and time is None:
             raise UsageError("name the state to go back to: a version, transaction= or time=")
-        _, snapshot = named_state(self.snapshot(), version, transaction, time)
-        spark = session_for(spark, "reverting a table")
+        head = self.snapshot()
+        _, snapshot = named_state(head, version, transaction, time)
         from singerlake.maintenance.revert import kept
-        from singerlake.spark.jobs.reverting.revert import revert
+        from singerlake.rows_back.small_revert import revert_if_small
         from singerlake.transactions.writer import WriteOptions
+
+        to, options = snapshot.number, WriteOptions(metadata=kept(metadata or {}, comment))
+        if spark is None:
+            done = revert_if_small(self, head, to, dry_run=dry_run, options=options, etag=etag)
+            if done is not None:
+                return done
+        spark = session_for(spark, "reverting a table")
+        from singerlake.spark.jobs.reverting.revert import revert
 
         return revert(
             spark,
             self,
-            snapshot.number,
+            to,
             dry_run=dry_run,
-            options=WriteOptions(metadata=kept(metadata or {}, comment)),
+            options=options,
             etag=etag,
             allow_violations=allow_violations,
             allow_misfits=allow_misfits,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.maintenance.alter import AlterOptions
-    from singerlake.spark.jobs.reverting.revert import Reverted
+    from singerlake.rows_back.revert import Reverted
 
 SHOWN = 3
 """So many of the transactions that are undone are listed."""
@@ -108,7 +108,9 @@ def command(
 
     Writes the difference to an earlier state as one new transaction, under the schema of that
     time. History stays, so a revert can be reverted, and a target that reads on from a bookmark
-    gets just the difference. A row is put back if its record differs in any byte.
+    gets just the difference. A row is put back if its record differs in any byte. A table of up to
+    32 MiB of messages, without constraints of its own, is turned back without Spark, unless
+    --master or --conf is given.
 
     The syncs that it undoes are named before it begins. The tap's own bookmark stays where it
     is, so the tap sends what they brought again only where the source changes it. --print-state
@@ -159,9 +161,9 @@ def command(
     if RevertPlan(head, head.at(to)).same_state and not shared.json:
         _print_same(ref.table, to)  # the document counts the rows, which Spark has to
         return
-    begin_spark(master, conf)
-    session = partial(start_spark, master, conf)
-    _revert(shared, lake_table, head, to, undone, options, session, allowed)
+    with working(f"reverting {ref.table}"):
+        reverted = _reverted(lake_table, head, to, options, master, conf, allowed)
+    _say(shared, lake_table, head, undone, reverted, dry_run=options.dry_run)
 
 
 def _announced(
@@ -179,28 +181,41 @@ def _announced(
     return undone
 
 
-def _revert(
-    shared: Shared,
+def _reverted(
     table: Table,
     head: Snapshot,
     to: int,
-    undone: list[TransactionSummary],
     options: AlterOptions,
-    start: Callable[[], Any],
+    master: str | None,
+    conf: tuple[str, ...],
     allowed: Mapping[str, bool],
-) -> None:
+) -> Reverted:
+    """Turn a table back, here where Java would take longer to start, unless it is asked for."""
+    from singerlake.rows_back.small_revert import revert_if_small
+
+    dry_run, etag = options.dry_run, options.etag
+    writing = replace(options.writing, metadata=kept(options.metadata, options.comment))
+    if not (master or conf):
+        done = revert_if_small(table, head, to, dry_run=dry_run, options=writing, etag=etag)
+        if done is not None:
+            return done
+    begin_spark(master, conf)
     from singerlake.spark.jobs.reverting.revert import revert
 
-    with working(f"reverting {table.name}"):
-        done = revert(
-            start(),
-            table,
-            to,
-            dry_run=options.dry_run,
-            options=replace(options.writing, metadata=kept(options.metadata, options.comment)),
-            etag=options.etag,
-            **allowed,
-        )
+    spark = start_spark(master, conf)
+    return revert(spark, table, to, dry_run=dry_run, options=writing, etag=etag, **allowed)
+
+
+def _say(
+    shared: Shared,
+    table: Table,
+    head: Snapshot,
+    undone: list[TransactionSummary],
+    done: Reverted,
+    *,
+    dry_run: bool,
+) -> None:
+    to = done.to
     if done.transaction is not None and done.transaction > head.number + 1:
         known = {one.number for one in undone}
         undone = [u for u in undone_by(table.snapshot(), to) if u.number < done.transaction]
@@ -210,7 +225,7 @@ def _revert(
             shared.output.note(_undoes(others, dry_run=False))
     shared.output.result(
         lambda: {**asdict(done), "undoes": [_as_json(one) for one in undone]},
-        lambda: _print(table.name, to, done, options.dry_run),
+        lambda: _print(table.name, to, done, dry_run),
     )
 
 

@@ -408,6 +408,7 @@ UNNEEDED = (
     "singerlake.projections.destinations",
     "singerlake.reading",
     "singerlake.records",
+    "singerlake.rows_back",
     "singerlake.site",
     "singerlake.spark",
     "singerlake.storage.s3",

@@ -214,7 +214,7 @@ CASES = {
         ["revert", TABLE, "--to-transaction", "1"],
         ["1 row put back"],
         lambda: reverted(),
-        f"{JOBS}reverting.revert.revert",
+        "singerlake.rows_back.small_revert.revert_if_small",
     ),
     "upload": Case(
         ["upload", TABLE, FILE],
@@ -325,7 +325,7 @@ def uploaded() -> Any:
 
 
 def reverted() -> Any:
-    from singerlake.spark.jobs.reverting.revert import Reverted
+    from singerlake.rows_back.revert import Reverted
 
     return Reverted(3, 8, 1, 2, 1_000_000, "abcdefg", whole=True)
 

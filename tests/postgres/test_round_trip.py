@@ -16,8 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from singerlake.format.log import FrozenVersion
+from singerlake.rows_back.revert import Reverted
 from singerlake.spark.jobs.maintenance.freeze import freeze
-from singerlake.spark.jobs.reverting.revert import Reverted, revert
+from singerlake.spark.jobs.reverting.revert import revert
 from target_singerlake.errors import InvalidRecordError
 from tests.postgres.cluster import Cluster
 from tests.postgres.plugins import MELTANOLABS, PIPELINEWISE, Tap

@@ -16,8 +16,9 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance import freeze as plans
 from singerlake.maintenance import overlay_changes
 from singerlake.maintenance.alter import alter
+from singerlake.rows_back.revert import Reverted
 from singerlake.spark.jobs.maintenance.freeze import freeze
-from singerlake.spark.jobs.reverting.revert import Reverted, revert
+from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.write import routing
 from tests.build import commit_rows
 from tests.spark.index_frames import rows_both_ways

@@ -10,9 +10,10 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from singerlake.format.log import Block
+from singerlake.records.blocks.block_tasks import MARK
 from singerlake.records.rows import packing
 from singerlake.spark.write import routing
-from singerlake.spark.write.routing import MARK, InOrder, PackedRouter, Router, Task
+from singerlake.spark.write.routing import InOrder, PackedRouter, Router, Task
 
 
 def block(number: int, first_version: int = 0) -> Block:

@@ -11,6 +11,8 @@ from singerlake.format.log import Block
 
 TASK_BYTES = 128 << 20
 """Inflated bytes that a task of most jobs should not exceed."""
+MARK = -1
+"""The ``row`` of a task's mark: a row that brings the task's blocks, before its other rows."""
 _WORTHWHILE = 1 << 20
 """Inflated bytes below which another task costs more than it saves."""
 _BLOCKS = msgspec.msgpack.Decoder(list[Block])

@@ -31,6 +31,7 @@ from singerlake.records.rows import packing
 from singerlake.records.rows.packing import one_array
 from singerlake.records.rows.row_columns import BLOCK, DELETED, ORDINAL
 from singerlake.records.rows.steps import Batches
+from singerlake.records.state import keys
 
 _PACKED_ROWS = 65_536
 
@@ -98,7 +99,7 @@ def _numbered(spec: MergeSpec, asked: pa.Table, present: pa.Table) -> tuple[Numb
         compared_keys(rows, names, spec.key_columns)
         for rows, names in ((asked, spec.join), (present, by_position or spec.join))
     ]
-    codes = _codes(pa.concat_tables(tables))
+    codes = keys.numbered(pa.concat_tables(tables))
     own, theirs = codes[: len(asked)], codes[len(asked) :]
     count = int(codes.max(initial=-1)) + 1
     if not spec.keys:
@@ -106,19 +107,6 @@ def _numbered(spec: MergeSpec, asked: pa.Table, present: pa.Table) -> tuple[Numb
         own[unnamed] = count + np.arange(np.count_nonzero(unnamed))
         count += int(np.count_nonzero(unnamed))
     return own, theirs, count
-
-
-def _codes(keys: pa.Table) -> Numbers:
-    """Number rows by their values."""
-    codes = np.zeros(len(keys), dtype=np.int64)
-    for column in keys.columns:
-        encoded = one_array(column).dictionary_encode(null_encoding="encode")
-        numbers: Numbers = encoded.indices.to_numpy().astype(np.int64)
-        if len(keys.columns) == 1:
-            return numbers
-        mixed = codes * len(encoded.dictionary) + numbers
-        codes = np.unique(mixed, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return codes
 
 
 def _present_at(present: pa.Table, numbers: Numbers, count: int) -> Numbers:

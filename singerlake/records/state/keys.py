@@ -27,6 +27,7 @@ from singerlake.records.blocks import bounded_keys, decoding, positions
 from singerlake.records.blocks.decoding import BlockSpec
 from singerlake.records.columns import canonical_text
 from singerlake.records.columns.arrow_types import arrow_type
+from singerlake.records.rows.packing import one_array
 from singerlake.records.rows.row_columns import alias, aliases
 
 AT = "at"
@@ -73,6 +74,23 @@ def newest(tables: list[pa.Table]) -> pa.Table:
     whole = pa.concat_tables(tables)
     grouped = whole.group_by(whole.column_names[:-1], use_threads=False)
     return grouped.aggregate([(AT, "max")]).rename_columns(whole.column_names)
+
+
+def numbered(rows: pa.Table) -> NDArray[np.int64]:
+    """Number keys from 0, equal ones alike.
+
+    Args:
+        rows: The key columns, fit to be compared.
+    """
+    codes = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.columns:
+        encoded = one_array(column).dictionary_encode(null_encoding="encode")
+        numbers: NDArray[np.int64] = encoded.indices.to_numpy().astype(np.int64)
+        if len(rows.columns) == 1:
+            return numbers
+        mixed = codes * len(encoded.dictionary) + numbers
+        codes = np.unique(mixed, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return codes
 
 
 def split_by_key(rows: pa.Table, parts: int) -> list[pa.Table]:

@@ -22,6 +22,7 @@ from singerlake.format import messages
 from singerlake.format.laid import BlockColumns
 from singerlake.format.log import Block
 from singerlake.records.blocks import block_tasks, positions
+from singerlake.records.blocks.block_tasks import MARK
 from singerlake.records.blocks.defaults import ColumnDefault
 from singerlake.records.changes.merge_terms import DELETED
 from singerlake.records.columns import text_bytes
@@ -33,7 +34,6 @@ from singerlake.records.lines.written_defaults import DefaultsWritten
 from singerlake.records.rows.steps import Batches
 from singerlake.spark.write.changed_blocks import Out, Places, Target
 from singerlake.spark.write.old_lines import OldLines
-from singerlake.spark.write.routing import MARK
 
 
 @dataclass

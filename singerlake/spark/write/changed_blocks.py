@@ -13,11 +13,11 @@ from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.types import Columns
 from singerlake.format.written import WrittenUnder
+from singerlake.records.lines.pile import Pile
 from singerlake.records.lines.record_texts import RecordTexts
 from singerlake.records.rows.problems import Problems, RowProblem
 from singerlake.records.rows.steps import Batches
 from singerlake.records.validation.schema_check import SchemaCheck
-from singerlake.spark.write.pile import Pile
 from singerlake.storage.base import Store
 from singerlake.transactions.staging import StagedTable
 

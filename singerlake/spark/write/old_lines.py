@@ -14,9 +14,9 @@ from singerlake.format.log import Block
 from singerlake.records.blocks import positions
 from singerlake.records.blocks.decoding import BlockSpec
 from singerlake.records.blocks.defaults import ColumnDefault
+from singerlake.records.lines.line_writer import lines_by_position
 from singerlake.records.lines.respelling import Members, Respelling, older
 from singerlake.spark.write.changed_blocks import Target
-from singerlake.spark.write.line_writer import lines_by_position
 from singerlake.transactions.blocks import read_block
 
 

@@ -18,9 +18,9 @@ from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.maintenance.drop_history import Rewrite
 from singerlake.records.blocks import bounded_keys
+from singerlake.records.blocks.block_tasks import MARK
 from singerlake.records.blocks.decoding import message_type
 from singerlake.records.rows.steps import Batches
-from singerlake.spark.write.routing import MARK
 from singerlake.storage.base import Store
 from singerlake.transactions.blocks import inflate, members
 from singerlake.transactions.staging import publish_blocks, replace_block

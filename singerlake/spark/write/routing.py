@@ -20,6 +20,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.format.log import Block
 from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.block_tasks import MARK
 from singerlake.records.rows import packing
 from singerlake.records.rows.steps import BATCH_ROWS, Batches
 from singerlake.spark.jvm.session import cores
@@ -28,8 +29,6 @@ TASK, WORK = "task", "work"
 """The first and the last column; between them those of the rows, ``block`` and ``row`` first."""
 WRITE_BYTES = 128 << 20
 """Inflated bytes that one task writes again, about."""
-MARK = -1
-"""The ``row`` of a task's mark."""
 
 
 class Task(NamedTuple):

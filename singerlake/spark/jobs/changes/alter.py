@@ -27,8 +27,9 @@ from singerlake.reading.index import Index
 from singerlake.records.blocks.misfits import NULL
 from singerlake.records.rows.row_columns import alias
 from singerlake.records.state.shape import shape_of
+from singerlake.rows_back.revert import whole_lines
 from singerlake.spark.jobs.changes.state_after import check_defaults
-from singerlake.spark.jobs.reverting import revert
+from singerlake.spark.jobs.reverting.revert import every_row
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import content, from_blocks, index_build, index_rows
@@ -157,17 +158,16 @@ class _Job:
             rows = index_rows.count(self._spark, now)
             return Altered(wanted.words, None, rows)
         store, head = self._table.store, wanted.head
-        plan = RevertPlan(head, head)
-        job = revert.Job(self._spark, self._table, plan, now, options.writing, whole=True)
+        lines = whole_lines(self._table, RevertPlan(head, head))
         writer_id = new_writer_id()
-        with hold_locks(store, head.table, job.schemas, writer_id, options.writing) as locks:
+        with hold_locks(store, head.table, lines.schemas, writer_id, options.writing) as locks:
             blocks: list[Block] = []
             try:
-                job.write_whole(blocks)
+                lines.write(every_row(self._spark, now), blocks, whole=True)
                 locks.check()
-                return self._commit(Rewritten(blocks, job.schemas, writer_id, locks.check))
+                return self._commit(Rewritten(blocks, lines.schemas, writer_id, locks.check))
             except BaseException as error:
-                clean_up(error, locks, lambda: job.withdraw(blocks))
+                clean_up(error, locks, lambda: lines.withdraw(blocks))
                 raise
 
     def _commit(self, rewritten: Rewritten | None) -> Altered:

@@ -20,6 +20,7 @@ from singerlake.maintenance.change import ChangePlan, Frozen, Written
 from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
 from singerlake.records.blocks.defaults import wanted_defaults
 from singerlake.records.blocks.positions import block_holding
+from singerlake.records.lines import line_writer
 from singerlake.records.lines.written_defaults import DefaultsWritten, defaults_written
 from singerlake.records.rows import problems
 from singerlake.records.rows.packing import Unpacked
@@ -41,7 +42,7 @@ from singerlake.spark.jobs.changes.present_rows import PresentRows
 from singerlake.spark.jobs.row_sets.row_set import LINE, ROW_ID, SOURCE
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.write import changed_blocks, line_writer, routing
+from singerlake.spark.write import changed_blocks, routing
 from singerlake.spark.write.change_writer import ChangeWriter, InsertWriter
 from singerlake.spark.write.changed_blocks import Target
 from singerlake.transactions.commit import new_writer_id

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,22 +14,10 @@ from singerlake.reading.index import Index
 from singerlake.records.blocks.misfits import ColumnMisfits
 from singerlake.records.rows.row_columns import BLOCK, ORDINAL, aliases
 from singerlake.records.state.shape import Shape, shape_of
+from singerlake.rows_back.revert import Outcome
 from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import content, frames, index_rows
 from singerlake.spark.state.key_violations import key_violations
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What is wrong with rows that come back all the same.
-
-    Attributes:
-        violations: The names of the constraints of now that they do not keep.
-        misfits: The columns with values that do not fit their type of now.
-    """
-
-    violations: Sequence[str] = field(default_factory=list)
-    misfits: Sequence[str] = field(default_factory=list)
 
 
 def check_outcome(

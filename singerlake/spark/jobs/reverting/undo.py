@@ -23,14 +23,15 @@ from singerlake.maintenance.undo import OnConflict, UndoPlan
 from singerlake.quantities import count
 from singerlake.records.rows.row_columns import BLOCK, ORDINAL
 from singerlake.records.state.shape import shape_of
+from singerlake.rows_back.lines_again import LinesAgain, Written
+from singerlake.rows_back.revert import Outcome
 from singerlake.spark.jobs.reverting import undo_rows
-from singerlake.spark.jobs.reverting.revert_checks import Outcome
+from singerlake.spark.jobs.reverting.revert import ActionsFrame
 from singerlake.spark.jobs.reverting.undo_checks import check_outcome
 from singerlake.spark.jobs.reverting.undo_rows import CONFLICT, GOAL, NOW, TOUCHED
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.state import frames
-from singerlake.spark.write.lines_again import LinesAgain, Written
 from singerlake.transactions.commit import current_user
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import WriteOptions
@@ -242,7 +243,7 @@ class _Job:
         lines = self._lines(whole=found.whole)
         actions = self._actions if found.put_back or found.deleted else None
         lines.commit(
-            self._nothing() if actions is None else actions,
+            ActionsFrame(self._nothing() if actions is None else actions),
             self._options,
             committed,
             whole=found.whole,
@@ -306,7 +307,6 @@ class _Job:
         wanted = self._wanted
         hashes = {block.schema_hash for block in wanted.head.blocks}
         return LinesAgain.of(
-            self._spark,
             self._table,
             wanted.head,
             wanted.schema_hash,

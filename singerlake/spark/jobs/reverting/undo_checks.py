@@ -12,7 +12,8 @@ from singerlake.maintenance.alter import retyped_columns
 from singerlake.maintenance.undo import UndoPlan
 from singerlake.records.rows.row_columns import BLOCK, ORDINAL
 from singerlake.records.state.shape import Shape, shape_of
-from singerlake.spark.jobs.reverting.revert_checks import Outcome, misfits_error, violations_error
+from singerlake.rows_back.revert import Outcome
+from singerlake.spark.jobs.reverting.revert_checks import misfits_error, violations_error
 from singerlake.spark.sql.violations import check_constraints
 from singerlake.spark.state import content, frames, index_build, index_rows
 from singerlake.transactions.snapshot import Snapshot

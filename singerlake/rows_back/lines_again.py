@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from singerlake.format import messages, times
 from singerlake.format.block import MAX_ROWS
@@ -13,8 +17,10 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.lake import Table
 from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
 from singerlake.maintenance.revert import new_singer_version
+from singerlake.records.blocks import positions
+from singerlake.records.lines import line_writer
+from singerlake.records.lines.line_writer import Described, LineWriter
 from singerlake.records.lines.written_defaults import DefaultsWritten, defaults_written
-from singerlake.spark.write import line_writer, routing
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
@@ -25,6 +31,60 @@ from singerlake.transactions.writer import (
     update_catalogues,
     update_checkpoint,
 )
+
+MakeWriter: TypeAlias = Callable[[Sequence[Block]], LineWriter]
+"""Makes what writes rows of some blocks."""
+
+
+class Actions(ABC):
+    """Rows by position, and whether each is to be deleted or to be as it was."""
+
+    @abstractmethod
+    def count(self) -> tuple[int, int]:
+        """Count the rows to put back, and those to delete."""
+
+    @abstractmethod
+    def write(self, blocks: Sequence[Block], writer: MakeWriter) -> Iterable[Described]:
+        """Have them written.
+
+        Args:
+            blocks: All that rows may come from, in order.
+            writer: Makes what writes.
+
+        Returns:
+            What writers give.
+        """
+
+
+@dataclass(frozen=True)
+class ActionsHere(Actions):
+    """The same of a small table, in this process.
+
+    Attributes:
+        codes: The rows' positions, as ``positions.codes`` gives them; none twice.
+        deleted: Which of them are to be deleted.
+    """
+
+    codes: NDArray[np.int64]
+    deleted: NDArray[np.bool_]
+
+    def count(self) -> tuple[int, int]:
+        """Count the rows to put back, and those to delete."""
+        deleted = int(np.count_nonzero(self.deleted))
+        return len(self.deleted) - deleted, deleted
+
+    def write(self, blocks: Sequence[Block], writer: MakeWriter) -> Iterable[Described]:
+        """Have them written, as :meth:`Actions.write` says."""
+        order = np.argsort(self.codes)
+        codes = self.codes[order]
+        rows = {
+            "block": pa.array(positions.blocks_of(codes)),
+            "row": pa.array(positions.ordinals_of(codes)),
+            "deleted": pa.array(self.deleted[order]),
+            "work": pa.nulls(len(codes), pa.binary()),
+        }
+        for batch in writer(blocks)(iter([pa.RecordBatch.from_pydict(rows)])):
+            yield from batch.to_pylist()
 
 
 @dataclass(frozen=True)
@@ -49,7 +109,6 @@ class LinesAgain:
     """Writes lines of a table again, by the positions of their rows.
 
     Attributes:
-        spark: The session.
         table: The table.
         head: Its head.
         schema_hash: The schema that is in effect afterwards.
@@ -57,7 +116,6 @@ class LinesAgain:
         defaults: What lines must say of columns that people added, by the hashes of their schemas.
     """
 
-    spark: SparkSession
     table: Table
     head: Snapshot
     schema_hash: str
@@ -67,7 +125,6 @@ class LinesAgain:
     @classmethod
     def of(
         cls,
-        spark: SparkSession,
         table: Table,
         head: Snapshot,
         schema_hash: str,
@@ -78,7 +135,6 @@ class LinesAgain:
         """Find the schemas that are needed.
 
         Args:
-            spark: The session.
             table: The table.
             head: Its head.
             schema_hash: The schema that is in effect afterwards.
@@ -87,7 +143,7 @@ class LinesAgain:
         """
         deletions = deletion_schemas(head, deleted_under)
         defaults = defaults_written(head, put_back_under)
-        return cls(spark, table, head, schema_hash, deletions, defaults)
+        return cls(table, head, schema_hash, deletions, defaults)
 
     @property
     def schemas(self) -> dict[str, SchemaEntry]:
@@ -98,7 +154,7 @@ class LinesAgain:
 
     def commit(
         self,
-        actions: DataFrame,
+        actions: Actions,
         options: WriteOptions,
         committed: Callable[[Written], Snapshot | None],
         *,
@@ -107,7 +163,7 @@ class LinesAgain:
         """Write rows under the locks of all schemas, and have them committed.
 
         Args:
-            actions: Positions as ``block`` and ``row``, and whether each is ``deleted``.
+            actions: The rows.
             options: Locks.
             committed: Commits what was written; None where there was nothing to commit.
             whole: Whether they are all rows of the table, behind ACTIVATE_VERSION.
@@ -131,7 +187,7 @@ class LinesAgain:
             update_catalogues(self.table.store, [done])
         return written
 
-    def write(self, actions: DataFrame, blocks: list[Block], *, whole: bool) -> int:
+    def write(self, actions: Actions, blocks: list[Block], *, whole: bool) -> int:
         """Write rows; to be called under the schemas' locks.
 
         Args:
@@ -157,24 +213,28 @@ class LinesAgain:
         for file in {block.file for block in blocks}:
             self.table.store.delete(self.head.table.data(file))
 
-    def _write_lines(self, actions: DataFrame, version: int | None) -> tuple[list[Block], int]:
+    def _write_lines(self, actions: Actions, version: int | None) -> tuple[list[Block], int]:
         head = self.head
-        routed, known = routing.by_blocks(self.spark, actions, head.blocks)
-        writer = line_writer.LineWriter(
-            store=self.table.store,
-            table=head.table,
-            blocks=known,
-            version=version,
-            stamp=times.iso(times.now()),
-            block_rows=MAX_ROWS,
-            file_bytes=FILE_BYTES,
-            deletions={
-                name: (hash_of(entry), messages.schema_line(head.table.stream, entry))
-                for name, entry in self.deletions.items()
-            },
-            defaults=self.defaults,
-        )
-        # A description a block comes back to the driver, never rows.
-        described = routed.mapInArrow(writer, line_writer.WRITTEN).collect()
+        stamp = times.iso(times.now())
+        deletions = {
+            name: (hash_of(entry), messages.schema_line(head.table.stream, entry))
+            for name, entry in self.deletions.items()
+        }
+
+        def writer(blocks: Sequence[Block]) -> LineWriter:
+            return LineWriter(
+                store=self.table.store,
+                table=head.table,
+                blocks=blocks,
+                version=version,
+                stamp=stamp,
+                block_rows=MAX_ROWS,
+                file_bytes=FILE_BYTES,
+                deletions=deletions,
+                defaults=self.defaults,
+            )
+
+        # Descriptions of blocks, and never their rows.
+        described = [*actions.write(head.blocks, writer)]
         written = line_writer.in_order(described, self.schema_hash)
         return written, sum(row["deleted"] for row in described)

@@ -1,4 +1,4 @@
-"""Lines of older blocks, written again as new blocks, on the executors.
+"""Lines of older blocks, written again as new blocks; by Spark, on the executors.
 
 A row that a revert puts back is the line that was there: the same bytes under the same schema
 line, in a block of the folder of the schema it was written under. So no value changes by
@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import Row
 
 from singerlake.format import block as format_block
 from singerlake.format import messages, rewritten, times
 from singerlake.format.log import Block, SchemaEntry, decode_block
 from singerlake.format.names import TableName
 from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.block_tasks import MARK
 from singerlake.records.blocks.decoding import record_lines
 from singerlake.records.blocks.positions import block_holding
 from singerlake.records.lines.members import patched
+from singerlake.records.lines.pile import Pile
 from singerlake.records.lines.written_defaults import DefaultsWritten
 from singerlake.records.rows.steps import Batches
-from singerlake.spark.write.pile import Pile
-from singerlake.spark.write.routing import MARK
 from singerlake.storage.base import Store
 from singerlake.transactions.blocks import read_block
 from singerlake.transactions.staging import publish_blocks
@@ -36,6 +36,13 @@ is to be deleted."""
 WRITTEN = "first_block long, first_row int, rows long, deleted long, block binary"
 """What comes back for each block: where its first row came from, how many of its rows are
 deletions, and its description."""
+
+
+class Described(Protocol):
+    """A row of :data:`WRITTEN`, of Spark's or a dictionary."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return one of its values."""
 
 
 def lines_by_position(text: bytes, block: Block) -> dict[tuple[int, int], bytes]:
@@ -171,11 +178,11 @@ def publish_activation(
     return publish_blocks(store, table, [(schema_hash, data, block)])
 
 
-def in_order(rows: Iterable[Row], last: str) -> list[Block]:
+def in_order(rows: Iterable[Described], last: str) -> list[Block]:
     """Read descriptions of blocks, in the order in which the table has them.
 
     Args:
-        rows: As executors describe what they wrote; those that describe no block are left out.
+        rows: As writers describe what they wrote; those that describe no block are left out.
         last: The schema in effect: blocks under it come last, so that a reader of the stream ends
             with it.
     """

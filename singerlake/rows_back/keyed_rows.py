@@ -1,0 +1,141 @@
+"""Rows of a small table by their keys, in this process: which is the newest of each, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from singerlake.format.log import Block
+from singerlake.format.types import Columns
+from singerlake.lake import Table
+from singerlake.reading.index import Index
+from singerlake.reading.state_reader import StateReader
+from singerlake.records.blocks import positions
+from singerlake.records.blocks.block_reader import BlockReader
+from singerlake.records.rows.packing import one_array
+from singerlake.records.rows.row_columns import (
+    BLOCK,
+    DELETED,
+    DIGEST,
+    ORDINAL,
+    TYPES,
+    VERSION,
+    aliases,
+)
+from singerlake.records.state import keys
+from singerlake.records.state.activations import Survival
+from singerlake.records.state.keys import AT
+from singerlake.transactions.snapshot import Snapshot
+
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+def of_index(index: Index) -> pa.Table:
+    """Read the keys of a state's rows, and what else :class:`KeyedRows` needs of them."""
+    columns = index.shape.key_columns
+    wanted = [*index.shape.key_aliases, BLOCK, ORDINAL, VERSION, DIGEST]
+    return _whole((_own(rows, columns) for rows in StateReader.of(index).rows(wanted)), columns)
+
+
+def of_blocks(
+    table: Table, snapshot: Snapshot, blocks: Sequence[Block], columns: Columns
+) -> pa.Table:
+    """Read the same of blocks, deletions too.
+
+    Args:
+        table: The table.
+        snapshot: Knows the schemas.
+        blocks: In order of number.
+        columns: Those of the key.
+    """
+    names = [name for name, _ in columns]
+    reader = BlockReader.of(table.store, snapshot, [[*blocks]], columns, names, digests=True)
+    return _whole((_own(rows, columns) for rows in reader.rows(blocks)), columns)
+
+
+def _own(rows: pa.RecordBatch, columns: Columns) -> pa.Table:
+    own = keys.table(rows.columns[: len(columns)], columns, positions.codes_in(rows))
+    gone = DELETED in rows.schema.names
+    deleted = rows.column(DELETED) if gone else pa.repeat(pa.scalar(False), len(rows))
+    for name, column in ((VERSION, None), (DIGEST, None), (DELETED, deleted)):
+        own = own.append_column(name, rows.column(name) if column is None else column)
+    return own
+
+
+def _whole(tables: Iterable[pa.Table], columns: Columns) -> pa.Table:
+    nothing = keys.none(columns)
+    for name in (VERSION, DIGEST, DELETED):
+        nothing = nothing.append_column(name, pa.nulls(0, TYPES[name]))
+    return pa.concat_tables([nothing, *tables])
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Rows, each by its index here.
+
+    Attributes:
+        rows: What :func:`of_index` and :func:`of_blocks` gave.
+        width: How many columns the key has.
+    """
+
+    rows: pa.Table
+    width: int
+
+    @cached_property
+    def keys(self) -> Numbers:
+        """The number of each row's key, from 0; equal keys have the same."""
+        return keys.numbered(self.rows.select(aliases(self.width)))
+
+    @cached_property
+    def count(self) -> int:
+        """How many keys there are."""
+        return int(self.keys.max(initial=-1)) + 1
+
+    @cached_property
+    def at(self) -> Numbers:
+        """Their positions, as ``positions.codes`` gives them."""
+        return one_array(self.rows.column(AT)).to_numpy()  # type: ignore[no-any-return]
+
+    @cached_property
+    def blocks(self) -> Numbers:
+        """The block that each came in."""
+        return positions.blocks_of(self.at)
+
+    @cached_property
+    def deleted(self) -> Mask:
+        """Which of them are deletions."""
+        column = one_array(self.rows.column(DELETED))
+        return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+    @cached_property
+    def records(self) -> Numbers:
+        """The number of each row's record; those of the same bytes have the same."""
+        return keys.numbered(self.rows.select([DIGEST]))
+
+    @cached_property
+    def _order(self) -> Numbers:
+        return np.lexsort((self.at, self.keys))
+
+    def newest(self, last_block: int | None = None) -> Numbers:
+        """Find the newest row of each key, be it a deletion; -1 where a key has none.
+
+        Args:
+            last_block: Rows of later blocks do not count.
+        """
+        order = self._order
+        if last_block is not None:
+            order = order[self.blocks[order] <= last_block]
+        found = np.full(self.count, -1, dtype=np.int64)
+        found[self.keys[order]] = order  # the last of a key's stays
+        return found
+
+    def there(self, newest: Numbers, survival: Survival) -> Numbers:
+        """Leave -1 of those that are deletions, or that an activation has removed."""
+        stays = ~self.deleted & survival.mask(self.at, one_array(self.rows.column(VERSION)))
+        return np.where((newest >= 0) & stays[newest], newest, -1)

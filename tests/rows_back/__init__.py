@@ -1,0 +1,1 @@
+"""Rows that go back to what they were, without Spark."""
