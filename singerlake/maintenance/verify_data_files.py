@@ -95,15 +95,17 @@ def check_ends(
     """
     table = snapshot.table
     sizes = {item.key: item.size for item in listing}
+    ends = {file: max(end, before.get(file, 0)) for file, end in file_ends(snapshot.blocks).items()}
+    longer = {file: end for file, end in ends.items() if sizes.get(table.data(file), 0) > end}
+    blocks: dict[str, list[Block]] = {file: [] for file in longer}
+    for block in snapshot.blocks if longer else ():
+        if block.file in blocks:
+            blocks[block.file].append(block)
     problems: list[Problem] = []
     unnamed: list[str] = []
-    for file, last in file_ends(snapshot.blocks).items():
-        end = max(last, before.get(file, 0))
-        if sizes.get(table.data(file), 0) <= end:
-            continue
-        blocks = [block for block in snapshot.blocks if block.file == file]
+    for file, end in longer.items():
         try:
-            found = _behind(store, table, blocks, end, sizes[table.data(file)])
+            found = _behind(store, table, blocks[file], end, sizes[table.data(file)])
         except KeyMissingError:
             continue  # which who reads its blocks tells of
         if found is None:
