@@ -30,7 +30,7 @@ from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import PARTS
 from singerlake.records.blocks import block_tasks
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.state import layers
+from singerlake.spark.state import layers, parcels
 from tests.spark.model_machine import (
     DELETED,
     LADDER,
@@ -92,6 +92,7 @@ class History(RuleBasedStateMachine):
         self.as_large = pytest.MonkeyPatch()
         if large:
             self.as_large.setattr(block_tasks, "_WORTHWHILE", 1)
+            self.as_large.setattr(parcels, "CARRIED_BYTES", 0)
             self.as_large.setattr(layers, "LEAST_ROWS", 2)
             self.as_large.setattr(layers, "SHARE", 1)
         self.folder = tempfile.TemporaryDirectory()

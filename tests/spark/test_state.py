@@ -15,7 +15,7 @@ from singerlake.records.blocks import block_tasks
 from singerlake.records.state.shape import shape_of
 from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import index_build
+from singerlake.spark.state import index_build, parcels
 from singerlake.spark.state.from_blocks import state
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
@@ -48,11 +48,13 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, default=str, sort_keys=True) for row in rows)
 
 
-@pytest.fixture(params=["one task", "many tasks"])
+@pytest.fixture(params=["one task", "one task, sent", "many tasks", "many tasks, sent"])
 def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tables are read in one task; the others must not wait for large tests."""
-    if request.param == "many tasks":
+    if "many tasks" in request.param:
         monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
+    if "sent" in request.param:
+        monkeypatch.setattr(parcels, "CARRIED_BYTES", 0)
 
 
 @pytest.mark.usefixtures("tasks")

@@ -32,7 +32,7 @@ class BlockReader:
         store: The lake's store.
         table: Whose blocks.
         tasks: The blocks of each task, encoded: each task is sent all of them, and decodes
-            its own.
+            its own. Empty where they are too many for that: a task is sent its own then.
         sources: What each schema that the blocks were written under has of the table's columns.
         target: The columns wanted.
         keys: Names of those by which rows are told apart.
@@ -86,12 +86,20 @@ class BlockReader:
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the tasks whose numbers come in."""
-        for number in block_tasks.numbers(numbers):
-            yield from combined(self.rows(self.task(number)))
+        for _, blocks in self.given(numbers):
+            yield from combined(self.rows(blocks))
 
-    def task(self, number: int) -> list[Block]:
-        """Return the blocks of a task."""
-        return block_tasks.decode(self.tasks[number])
+    def given(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[Block]]]:
+        """Give the tasks whose numbers come in, each with its blocks."""
+        for batch in numbers:
+            for number, sent in zip(
+                block_tasks.numbers(iter([batch])), block_tasks.sent(batch), strict=True
+            ):
+                yield number, self.task(number, sent)
+
+    def task(self, number: int, sent: bytes | None = None) -> list[Block]:
+        """Return the blocks of a task: those that it was sent, or else those that are known."""
+        return block_tasks.decode(self.tasks[number] if sent is None else sent)
 
     def texts(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes]]:
         """Give blocks with their lines, inflated and checked.

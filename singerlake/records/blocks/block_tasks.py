@@ -15,6 +15,8 @@ MARK = -1
 """The ``row`` of a task's mark: a row that brings the task's blocks, before its other rows."""
 _WORTHWHILE = 1 << 20
 """Inflated bytes below which another task costs more than it saves."""
+SENT = "blocks"
+"""The column in which a task is sent its blocks, where the step that all tasks run lacks them."""
 _BLOCKS = msgspec.msgpack.Decoder(list[Block])
 
 
@@ -47,6 +49,14 @@ def numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
     """Give the numbers of the tasks that come in, as ``spark.range`` names their column."""
     for batch in batches:
         yield from batch.column("id").to_pylist()
+
+
+def sent(batch: pa.RecordBatch) -> list[bytes | None]:
+    """Return what the tasks in a batch are sent, for each of its rows."""
+    if SENT not in batch.schema.names:
+        return [None] * batch.num_rows
+    found: list[bytes | None] = batch.column(SENT).to_pylist()
+    return found
 
 
 def encode(blocks: list[Block]) -> bytes:

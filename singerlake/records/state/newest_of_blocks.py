@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from singerlake.format.log import Block
-from singerlake.records.blocks import block_tasks, positions
+from singerlake.records.blocks import positions
 from singerlake.records.blocks.block_reader import BlockReader, combined
 from singerlake.records.rows.row_columns import BLOCK, alias
 from singerlake.records.rows.steps import Batches
@@ -32,8 +32,8 @@ class NewestOfBlocks:
 
     def __call__(self, numbers: Batches) -> Batches:
         """Read the tasks whose numbers come in."""
-        for number in block_tasks.numbers(numbers):
-            yield from combined(iter(self._newest(self.reader.task(number))))
+        for _, blocks in self.reader.given(numbers):
+            yield from combined(iter(self._newest(blocks)))
 
     def _newest(self, blocks: list[Block]) -> list[pa.RecordBatch]:
         read = [self._later(rows) for rows in self.reader.rows(blocks)]

@@ -50,8 +50,8 @@ class KeyStep:
 
     def __call__(self, numbers: Batches) -> Batches:
         """Read the tasks whose numbers come in."""
-        for number in block_tasks.numbers(numbers):
-            yield split(self.newest(self.reader.texts(self.reader.task(number))), self.parts)
+        for _, blocks in self.reader.given(numbers):
+            yield split(self.newest(self.reader.texts(blocks)), self.parts)
 
     def newest(self, texts: Iterable[tuple[Block, bytes]]) -> pa.Table:
         """Find the newest row of each key in some blocks."""
@@ -125,23 +125,31 @@ class RowStep:
     consumer: Step
 
     def __call__(self, batches: Batches) -> Batches:
-        """Read the rows picked, or all of each task where none are."""
+        """Read the rows picked, or all of each task where none are.
+
+        What a task is sent of its blocks comes in rows of its own, in which nothing is picked.
+        """
         return self.consumer(self._rows(batches))
 
     def _rows(self, batches: Batches) -> Batches:
         picked: dict[int, list[bytes]] = {}
+        known: dict[int, bytes] = {}
         for batch in batches:
             if "picked" not in batch.schema.names:
-                for number in block_tasks.numbers(iter([batch])):
-                    for rows in self.reader.rows(self.reader.task(number)):
+                for _, blocks in self.reader.given([batch]):
+                    for rows in self.reader.rows(blocks):
                         yield in_state(rows, self.survival)
                 continue
             numbers, pieces = batch.column("task").to_pylist(), batch.column("picked").to_pylist()
-            for number, piece in zip(numbers, pieces, strict=True):
-                picked.setdefault(number, []).append(piece)
+            for number, piece, sent in zip(numbers, pieces, block_tasks.sent(batch), strict=True):
+                if piece is not None:
+                    picked.setdefault(number, []).append(piece)
+                elif sent is not None:
+                    known[number] = sent
         for number, pieces in picked.items():
             codes = np.sort(np.frombuffer(b"".join(pieces), dtype=np.int64))
-            yield from self.rows(self.reader.task(number), codes, self.reader.texts)
+            blocks = self.reader.task(number, known.get(number))
+            yield from self.rows(blocks, codes, self.reader.texts)
 
     def rows(self, blocks: list[Block], picked: NDArray[np.int64], texts: Texts) -> Batches:
         """Read rows of some blocks.
@@ -194,8 +202,8 @@ class SingleTaskStep:
         return self.row_step.consumer(self._rows(numbers))
 
     def _rows(self, numbers: Batches) -> Batches:
-        for number in block_tasks.numbers(numbers):
-            read = [*self.key_reader.texts(self.key_reader.task(number))]
+        for _, blocks in self.key_reader.given(numbers):
+            read = [*self.key_reader.texts(blocks)]
             texts = {block.number: text for block, text in read}
             rows = KeyStep(self.key_reader, 1, self.asked).newest(read)
             picked = np.sort(rows.column(AT).to_numpy())

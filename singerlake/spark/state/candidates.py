@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from singerlake.format.log import Block
 from singerlake.records.blocks import block_tasks, positions
 from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.rows.steps import Batches
@@ -23,7 +24,7 @@ from singerlake.records.state import keys, newest_rows
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.newest_rows import NewestStep, RowStep
 from singerlake.records.state.parquet_parts import WRITTEN, PartWriter
-from singerlake.spark.state.frames import numbered
+from singerlake.spark.state import parcels
 from singerlake.spark.state.from_blocks import Plan
 from singerlake.transactions.snapshot import Snapshot
 
@@ -72,11 +73,12 @@ STAGES = ("reading rows", "finding newest rows", "writing the rest")
 def written(spark: SparkSession, plan: Plan, writer: PartWriter) -> DataFrame:
     """Write the state's rows; gives what a ``PartWriter`` gives."""
     first = CandidateStep(plan.reader, plan.shape.keys, plan.shape.survival, plan.parts, writer)
-    shared = numbered(spark, len(plan.tasks)).mapInArrow(first, _SHARED)
+    shared = parcels.numbered(spark, plan.sent).mapInArrow(first, _SHARED)
     newest = shared.repartitionById(plan.parts, "part")
     picked = newest.mapInArrow(NewestWithCandidates(plan.ends), _PICKED)
     last = LastStep(RowStep(plan.reader, plan.shape.survival, writer), writer)
-    return picked.repartitionById(len(plan.tasks), "task").mapInArrow(last, WRITTEN)
+    known = parcels.joined(spark, picked, plan.sent)
+    return known.repartitionById(len(plan.tasks), "task").mapInArrow(last, WRITTEN)
 
 
 @dataclass
@@ -99,12 +101,12 @@ class CandidateStep:
 
     def __call__(self, numbers: Batches) -> Batches:
         """Read the tasks whose numbers come in."""
-        for number in block_tasks.numbers(numbers):
-            yield from self._task(number)
+        for number, blocks in self.reader.given(numbers):
+            yield from self._task(number, blocks)
 
-    def _task(self, number: int) -> Batches:
+    def _task(self, number: int, blocks: list[Block]) -> Batches:
         some: list[pa.Table] = []
-        files = list(self.writer(self._rows(number, some)))
+        files = list(self.writer(self._rows(blocks, some)))
         newest = keys.newest(some)
         shared = newest_rows.split(newest, self.parts)
         nothing = pa.nulls(len(shared), pa.binary())
@@ -125,9 +127,9 @@ class CandidateStep:
                 ["part", "keys", "candidate"],
             )
 
-    def _rows(self, number: int, some: list[pa.Table]) -> Batches:
+    def _rows(self, blocks: list[Block], some: list[pa.Table]) -> Batches:
         """Rows of a task to be written at once; their keys are noted."""
-        for batch in self.reader.rows(self.reader.task(number)):
+        for batch in self.reader.rows(blocks):
             some.append(self._keys(batch))
             yield newest_rows.in_state(batch, self.survival)
 
@@ -176,10 +178,15 @@ class LastStep:
         """Take all that is known of one task."""
         picked: list[bytes] = []
         candidate: Candidate | None = None
+        blocks: bytes | None = None
         number = -1
         for batch in batches:
             columns = (batch.column(name) for name in ("task", "picked", "candidate"))
-            for task, codes, data in zip(*(c.to_pylist() for c in columns), strict=True):
+            rows = zip(*(c.to_pylist() for c in columns), block_tasks.sent(batch), strict=True)
+            for task, codes, data, sent in rows:
+                if sent is not None:
+                    blocks = sent
+                    continue
                 number = task
                 if data:
                     candidate = _CANDIDATE.decode(data)
@@ -202,5 +209,16 @@ class LastStep:
             return
         if candidate is not None and candidate.path:
             self.writer.remove(candidate.path)
-        asked = [pa.array([number] * len(picked), pa.int32()), pa.array(picked, pa.binary())]
-        yield from self.rows(iter([pa.RecordBatch.from_arrays(asked, ["task", "picked"])]))
+        yield from self.rows(iter([_asked(number, picked, blocks)]))
+
+
+def _asked(number: int, picked: list[bytes], blocks: bytes | None) -> pa.RecordBatch:
+    """What a ``RowStep`` takes: a task's picked rows, and a row with its blocks."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([number] * (len(picked) + 1), pa.int32()),
+            pa.array([*picked, None], pa.binary()),
+            pa.array([*[None] * len(picked), blocks], pa.binary()),
+        ],
+        ["task", "picked", block_tasks.SENT],
+    )

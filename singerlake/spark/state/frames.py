@@ -32,6 +32,7 @@ from singerlake.records.state import activations
 from singerlake.records.state.shape import Shape
 from singerlake.spark.jvm import failures
 from singerlake.spark.jvm.session import cores
+from singerlake.spark.state import parcels
 from singerlake.transactions.snapshot import Snapshot
 
 PROVENANCE_NAMES = ("row_id", "row_version", "transaction")
@@ -154,8 +155,8 @@ def read_blocks(
         table.store, snapshot, shared, shape.columns, shape.key_names, digests=digests
     )
     schema = frame_schema(shape.columns, (*PROVENANCE, DELETED))
-    asking = replace(reader, asked=asked)
-    return numbered(spark, len(shared)).mapInArrow(asking, schema)
+    asking = replace(reader, asked=asked, tasks=parcels.carried(reader.tasks))
+    return parcels.numbered(spark, reader.tasks).mapInArrow(asking, schema)
 
 
 def numbered(spark: SparkSession, tasks: int) -> DataFrame:

@@ -20,6 +20,7 @@ from singerlake.lake import Table
 from singerlake.records.blocks import block_tasks
 from singerlake.records.blocks.asked_keys import NEVER, WORTHWHILE, AskedKeys
 from singerlake.records.blocks.block_reader import BlockReader, combined
+from singerlake.records.blocks.defaults import wanted_defaults
 from singerlake.records.blocks.misfits import FAIL
 from singerlake.records.rows.steps import Step
 from singerlake.records.state import activations, key_filter
@@ -33,7 +34,7 @@ from singerlake.records.state.newest_rows import (
 )
 from singerlake.records.state.shape import Shape, shape_of
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.state import frames
+from singerlake.spark.state import frames, parcels
 from singerlake.storage.opening import is_remote
 from singerlake.transactions.snapshot import Snapshot
 
@@ -92,7 +93,7 @@ def through(
             have none of them are.
     """
     step = RowStep(plan.reader, plan.shape.survival, consumer)
-    numbered = frames.numbered(spark, len(plan.tasks))
+    numbered = parcels.numbered(spark, plan.sent)
     if not plan.shape.keys:
         return numbered.mapInArrow(step, schema)
     key_reader = plan.key_reader if asked is None else _of_keys(plan.key_reader, asked)
@@ -100,7 +101,8 @@ def through(
         return numbered.mapInArrow(SingleTaskStep(key_reader, step, asked), schema)
     keys = numbered.mapInArrow(KeyStep(key_reader, plan.parts, asked), SPLIT_KEYS)
     newest = keys.repartitionById(plan.parts, "part").mapInArrow(NewestStep(plan.ends), PICKED)
-    return newest.repartitionById(len(plan.tasks), "task").mapInArrow(step, schema)
+    asked_for = parcels.joined(spark, newest, plan.sent)
+    return asked_for.repartitionById(len(plan.tasks), "task").mapInArrow(step, schema)
 
 
 def _of_keys(reader: BlockReader, asked: Sequence[bytes]) -> BlockReader:
@@ -129,6 +131,7 @@ class Plan:
         shape: The table's.
         tasks: Blocks that can hold a row of the state, by task.
         parts: Tasks that compare keys.
+        sent: The same, encoded.
         reader: Reads the tasks' rows.
         key_reader: Reads their keys.
     """
@@ -136,6 +139,7 @@ class Plan:
     shape: Shape
     tasks: list[list[Block]]
     parts: int
+    sent: list[bytes]
     reader: BlockReader
     key_reader: BlockReader
 
@@ -168,10 +172,14 @@ def planned(
     blocks = activations.needed(snapshot.blocks, shape.survival)
     shared = block_tasks.split(blocks, 2 * cores(spark), block_tasks.TASK_BYTES)
     store, keys, by = table.store, shape.key_names, reads_as or snapshot
+    reader = BlockReader.of(store, by, shared, shape.columns, keys, digests=digests)
+    sent, reader.tasks = reader.tasks, parcels.carried(reader.tasks)
+    defaults = wanted_defaults(by, shape.key_columns)
     return Plan(
         shape=shape,
         tasks=shared,
         parts=max(2 * cores(spark), sum(block.rows for block in blocks) // PART_ROWS),
-        reader=BlockReader.of(store, by, shared, shape.columns, keys, digests=digests),
-        key_reader=BlockReader.of(store, by, shared, shape.key_columns, keys),
+        sent=sent,
+        reader=reader,
+        key_reader=replace(reader, target=shape.key_columns, digests=False, defaults=defaults),
     )

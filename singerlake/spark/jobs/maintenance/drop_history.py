@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from singerlake.records.state import activations
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.fingerprint import Content, claims
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.state import frames
+from singerlake.spark.state import frames, parcels
 from singerlake.spark.state.content import state_content
 from singerlake.spark.write import routing
 from singerlake.spark.write.rewriting import WRITTEN, Rewriter, encode
@@ -184,14 +184,16 @@ def _newest(
         if block.number >= first_block
     ]
     shared = block_tasks.split(blocks, 2 * cores(spark), block_tasks.TASK_BYTES)
+    blocks_reader = BlockReader.of(table.store, snapshot, shared, key, (name for name, _ in key))
+    sent = blocks_reader.tasks
     reader = IntervalReader(
-        BlockReader.of(table.store, snapshot, shared, key, (name for name, _ in key)),
+        replace(blocks_reader, tasks=parcels.carried(sent)),
         ends=[snapshot.summary(interval.end).last_block for interval in intervals],
         survivals=survivals,
         keyed=bool(key),
     )
     schema = T.StructType([*frames.frame_schema(key, ()), *_POSITION])
-    frame = frames.numbered(spark, len(shared)).mapInArrow(reader, schema)
+    frame = parcels.numbered(spark, sent).mapInArrow(reader, schema)
     if not key:
         return frame.select("block", "row")
     newest = frame.groupBy("interval", *aliases(key)).agg(

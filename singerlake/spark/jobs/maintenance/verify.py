@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import itertools
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic
@@ -20,8 +22,8 @@ from singerlake.records.rows.steps import Batches
 from singerlake.records.state.fingerprint import Content, Proof
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import cores
+from singerlake.spark.state import parcels
 from singerlake.spark.state.content import index_content, state_content, state_misfits
-from singerlake.spark.state.frames import numbered
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.verifying import whole_table
 from singerlake.verifying.engine import Engine, T
@@ -70,10 +72,12 @@ class _OnSpark(Engine):
         """
         if not tasks:
             return [], 0
+        parts = [
+            pickle.dumps((first, task)) for first, task in zip(_firsts(tasks), tasks, strict=True)
+        ]
+        checker = _Checker(parcels.carried(parts), check)
         with plain_errors():
-            problems = numbered(self._spark, len(tasks)).mapInArrow(
-                _Checker(tasks, check), _PROBLEMS
-            )
+            problems = parcels.numbered(self._spark, parts).mapInArrow(checker, _PROBLEMS)
             # One executor cuts the list of them all: the driver gets no more than it reports.
             rows = problems.repartition(1).mapInArrow(_first_problems, _PROBLEMS).collect()
         first = [
@@ -99,28 +103,38 @@ class _Checker(Generic[T]):
     """Checks things on an executor. Sent there by value: the store goes with it.
 
     Attributes:
-        tasks: The things of each task.
+        tasks: The things of each task, and the number of the first, pickled; none where each task
+            is sent its own.
         check: Finds the problems of one.
     """
 
-    tasks: list[list[T]]
+    tasks: list[bytes]
     check: Callable[[T], list[Problem]]
 
     def __call__(self, numbers: Batches) -> Batches:
         """Check the tasks whose numbers come in; gives one row a problem."""
-        for number in block_tasks.numbers(numbers):
-            yield self._checked(number)
+        for batch in numbers:
+            for number, sent in zip(
+                block_tasks.numbers(iter([batch])), block_tasks.sent(batch), strict=True
+            ):
+                yield self._checked(self.tasks[number] if sent is None else sent)
 
-    def _checked(self, task: int) -> pa.RecordBatch:
+    def _checked(self, task: bytes) -> pa.RecordBatch:
         rows: list[tuple[int, bytes]] = []
         more = 0
-        for number, one in enumerate(self.tasks[task], start=sum(map(len, self.tasks[:task]))):
+        first, things = pickle.loads(task)  # noqa: S301  # from the driver, as the step itself
+        for number, one in enumerate(things, start=first):
             for problem in self.check(one):
                 if len(rows) < MAX_PROBLEMS:
                     rows.append((number, msgspec.json.encode(problem)))
                 else:
                     more += 1
         return _rows(rows, more)
+
+
+def _firsts(tasks: list[list[T]]) -> Iterator[int]:
+    """The number of each task's first thing."""
+    return itertools.accumulate(map(len, tasks[:-1]), initial=0)
 
 
 def _first_problems(batches: Batches) -> Batches:
