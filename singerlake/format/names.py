@@ -51,6 +51,7 @@ _SCHEMA_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{6}")
 _DATA_PATH = re.compile(rf"{_SCHEMA_FOLDER.pattern}/[^./\\][^/\\]*{re.escape(SUFFIX)}")
 
 
+@functools.lru_cache(4096)  # a table's folder is asked for again and again, by many objects
 def encode(name: str) -> str:
     """Turn any tap or stream name into one part of a path, reversibly.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -169,7 +170,7 @@ class Snapshot:
         """
         return self.schema_of(self.schema_hash)
 
-    @property
+    @functools.cached_property  # asked for half a dozen times by whoever reads a state
     def columns(self) -> Columns:
         """The table's columns, in order, as people see them.
 
