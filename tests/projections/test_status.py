@@ -21,6 +21,7 @@ from singerlake.projections.projection import Format, OrderKey, Projection, Targ
 from singerlake.projections.spelling import select_all, sources
 from singerlake.projections.status import Reason, Status, Why, status
 from singerlake.transactions.commit import commit, draft_entry
+from tests.far_store import FarStore
 from tests.projections.standing import publish, stage, sync
 
 ORDERS = "tap-shop.orders"
@@ -220,6 +221,17 @@ def test_files_that_overlap_are_told(lake: Lake, raw: Projection) -> None:
     publish(lake, raw, ORDERS, files=[[1, 5], [4, 6], [7, 8, 9, 10, 11, 12]])
     (found,) = status(lake, [raw])
     assert (found.rows, found.overlap) == (10, 0.4)
+
+
+def test_tables_of_a_bucket_are_looked_at_side_by_side(tmp_path: Path) -> None:
+    near = Lake.open(str(tmp_path / "many"), create=True)
+    declared = []
+    for number in range(40):
+        sync(near, f"tap.s{number}")
+        declared.append(projection(f"p{number}", f"tap.s{number}", f"s{number}"))
+    far = FarStore(tmp_path / "many")
+    assert texts(Lake(far), *declared) == texts(near, *declared)
+    assert far.most > 4
 
 
 def test_destinations_are_looked_at_side_by_side(
