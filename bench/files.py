@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import os
 import resource
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import boto3
 
 from bench import harness
-from bench.harness import HERE, Case, Cost
+from bench.harness import Case, Cost
+from bench.s3_server import s3_server
 
 SMALL_BYTES = 100_000
 LARGE_BYTES = 2_000_000_000
@@ -52,7 +51,6 @@ for line in rows.lines():
     pass
 rows.contents.close()
 """
-_S3 = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
 def run(folder: Path, rows: int, rounds: int) -> str:
@@ -69,10 +67,12 @@ def run(folder: Path, rows: int, rounds: int) -> str:
     few = _made(folder / "few", max(1, many // LARGE_SHARE), SMALL_BYTES)
     dvc = _dvc(folder)
     parts = [harness.machine("boto3")]
-    with _server() as address:
+    with s3_server(folder / "s3.log") as server:
         for source in (small, large):
             parts.append(_measured(_on_disk(folder, source, dvc), rounds, _title(source)))
-        parts.append(_measured(_in_bucket(few, address), rounds, _title(few) + ", to a bucket"))
+        parts.append(
+            _measured(_in_bucket(few, server.address), rounds, _title(few) + ", to a bucket")
+        )
     return "\n\n".join(parts)
 
 
@@ -206,26 +206,3 @@ def _dvc(folder: Path) -> Path | None:
             subprocess.run([home / "bin/pip", "install", "-q", "dvc"], check=True)
         return home / "bin/dvc"
     return None
-
-
-@contextmanager
-def _server() -> Iterator[str]:
-    """moto's server, in a process of its own."""
-    os.environ.update(_S3)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "tests.storage.moto_process", str(port)]
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, cwd=HERE.parent, stdout=quiet, stderr=quiet)
-    try:
-        while True:
-            with suppress(OSError):
-                urllib.request.urlopen(f"{address}/moto-api/", timeout=10)
-                break
-            time.sleep(0.2)
-        yield address
-    finally:
-        process.terminate()
-        process.wait()
