@@ -31,7 +31,6 @@ MAX_PART = 180
 REJECTED = "__rejected"
 """Ends the name of the stream with the lines that were refused of another; alone, it has those of
 which nobody knows whose they are."""
-
 INDEX_MARKER = "_index.json"
 """Names the files of a finished index; without it there is none."""
 

@@ -337,8 +337,7 @@ class Snapshot:
 
         A freeze, for one, adds an entry to the log and nothing to the state.
         """
-        number = self.number
-        here = self.summary(number)
+        here = self.summary(number := self.number)
         while number > self.first and number not in self.overlays:
             before = self.summary(number - 1)
             if (before.last_block, before.schema_hash) != (here.last_block, here.schema_hash):
