@@ -162,10 +162,10 @@ def _erased(folder: Path, base: Path, ids: list[int], files: int) -> Cost:
     """Erase rows from a copy."""
     table = _table(_copied(folder, base))
     options = EraseOptions("bench", lease_wait_seconds=0)
-    began, used = time.perf_counter(), _processor()
+    began, used = time.perf_counter(), harness.processor()
     asked = AskedRows(tuple(map(str, ids)))
     done = job.erase(session, table, asked, options, clear=lambda *_: None)
-    cost = Cost(time.perf_counter() - began, _processor() - used)
+    cost = Cost(time.perf_counter() - began, harness.processor() - used)
     assert (done.files, done.lines) == (files, len(ids) if files else 0), done
     return cost
 
@@ -173,10 +173,10 @@ def _erased(folder: Path, base: Path, ids: list[int], files: int) -> Cost:
 def _changed(folder: Path, base: Path, ids: list[int]) -> Cost:
     """Change a column of some rows of a copy."""
     table = singerlake.open(str(_copied(folder, base))).table(TABLE)
-    began, used = time.perf_counter(), _processor()
+    began, used = time.perf_counter(), harness.processor()
     with table.change() as change:
         change.upsert([{"id": id_, "name": "another"} for id_ in ids])
-    cost = Cost(time.perf_counter() - began, _processor() - used)
+    cost = Cost(time.perf_counter() - began, harness.processor() - used)
     assert change.result is not None
     assert (change.result.updated, change.result.inserted) == (len(ids), 0), change.result
     return cost
@@ -187,14 +187,14 @@ def _rewritten(folder: Path, base: Path) -> Cost:
     table = _table(base)
     to = harness.fresh(folder / "copy")
     to.mkdir()
-    began, used = time.perf_counter(), _processor()
+    began, used = time.perf_counter(), harness.processor()
     for block, text in stored.read_blocks(table.store, table.name, table.snapshot().blocks):
         path = to / Path(block.file).name
         with path.open("ab") as out:
             out.write(format_block.encode(text, block.rows, 0))
             out.flush()
             os.fsync(out.fileno())
-    return Cost(time.perf_counter() - began, _processor() - used)
+    return Cost(time.perf_counter() - began, harness.processor() - used)
 
 
 def _read(table: Table, ids: list[int]) -> int:
@@ -205,19 +205,3 @@ def _read(table: Table, ids: list[int]) -> int:
     reader = BlockReader.of(table.store, snapshot, [blocks], shape.key_columns, shape.key_names)
     reader.asked = AskedKeys.of(shape.key_columns, [pa.array(ids, pa.int64())])
     return sum(1 for _ in reader.texts(blocks))
-
-
-def _processor() -> float:
-    """Seconds of processor of this process and all that it began."""
-    spent: dict[int, tuple[int, int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        # The parent; then user and system, its own and of those it waited for.
-        spent[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    family = {os.getpid()}
-    while more := {pid for pid, (parent, _) in spent.items() if parent in family} - family:
-        family |= more
-    return sum(spent[pid][1] for pid in family) / os.sysconf("SC_CLK_TCK")

@@ -87,6 +87,22 @@ def timed(work: Callable[[], Any]) -> Cost:
     return Cost(time.perf_counter() - started)
 
 
+def processor() -> float:
+    """Seconds of processor of this process and all that it began."""
+    spent: dict[int, tuple[int, int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        # The parent; then user and system, its own and of those it waited for.
+        spent[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    family = {os.getpid()}
+    while more := {pid for pid, (parent, _) in spent.items() if parent in family} - family:
+        family |= more
+    return sum(spent[pid][1] for pid in family) / os.sysconf("SC_CLK_TCK")
+
+
 def command(
     arguments: Sequence[str | Path],
     *,

@@ -151,18 +151,19 @@ def _check(table: TableName, blocks: list[Block], staged: Staged) -> None:
     """
     offset = 0
     with staged.reader() as file:
+        head = file.read(format_block.HEADER_BYTES)
         for block in blocks:
-            file.seek(offset)
-            head = file.read(format_block.HEADER_BYTES)
             offset += block.length
             file.seek(max(0, offset - TRAILER_BYTES))
-            tail = file.read(TRAILER_BYTES)
+            both = file.read(TRAILER_BYTES + format_block.HEADER_BYTES)  # and what follows it
+            tail, after = both[:TRAILER_BYTES], both[TRAILER_BYTES:]
             if not _is(head, tail, block):
                 where = f"{table.data(block.file)} at byte {block.offset}"
                 raise DamagedError(
                     f"block {block.number} of {table} ({where}) is not what the log says; see "
                     f"what else with: singerlake verify {table}"
                 )
+            head = after
 
 
 def _is(head: bytes, tail: bytes, block: Block) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import OutcomeUnknownError, StoreError
-from singerlake.storage.base import KeyExistsError, Range, Store
+from singerlake.errors import DamagedError, OutcomeUnknownError, StoreError
+from singerlake.storage.base import KeyExistsError, KeyMissingError, Range, Store
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.opening import open_store
 from tests.storage.contract import StoreContract
@@ -427,3 +427,53 @@ def test_a_large_object_is_replaced_only_where_it_did_not_change(tmp_path: Path)
         with pytest.raises(KeyExistsError, match="changed"):
             store.replace("raw/one", large, stale)
     assert store.get("raw/one").etag == third
+
+
+def test_parts_of_many_files_are_put_together(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "lake")
+    for key in ("raw/a/one", "raw/b/two", "raw/a/three"):
+        store.put_if_absent(key, key.encode())
+    staged = store.stage()
+    staged.write(b"|")
+    ranges = [
+        *(Range("raw/a/one", 0, 100), Range("raw/b/two", 6, 3), Range("raw/a/three", 4, 4)),
+        *(Range("raw/a/three", 50, 4), Range("raw/a/one", 4, 2)),
+    ]
+    assert store.copy(ranges, staged) == [9, 3, 4, 0, 2]
+    staged.write(b"|")
+    staged.publish("raw/all")
+    assert store.get("raw/all").data == b"|raw/a/onetwoa/tha/|"
+    open_files = Path("/proc/self/fd")
+    before = len(list(open_files.iterdir())) if open_files.exists() else 0
+    for missing in ("raw/a/four", "raw/c/one"):
+        again = store.stage()
+        with pytest.raises(KeyMissingError, match=missing):
+            store.copy([ranges[0], Range(missing, 0, 1)], again)
+        again.discard()
+    assert not before or len(list(open_files.iterdir())) == before
+
+
+@pytest.mark.parametrize("where", ["file", "folder", "pipe"])
+def test_no_link_is_followed_where_a_folder_stays_open(tmp_path: Path, where: str) -> None:
+    store = LocalStore(tmp_path / "lake")
+    for key in ("raw/a/one", "raw/a/two", "raw/b/two"):
+        store.put_if_absent(key, b"ours")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "two").write_bytes(b"secret")
+    odd = "raw/b/two" if where == "folder" else "raw/a/two"
+    place = store.root / odd
+    place.unlink()
+    if where == "file":
+        place.symlink_to(outside / "two")
+    elif where == "pipe":
+        os.mkfifo(place)
+    else:
+        place.parent.rmdir()
+        place.parent.symlink_to(outside)
+    staged = store.stage()
+    with pytest.raises(DamagedError, match="a pipe" if where == "pipe" else "symbolic link"):
+        store.copy([Range("raw/a/one", 0, 4), Range(odd, 0, 4)], staged)
+    with staged.reader() as written:
+        assert written.read() in (b"", b"ours")
+    staged.discard()

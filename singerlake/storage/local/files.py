@@ -12,10 +12,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DamagedError, InvalidNameError
 from singerlake.storage.base import StoredCopy
 
 # With O_PATH (Linux) a folder that may be entered need not be readable as well.
@@ -31,6 +31,18 @@ _LINK = (
     "is a symbolic link, and none is followed within a lake: replace it with what it points to, "
     "or remove it"
 )
+
+
+def parts_of(key: str) -> list[str]:
+    """Return the names of the folders on the way to an object, and of its file.
+
+    Raises:
+        InvalidNameError: It is no key.
+    """
+    parts = key.split("/")
+    if "" in parts or "." in parts or ".." in parts or "\0" in key:
+        raise InvalidNameError(f"{key!r} is not a key of a lake")
+    return parts
 
 
 class DurableNames:
@@ -142,14 +154,51 @@ def open_file(root: Path, parts: Sequence[str], flags: int = os.O_RDONLY) -> int
         OSError: It is missing, a folder, or cannot be opened.
     """
     with folder(root, parts[:-1]) as inner:
-        try:
-            # Not to wait: a pipe that nobody writes to would never be open.
-            opened = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=inner)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENXIO):
-                odd = os.stat(parts[-1], dir_fd=inner, follow_symlinks=False)
-                refuse_odd(odd, root.joinpath(*parts))
-            raise
+        return _open_in(inner, root, parts, flags)
+
+
+class Opener:
+    """Opens many files for reading, of which neighbours lie in one folder; to be entered.
+
+    The way to a folder is gone once for all of them: it stays open until a file of another one
+    is wanted.
+
+    Args:
+        root: The lake's own folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._there: Sequence[str] | None = None
+        self._handle = -1
+        self._held = ExitStack()
+
+    def __enter__(self) -> Opener:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
+
+    def __call__(self, parts: Sequence[str]) -> int:
+        """Open a file; raises as :func:`open_file` does."""
+        if parts[:-1] != self._there:
+            self._there = None
+            self._held.close()
+            self._handle = self._held.enter_context(folder(self._root, parts[:-1]))
+            self._there = parts[:-1]
+        return _open_in(self._handle, self._root, parts, os.O_RDONLY)
+
+
+def _open_in(inner: int, root: Path, parts: Sequence[str], flags: int) -> int:
+    """Open a regular file of a folder that is open."""
+    try:
+        # Not to wait: a pipe that nobody writes to would never be open.
+        opened = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=inner)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            odd = os.stat(parts[-1], dir_fd=inner, follow_symlinks=False)
+            refuse_odd(odd, root.joinpath(*parts))
+        raise
     try:
         about = os.fstat(opened)
         if is_odd(about):
@@ -229,16 +278,16 @@ def copies(root: Path) -> Iterator[StoredCopy]:
     Raises:
         OSError: A folder cannot be read.
     """
-    for path, about in walk(root, [], links=True):
+    for key, about in walk(root, [], links=True):
         link = stat.S_ISLNK(about.st_mode)
         why = f"it {_LINK}" if link else ""
-        yield StoredCopy(path.relative_to(root).as_posix(), about.st_size, unreadable=why)
+        yield StoredCopy(key, about.st_size, unreadable=why)
 
 
 def walk(
     root: Path, parts: Sequence[str], *, links: bool = False
-) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield every regular file below a folder; nothing where there is no such folder.
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the key of every regular file below a folder; nothing where there is no such folder.
 
     Pipes and the like are skipped: they hold nothing, and asking for one is an error.
 
@@ -251,22 +300,22 @@ def walk(
         DamagedError: There is a symbolic link: what it points to may be missed.
         OSError: A folder cannot be read.
     """
-    base = root.joinpath(*parts)
     try:
         with folder(root, parts) as handle:
             for inner, folders, names, descriptor in os.fwalk(
                 ".", dir_fd=handle, onerror=_raise_unless_gone
             ):
+                # Texts, not paths: of thousands of files these would take most of the time.
+                within = "".join(f"{one}/" for one in (*parts, *inner.split("/")[1:]))
                 for name in (*folders, *names):
                     try:
                         about = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
                     except FileNotFoundError:
                         continue  # deleted while we looked
-                    path = base / inner / name
                     if stat.S_ISLNK(about.st_mode) and not links:
-                        refuse_odd(about, path)
+                        refuse_odd(about, root / f"{within}{name}")
                     if stat.S_ISREG(about.st_mode) or (links and stat.S_ISLNK(about.st_mode)):
-                        yield path, about
+                        yield f"{within}{name}", about
     except FileNotFoundError:
         return
 

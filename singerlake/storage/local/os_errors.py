@@ -24,7 +24,7 @@ _OS_ERRORS = {
 
 
 @contextmanager
-def map_os_errors(action: str, path: Path) -> Iterator[None]:
+def map_os_errors(action: str, path: Path | str) -> Iterator[None]:
     """Say what an operation could not do, and to what.
 
     Args:

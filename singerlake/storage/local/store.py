@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from singerlake.errors import DamagedError, InvalidNameError, NotDurableError
+from singerlake.errors import DamagedError, NotDurableError
 from singerlake.format.names import STAGING
 from singerlake.storage.base import (
     KeyExistsError,
@@ -33,7 +33,7 @@ from singerlake.storage.base import (
     check_size,
 )
 from singerlake.storage.local import etags, files
-from singerlake.storage.local.copying import copy_range
+from singerlake.storage.local.copying import copy_ranges
 from singerlake.storage.local.liveness import Session, abandoned_files
 from singerlake.storage.local.os_errors import map_os_errors
 from singerlake.storage.local.together import LocalTogether
@@ -89,13 +89,9 @@ class LocalStaged(Staged):
         Raises:
             KeyMissingError: One is not there.
         """
-        counts: list[int] = []
         with map_os_errors("write", self._path), self._opened(os.O_RDWR) as own:
-            for key, offset, length in ranges:
-                with self._store.reading(key) as file:
-                    at = own.fileno(), self.size
-                    counts.append(copy_range(file.fileno(), offset, *at, length))
-                self.size += counts[-1]
+            counts = copy_ranges(self._store.root, ranges, own.fileno(), self.size)
+        self.size += sum(counts)
         return counts
 
     def reader(self) -> BinaryIO:
@@ -149,10 +145,7 @@ class LocalStore(Store):
         self._names = files.DurableNames()
 
     def _path(self, key: str) -> Path:
-        parts = key.split("/")
-        if any(part in ("", ".", "..") or "\0" in part for part in parts):
-            raise InvalidNameError(f"{key!r} is not a key of a lake")
-        return self.root.joinpath(*parts)
+        return self.root.joinpath(*files.parts_of(key))
 
     @property
     def staging(self) -> Path:
@@ -246,8 +239,11 @@ class LocalStore(Store):
     @contextmanager
     def reading(self, key: str) -> Iterator[io.FileIO]:
         """Open an object's file for reading."""
-        path = self._path(key)
-        with map_os_errors("read", path), _file(self.root, key.split("/"), os.O_RDONLY) as file:
+        parts = files.parts_of(key)
+        with (
+            map_os_errors("read", f"{self.root}/{key}"),
+            _file(self.root, parts, os.O_RDONLY) as file,
+        ):
             yield file
 
     def get(self, key: str) -> StoredObject:
@@ -326,8 +322,8 @@ class LocalStore(Store):
         with map_os_errors("list", base):
             return iter(
                 sorted(
-                    Listed(path.relative_to(self.root).as_posix(), about.st_size, about.st_mtime)
-                    for path, about in files.walk(self.root, _parts(prefix))
+                    Listed(key, about.st_size, about.st_mtime)
+                    for key, about in files.walk(self.root, _parts(prefix))
                 )
             )
 
@@ -384,8 +380,8 @@ class LocalStore(Store):
     def first_key(self) -> str | None:
         with map_os_errors("list", self.root):
             # Folders that nothing is in are what deleted objects leave.
-            found = (path.relative_to(self.root) for path, _ in files.walk(self.root, _parts("")))
-            return next((one.as_posix() for one in found if one.parts[0] != STAGING_FOLDER), None)
+            found = (key for key, _ in files.walk(self.root, _parts("")))
+            return next((key for key in found if key.split("/")[0] != STAGING_FOLDER), None)
 
     def leftovers(self) -> Iterator[Leftover]:
         with map_os_errors("list", self.staging):
