@@ -5,11 +5,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO ?= singerlake-demo
 
-.PHONY: help demo test docs wheel wheel-check lint format bench faults soak model clean
+.PHONY: help demo test variants docs wheel wheel-check lint format bench faults soak model clean
 
 help:
 	@echo "make demo    install, and run the whole road once in $(DEMO)/"
 	@echo "make test    install, and pass the tests"
+	@echo "make variants  the tests that make test leaves out, for others prove nearly the same"
 	@echo "make docs    build one site of all pages: build/site/index.html"
 	@echo "make wheel   build dist/singerlake-….whl; make wheel-check tries it on every Python there is"
 	@echo "make lint    ruff, mypy --strict, import contracts"
@@ -124,6 +125,9 @@ lint: .venv/installed-dev
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+variants: .venv/installed-dev
+	SINGERLAKE_TESTS=all $(BIN)/python -m pytest -m variant $(ARGS)
 
 faults: .venv/installed-dev
 	SINGERLAKE_FAULTS=all $(BIN)/python -m pytest tests/faults $(ARGS)

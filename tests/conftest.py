@@ -26,6 +26,15 @@ for _name in ("GITHUB_RUN_ID", "AIRFLOW_CTX_DAG_ID", "DAGSTER_RUN_ID"):
 os.environ["OPENLINEAGE_DISABLED"] = "true"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out variants of what others prove, unless all are asked for."""
+    if os.environ.get("SINGERLAKE_TESTS") == "all":
+        return
+    left_out = [item for item in items if item.get_closest_marker("variant")]
+    items[:] = [item for item in items if not item.get_closest_marker("variant")]
+    config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Side by side, each file is dealt out as a whole."""

@@ -8,7 +8,12 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+
+from tests.conftest import pytest_collection_modifyitems
 from tests.meltano.project import ROOT
 from tests.side_by_side import SESSION
 
@@ -59,6 +64,34 @@ def test_each_file_runs_in_one_process_the_long_ones_first_and_spark_apart(tmp_p
     assert len(firsts) == 3
     assert "test_c.py" in firsts.values()
     assert {"test_s.py", "test_t.py"} <= {*firsts.values()}
+
+
+class Item:
+    """As much of a test as one looks at that leaves some out."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def get_closest_marker(self, name: str) -> object:
+        return name if name == self.mark else None
+
+
+def test_variants_are_left_out_and_told_unless_all_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, other, variant = items = Item("spark"), Item(""), Item("variant")
+    told: list[Any] = []
+    config: Any = SimpleNamespace(
+        hook=SimpleNamespace(pytest_deselected=lambda items: told.extend(items))
+    )
+    for asked, left in ((None, [one, other]), ("all", [*items])):
+        monkeypatch.delenv("SINGERLAKE_TESTS", raising=False)
+        if asked:
+            monkeypatch.setenv("SINGERLAKE_TESTS", asked)
+        found: list[Any] = [*items]
+        pytest_collection_modifyitems(config, found)
+        assert found == left
+    assert told == [variant]
 
 
 def test_every_file_whose_tests_take_the_session_says_so() -> None:

@@ -59,9 +59,9 @@ FEW = settings(
 Rows = list[tuple[Any, ...]]
 
 
-@pytest.fixture(params=["one task", "many tasks"])
+@pytest.fixture(params=[pytest.param("one task", marks=pytest.mark.variant), "many tasks"])
 def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tables are read in one task; the others must not wait for large tests."""
+    """Small tables are read in one task, those of all other tests here too; large ones in many."""
     if request.param == "many tasks":
         monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
 

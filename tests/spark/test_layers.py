@@ -77,7 +77,14 @@ CHANGES: list[list[Any]] = [
 ]
 
 
-@pytest.mark.parametrize("keys", [["id"], ["id", "part"], []], ids=["keyed", "compound", "keyless"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param(["id"], marks=pytest.mark.variant, id="keyed"),
+        pytest.param(["id", "part"], id="compound"),
+        pytest.param([], id="keyless"),
+    ],
+)
 def test_layer_after_layer_is_the_state(
     spark: SparkSession, lake: Lake, store: WatchedStore, keys: list[str]
 ) -> None:
