@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import TypeAlias
 
 from msgspec import UNSET
@@ -15,7 +16,8 @@ from singerlake.format import block as format_block
 from singerlake.format import key_bounds, times
 from singerlake.format.key_bounds import Bound, Bounds
 from singerlake.format.log import Block
-from singerlake.records.blocks import bounded_keys
+from singerlake.format.types import Columns
+from singerlake.records.blocks import bounded_keys, type_prover
 from singerlake.records.blocks.bounded_keys import Members
 from target_singerlake.messages import Record, decode_line
 
@@ -36,6 +38,28 @@ def some(keys: Keys | None, at: int, count: int) -> Keys | None:
     return keys and {name: values[at : at + count] for name, values in keys.items()}
 
 
+def pieces(text: bytes, rows: int, room: int, most: int) -> Iterator[tuple[bytes, int]]:
+    """Cut lines where blocks are full.
+
+    Args:
+        text: The lines.
+        rows: How many.
+        room: How many the present block takes.
+        most: How many the others take.
+
+    Yields:
+        Lines, and how many.
+    """
+    if rows <= room:
+        yield text, rows
+        return
+    lines, at = BytesIO(text).readlines(), 0
+    while at < rows:
+        piece = lines[at : at + room]
+        yield b"".join(piece), len(piece)
+        at, room = at + len(piece), most
+
+
 @dataclass
 class StreamBuffer:
     """Lines of one stream under one SCHEMA line, up to a block's worth.
@@ -50,6 +74,10 @@ class StreamBuffer:
         members: Of records, those whose bounds a block has.
         bounds: Those of the records whose keys are known.
         unknown: Parts whose keys are not.
+        types: The hash of the schema whose types its records are proved to have; empty where none
+            are to be.
+        columns: That schema's.
+        unproved: Parts whose types are not proved yet.
     """
 
     schema_line: bytes
@@ -62,15 +90,23 @@ class StreamBuffer:
     members: Members = ()
     bounds: Bounds = field(default_factory=dict)
     unknown: list[bytes] = field(default_factory=list)
+    types: str = ""
+    columns: Columns = ()
+    unproved: list[bytes] = field(default_factory=list)
 
-    def add_records(self, text: bytes, rows: int, keys: Keys | None = None) -> None:
+    def add_records(
+        self, text: bytes, rows: int, keys: Keys | None = None, *, proved: bool = False
+    ) -> None:
         """Append RECORD lines, each with its newline; the caller sees to the block's limits.
 
         Args:
             text: The lines.
             rows: How many.
             keys: What they have in all :attr:`members`, if somebody knows.
+            proved: Whether their types are.
         """
+        if self.types and not proved:
+            self.unproved.append(text)
         if keys is None or len(keys) < len(self.members):
             self.unknown.append(text)
         else:
@@ -100,14 +136,14 @@ class StreamBuffer:
         """
         parts, rows, activations = self.parts, self.rows, self.activations
         schema_line, first, last = self.schema_line, self.first, self.last
-        bounds = self._bounds()
+        bounds, proved = self._bounds(), self._proved()
         self.parts, self.rows, self.size, self.activations = [], 0, 0, []
         self.first = self.last = b""
-        self.bounds, self.unknown = {}, []
+        self.bounds, self.unknown, self.unproved = {}, [], []
 
         def compress() -> tuple[bytes, Block]:
             text = b"".join((schema_line, *parts))
-            data = format_block.encode(text, rows, written, bounds=bounds)
+            data = format_block.encode(text, rows, written, bounds=bounds, proved=proved)
             block = Block(
                 number=0,
                 file="",
@@ -136,6 +172,16 @@ class StreamBuffer:
         for name, both in self.bounds.items():
             key_bounds.widened(found, name, both)
         return found
+
+    def _proved(self) -> str:
+        """The schema whose types all lines are certain to have; empty if they are not."""
+        if not self.types or not self.unproved:
+            return self.types
+        # Of a small block nobody has any use for it, and of many lines it would cost too much.
+        worth = max(type_prover.LEAST_BYTES, KEYS_SHARE * sum(map(len, self.unproved)))
+        if self.size < worth or not type_prover.proves(self.unproved, self.columns):
+            return ""
+        return self.types
 
 
 def _stamp(line: bytes, written: int) -> str:

@@ -155,11 +155,11 @@ class Intake:
         streams = self._streams.prover.streams
         if self._several:
             names = map(streams.__getitem__, map(type, records))
-            self._run.add_mixed(names, chunk.lines, len(chunk.data))
+            self._run.add_mixed(names, chunk.lines, len(chunk.data), proved=True)
         else:
             stream = streams[kinds.pop()]
             keys = self._streams.prover.keys(stream, records)
-            self._run.add_text(stream, chunk.data, chunk.count, keys)
+            self._run.add_text(stream, chunk.data, chunk.count, keys, proved=True)
         self._count(chunk.count)
         return True
 

@@ -6,7 +6,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from io import BytesIO
 
 from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format import tap_state, times
@@ -22,20 +21,16 @@ from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
 from singerlake.transactions.writer import TableWriter, WriteOptions, update_lake
-from target_singerlake.buffer import Compressor, Keys, StreamBuffer, some
+from target_singerlake.buffer import Compressor, Keys, StreamBuffer, pieces, some
 from target_singerlake.committing import SideBySide
 from target_singerlake.files import FileOptions, StreamFiles, refuse_files
 from target_singerlake.left_out import LeftOut
+from target_singerlake.mixed_lines import MixedLines
 from target_singerlake.overlays import Overlays
 from target_singerlake.progress import Progress
 
 BUFFER_BYTES = 48 * 1024 * 1024
 """Lines kept over all streams before the longest buffers are cut to blocks early."""
-
-MIXED_BYTES = 4 * 1024 * 1024
-"""Lines of several streams that gather before they go to their streams' buffers: with hundreds
-of streams each has but a few lines of a chunk, and what is done once for these would cost more
-than the lines."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +122,7 @@ class Run:
         self.files = StreamFiles(lake.store, options.files, check)
         self._compressor = Compressor()
         self._committing = SideBySide(lake.store)
-        self._mixed: defaultdict[str, list[bytes]] = defaultdict(list)
-        self._mixed_size = 0
+        self._mixed = MixedLines()
         self._buffered = 0
         self._gathered = 0
         self._committed_at = time.monotonic()
@@ -147,6 +141,7 @@ class Run:
         schema: SchemaEntry,
         *,
         columns: Columns | None = None,
+        proves: bool = False,
         ahead: bool = False,
     ) -> None:
         """Put a SCHEMA line into effect.
@@ -156,6 +151,7 @@ class Run:
             line: The line; blocks from now on begin with it.
             schema: What it says.
             columns: Its columns, if they are known.
+            proves: Whether its records come proved to have the types of these, as a rule.
             ahead: Whether its lines are those that others refused: their table is committed
                 before others are, so that none of these is ever without them.
 
@@ -178,6 +174,9 @@ class Run:
         stream.buffer.schema_line = line
         stream.buffer.members = bounded_keys.members(schema, columns)
         stream.schema_hash = schema_hash(schema.schema, schema.key_properties)
+        # What is said of files is put into the lines behind the proof.
+        stream.buffer.types = stream.schema_hash if proves and place is None else ""
+        stream.buffer.columns = columns or ()
         stream.schema = schema
         stream.place = place
         self._staged(stream)
@@ -195,22 +194,26 @@ class Run:
         # What has another type by a person's word, or is no column, is not the tap's to fit.
         return frozenset(m for m, said in overlay.columns.items() if said.type or said.dropped)
 
-    def add_mixed(self, names: Iterable[str], lines: list[bytes], size: int) -> None:
+    def add_mixed(
+        self, names: Iterable[str], lines: list[bytes], size: int, *, proved: bool = False
+    ) -> None:
         """Append RECORD lines of streams whose schemas are set.
 
         Args:
             names: Each line's stream.
             lines: Each with its newline, valid, and with its ``time_extracted``.
             size: Bytes in them.
+            proved: Whether their types are.
         """
-        mixed = self._mixed
-        for name, line in zip(names, lines, strict=True):
-            mixed[name].append(line)
-        self._mixed_size += size
-        if self._mixed_size >= MIXED_BYTES:
+        if proved is not self._mixed.proved:
+            self._sort()
+            self._mixed.proved = proved
+        if self._mixed.add(names, lines, size):
             self._sort()
 
-    def add_text(self, name: str, text: bytes, rows: int, keys: Keys | None = None) -> None:
+    def add_text(
+        self, name: str, text: bytes, rows: int, keys: Keys | None = None, *, proved: bool = False
+    ) -> None:
         """Append RECORD lines of one stream that stand one behind the other.
 
         Args:
@@ -218,41 +221,34 @@ class Run:
             text: The lines, as :meth:`add_mixed` takes them.
             rows: How many.
             keys: What each has in the members that a block has bounds of; None if not known.
+            proved: Whether their types are.
         """
         self._sort()
-        self._add_text(self._streams[name], text, rows, keys)
+        self._add_text(self._streams[name], text, rows, keys, proved=proved)
 
     def _sort(self) -> None:
         """Give gathered lines to their streams' buffers, before whatever comes behind them."""
-        if not self._mixed_size:
-            return
-        mixed, self._mixed, self._mixed_size = self._mixed, defaultdict(list), 0
-        for name, lines in mixed.items():
-            self._add_text(self._streams[name], b"".join(lines), len(lines), None)
+        proved = self._mixed.proved
+        for name, lines in self._mixed.taken().items():
+            text = b"".join(lines)
+            self._add_text(self._streams[name], text, len(lines), None, proved=proved)
 
-    def _add_text(self, stream: _Stream, text: bytes, rows: int, keys: Keys | None) -> None:
+    def _add_text(
+        self, stream: _Stream, text: bytes, rows: int, keys: Keys | None, *, proved: bool
+    ) -> None:
         if stream.place is not None:
             text = self.files.take(stream.table, stream.writer, stream.place, text, stream.schema)
-        buffer = stream.buffer
-        room = self._options.block_rows - buffer.rows
-        if rows < room:
-            self._buffer(stream, text, rows, keys)
-        else:
-            lines, at = BytesIO(text).readlines(), 0
-            while rows - at >= room:
-                self._buffer(stream, b"".join(lines[at : at + room]), room, some(keys, at, room))
+        buffer, most, at = stream.buffer, self._options.block_rows, 0
+        for piece, count in pieces(text, rows, most - buffer.rows, most):
+            buffer.add_records(piece, count, some(keys, at, count), proved=proved)
+            self._add_size(stream, len(piece))
+            at += count
+            if buffer.rows >= most:
                 self._cut(stream)
-                at, room = at + room, self._options.block_rows
-            if at < rows:
-                self._buffer(stream, b"".join(lines[at:]), rows - at, some(keys, at, rows - at))
         if buffer.size >= BLOCK_BYTES:
             self._cut(stream)
         if self._buffered > BUFFER_BYTES:
             self._make_room()
-
-    def _buffer(self, stream: _Stream, text: bytes, rows: int, keys: Keys | None) -> None:
-        stream.buffer.add_records(text, rows, keys)
-        self._add_size(stream, len(text))
 
     def activate_version(self, name: str, line: bytes, version: int) -> None:
         """Append an ACTIVATE_VERSION line of a stream whose schema is set."""
@@ -267,7 +263,7 @@ class Run:
         """Take a STATE's value; it goes out with the next commit."""
         self._state = value
         due = (
-            self._gathered + self._mixed_size >= self._options.commit_bytes
+            self._gathered + self._mixed.size >= self._options.commit_bytes
             or time.monotonic() - self._committed_at >= self._options.commit_seconds
         )
         if due and not self._options.atomic:

@@ -89,7 +89,8 @@ class Streams:
                 self.mapped.discard(stream)
                 validator = self._validate(stream, schema, keys)
                 self._validators[stream] = validator
-                self._run.set_schema(stream, line, entry, columns=validator.values.columns)
+                columns, proves = validator.values.columns, validator.proves_types
+                self._run.set_schema(stream, line, entry, columns=columns, proves=proves)
                 self.prover.learn(stream, validator.proof, validator.values, entry)
         except (InvalidSchemaError, InvalidNameError, RecursionError) as error:
             raise InvalidSchemaError(f"{where} cannot be used: {error}") from error

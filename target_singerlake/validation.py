@@ -118,6 +118,11 @@ class Validator:
         """The type that :attr:`decoder` decodes to; None where there is none."""
         return None if self.decoder is None else self.decoder.type
 
+    @property
+    def proves_types(self) -> bool:
+        """Whether records that are validated come proved to have their columns' types."""
+        return self._full is not None and self.decoder is not None
+
     @cached_property
     def untimed(self) -> msgspec.json.Decoder[Any] | None:
         """As :attr:`decoder`, and only records that say no time of their own; None as there."""

@@ -133,7 +133,9 @@ def _said(head: bytes) -> bytes:
         return b""
     fields = head[format_block.HEADER_BYTES : format_block.noted_bytes(head)]
     _, _, said = fields.partition(key_bounds.ID)
-    text = said[said.find(b"{") :] if b"{" in said else b""
+    # These letters, and a brace, may stand in a hash or a checksum before it.
+    _, brace, rest = said.partition(b'{"')
+    text = brace + rest
     try:
         found = _BOUNDS.decode(text)
     except UNREADABLE:

@@ -6,7 +6,8 @@ inflating anything, and put in order again should the log be lost. Any gzip read
 
 A block that a vacuum put together from several has a second one, ``SR``: its number, and when
 each block that it replaces was made. By that a lost log can be made again although the old
-blocks may still be there. The last, ``SK``, has the bounds of its keys (``key_bounds.py``).
+blocks may still be there. ``ST`` says that its values have the types of its schema
+(``proved_types.py``). The last, ``SK``, has the bounds of its keys (``key_bounds.py``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from isal import igzip_lib, isal_zlib
 
 from singerlake.errors import DamagedError
-from singerlake.format import key_bounds
+from singerlake.format import key_bounds, proved_types
 from singerlake.format.key_bounds import Bounds
 
 LEVEL = 2
@@ -47,6 +48,7 @@ _ID = b"SL"
 _PAYLOAD = 20
 _ORIGIN = struct.Struct("<2sHQ")
 _ORIGIN_ID = b"SR"
+_KNOWN = {_ORIGIN_ID, proved_types.ID, key_bounds.ID}
 MAX_REPLACED = 4096
 """Blocks that one block may replace: gzip's extra field holds 64 KiB."""
 
@@ -85,6 +87,7 @@ def encode(
     written: int,
     origin: Origin | None = None,
     bounds: Bounds | None = None,
+    proved: str = "",
 ) -> bytes:
     """Make a block.
 
@@ -94,14 +97,20 @@ def encode(
         written: Microseconds since 1970.
         origin: For a block put together from others.
         bounds: Those of its keys, as far as they are known.
+        proved: The hash of its schema, where its values are certain to have the types of it.
     """
     body = isal_zlib.compress(text, LEVEL, -15)
     crc, size = isal_zlib.crc32(text), len(text)
-    return _member([body], (crc, size), (rows, written), _noted(crc, size, origin, bounds))
+    noted = _noted((crc, size), origin, bounds, proved)
+    return _member([body], (crc, size), (rows, written), noted)
 
 
 def encode_pieces(
-    pieces: Sequence[bytes | memoryview], rows: int, written: int, bounds: Bounds | None = None
+    pieces: Sequence[bytes | memoryview],
+    rows: int,
+    written: int,
+    bounds: Bounds | None = None,
+    proved: str = "",
 ) -> bytes:
     """Make a block of a text that lies in several places: to join it first would copy all of it.
 
@@ -110,6 +119,7 @@ def encode_pieces(
         rows: As for :func:`encode`.
         written: As there.
         bounds: As there.
+        proved: As there.
     """
     crc = size = 0
     deflater = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
@@ -117,17 +127,21 @@ def encode_pieces(
     for piece in pieces:
         body.append(deflater.compress(piece))
         crc, size = isal_zlib.crc32(piece, crc), size + len(piece)
-    noted = _noted(crc, size, None, bounds)
+    noted = _noted((crc, size), None, bounds, proved)
     return _member([*body, deflater.flush()], (crc, size), (rows, written), noted)
 
 
-def _noted(crc: int, size: int, origin: Origin | None, bounds: Bounds | None) -> bytes:
+def _noted(
+    checks: tuple[int, int], origin: Origin | None, bounds: Bounds | None, proved: str
+) -> bytes:
     """The subfields of a header behind the first."""
     replaced = b""
     if origin is not None:
         stamps = struct.pack(f"<{len(origin.replaced)}Q", *origin.replaced)
         replaced = _ORIGIN.pack(_ORIGIN_ID, 8 + len(stamps), origin.number) + stamps
-    return replaced + key_bounds.encode(bounds or {}, crc, size)
+    return b"".join(
+        (replaced, proved_types.encode(proved, *checks), key_bounds.encode(bounds or {}, *checks))
+    )
 
 
 def _member(
@@ -171,7 +185,7 @@ def origin(data: bytes, where: str) -> Origin | None:
     """
     header(data, where)
     fields = _subfields(data)
-    if fields is None or not fields.keys() <= {_ORIGIN_ID, key_bounds.ID}:
+    if fields is None or not fields.keys() <= _KNOWN:
         raise DamagedError(f"{where} does not begin with a Singerlake block")
     field = fields.get(_ORIGIN_ID)
     if field is None:
@@ -198,6 +212,24 @@ def bounds_in(data: bytes, crc: int, size: int) -> Bounds:
 def has_bounds(data: bytes) -> bool:
     """Tell whether a block says anything of its keys, trusted or not."""
     return key_bounds.ID in (_subfields(data) or {})
+
+
+def proved_in(data: bytes, schema_hash: str, crc: int, size: int) -> bool:
+    """Tell whether a block says that its types are proved, and can be trusted.
+
+    Args:
+        data: As for :func:`bounds_in`.
+        schema_hash: Of the schema that the log has it under.
+        crc: As there.
+        size: As there.
+    """
+    field = (_subfields(data) or {}).get(proved_types.ID)
+    return field is not None and proved_types.holds(field, schema_hash, crc, size)
+
+
+def says_proved(data: bytes) -> bool:
+    """Tell whether a block says anything of its types, trusted or not."""
+    return proved_types.ID in (_subfields(data) or {})
 
 
 def noted_bytes(data: bytes) -> int:

@@ -162,10 +162,12 @@ class BlockColumns:
     Attributes:
         columns: By the names that people see, each with the type by which its values are read.
         members: What the records call those columns that people call otherwise.
+        rules: The number of the rules by which they are columns.
     """
 
     columns: Columns
     members: Mapping[str, str]
+    rules: int = RULES
 
 
 def block_columns(entry: SchemaEntry, overlay: Overlay, rules: int = RULES) -> BlockColumns:
@@ -181,7 +183,7 @@ def block_columns(entry: SchemaEntry, overlay: Overlay, rules: int = RULES) -> B
     """
     texts = {member for member, column in overlay.columns.items() if column.type == "text"}
     if overlay.only_texts:
-        return BlockColumns(columns_of(entry, rules, texts), {})
+        return BlockColumns(columns_of(entry, rules, texts), {}, rules)
     own = dict(columns_of(entry, rules, texts))
     keys = set(overlay.key or ())
     columns: list[tuple[str, Type]] = []
@@ -196,7 +198,7 @@ def block_columns(entry: SchemaEntry, overlay: Overlay, rules: int = RULES) -> B
         columns.append((name, type_))
         if name != member:
             members[name] = member
-    return BlockColumns(tuple(columns), members)
+    return BlockColumns(tuple(columns), members, rules)
 
 
 def _properties(schema: Spec) -> Spec:

@@ -14,7 +14,7 @@ from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.maintenance.problems import Problem
 from singerlake.maintenance.verify_files import check_named
-from singerlake.records.blocks import bounded_keys
+from singerlake.records.blocks import bounded_keys, type_prover
 from singerlake.storage.base import Store
 
 
@@ -76,6 +76,7 @@ def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
         problems.append(problem("no time and no system in gzip's header", "one of them"))
     problems += [problem(*difference) for difference in _check_lines(text, block)]
     problems += [problem(*difference) for difference in _check_bounds(data, text)]
+    problems += [problem(*difference) for difference in _check_types(data, text, block)]
     try:
         differences = check_named(store, table, block.files, text)
         return problems + [problem(*difference) for difference in differences]
@@ -130,6 +131,17 @@ def _check_bounds(data: bytes, text: bytes) -> Iterator[tuple[str, str]]:
     if any(found.get(name) != both for name, both in said.items()):
         # Which keys they are is not said: what is printed is kept for longer than rows may be.
         yield "the smallest and the largest key in its header", "keys beyond them, or none of them"
+
+
+def _check_types(data: bytes, text: bytes, block: Block) -> Iterator[tuple[str, str]]:
+    """Hold what the header says of types against the lines; who trusts it looks no further."""
+    if not format_block.says_proved(data):
+        return
+    crc, size = format_block.checksum(data), len(text)
+    if not format_block.proved_in(data, block.schema_hash, crc, size):
+        yield "its types in its header", "what is damaged, or of another block"
+    elif not type_prover.block_proves(text):
+        yield "values of its schema's types, as its header says", "others"
 
 
 def _agree(activations: list[tuple[int, int | None, int]], block: Block) -> bool:

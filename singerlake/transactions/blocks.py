@@ -43,6 +43,13 @@ def bounds_in(block: Block, data: bytes) -> Bounds:
     return {} if block.crc is None else format_block.bounds_in(data, block.crc, block.bytes)
 
 
+def proved_in(block: Block, data: bytes) -> bool:
+    """Tell whether a block's bytes, or the first of them, say that its types are proved."""
+    if block.crc is None:
+        return False
+    return format_block.proved_in(data, block.schema_hash, block.crc, block.bytes)
+
+
 def read_block(store: Store, table: TableName, block: Block) -> bytes:
     """Return a block's lines: the SCHEMA line, then the rest as they arrived.
 
@@ -50,18 +57,6 @@ def read_block(store: Store, table: TableName, block: Block) -> bytes:
         DamagedError: The file is missing, cut, or not what the log says.
     """
     return inflate(table, block, fetch(store, table, [block]))
-
-
-def read_blocks(
-    store: Store, table: TableName, blocks: Iterable[Block]
-) -> Iterator[tuple[Block, bytes]]:
-    """Blocks with their lines, in the order given.
-
-    Raises:
-        DamagedError: As for :meth:`read_block`, after all blocks before the damage.
-    """
-    for block, data in members(store, table, blocks):
-        yield block, inflate(table, block, data)
 
 
 def members(

@@ -218,7 +218,7 @@ class BatchIntake:
             source.line += chunk.count
         elif known == proving.PROVEN and not source.stamp:
             lines = Chunk(data).lines
-            self._add(source, [line.strip() for line in lines])
+            self._add(source, [line.strip() for line in lines], proved=True)
             source.line += len(lines)
         else:
             self._add_whole(source, data)
@@ -231,17 +231,17 @@ class BatchIntake:
         count = (len(replaced) - len(data)) // (len(after) + len(before) - len(end))
         text = memoryview(replaced)
         text = text[: -len(before)]  # without a copy of it all
-        self._run.add_text(source.stream, b"".join((before, text)), count)
+        self._run.add_text(source.stream, b"".join((before, text)), count, proved=True)
         self._progress.records += count
         source.line += count
 
-    def _add(self, source: _Source, records: list[bytes]) -> None:
+    def _add(self, source: _Source, records: list[bytes], *, proved: bool) -> None:
         """Take records that are known to be valid, each with its time."""
         if not records:
             return
         now = times.iso(times.now())
         lines = [self._line(source, record, now) for record in records]
-        self._run.add_text(source.stream, b"".join(lines), len(lines))
+        self._run.add_text(source.stream, b"".join(lines), len(lines), proved=proved)
         self._progress.records += len(lines)
 
     def _line(self, source: _Source, record: bytes, now: str) -> bytes:
@@ -275,7 +275,7 @@ class BatchIntake:
                 self._put_aside(source, chunk.lines[number], raw, place, error)
             else:
                 taken.append(bytes(raw).strip())
-        self._add(source, taken)
+        self._add(source, taken, proved=False)
 
     def _read_all(self, source: _Source, chunk: Chunk) -> dict[int, Raw | InvalidLineError]:
         """Read lines as one JSON text each; by their indexes, or why they are none."""

@@ -167,7 +167,7 @@ def newest_keys(
 
 def read(lake: Lake, asked: AskedKeys) -> list[int]:
     snapshot = lake.table(TABLE).snapshot()
-    return [block.number for block, _ in reader(snapshot, lake, asked).texts(snapshot.blocks)]
+    return [block.number for block, *_ in reader(snapshot, lake, asked).texts(snapshot.blocks)]
 
 
 def asked_for(lake: Lake, *ids: str, least: int = 0) -> AskedKeys:

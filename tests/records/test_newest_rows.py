@@ -108,7 +108,7 @@ def test_blocks_without_a_key_that_is_asked_for_are_not_read(lake: Lake, task_by
         reader = BlockReader.of(lake.store, head, tasks, shape.columns, shape.key_names)
         key_reader = BlockReader.of(lake.store, head, tasks, shape.key_columns, shape.key_names)
         key_reader.asked = AskedKeys.of(shape.key_columns, [values], NEVER)
-        read = [b.number for task in tasks for b, _ in key_reader.texts(task)]
+        read = [b.number for task in tasks for b, *_ in key_reader.texts(task)]
         assert read == blocks
         row_step = RowStep(reader, shape.survival, lambda rows: rows)
         if len(tasks) == 1:

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from singerlake.format import times
-from target_singerlake import intake, reader
+from target_singerlake import intake, mixed_lines, reader
 from target_singerlake import run as run_module
 from tests.target.harness import (
     DATA,
@@ -207,7 +207,7 @@ def test_any_input_comes_out_as_it_went_in(
         patch.setattr(intake, "STRETCH_LINES", run_lines)
         patch.setattr(run_module, "BLOCK_BYTES", limits[0])
         patch.setattr(run_module, "BUFFER_BYTES", limits[1])
-        patch.setattr(run_module, "MIXED_BYTES", limits[2])
+        patch.setattr(mixed_lines, "ENOUGH_BYTES", limits[2])
         states = run(
             lake,
             b"\n".join(lines),  # no newline at the very end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from singerlake.format.laid import BlockColumns
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
-from singerlake.format.types import Columns
+from singerlake.format.types import RULES, Columns
 from singerlake.records.blocks import block_tasks, decoding
 from singerlake.records.blocks.asked_keys import AskedKeys, Sought, may_hold
 from singerlake.records.blocks.decoding import BlockSpec
@@ -22,6 +23,20 @@ from singerlake.storage import side_by_side
 from singerlake.storage.base import Store
 from singerlake.transactions import blocks as stored
 from singerlake.transactions.snapshot import Snapshot
+
+
+class BlockText(NamedTuple):
+    """A block that was read.
+
+    Attributes:
+        block: Its entry in the log.
+        text: Its lines, inflated and checked.
+        proved: Whether it says that its types are proved.
+    """
+
+    block: Block
+    text: bytes
+    proved: bool
 
 
 @dataclass
@@ -101,13 +116,18 @@ class BlockReader:
         """Return the blocks of a task: those that it was sent, or else those that are known."""
         return block_tasks.decode(self.tasks[number] if sent is None else sent)
 
-    def texts(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes]]:
-        """Give blocks with their lines, inflated and checked.
+    def texts(self, blocks: Iterable[Block]) -> Iterator[BlockText]:
+        """Give blocks with their lines.
 
         Those that are certain to hold no key that is asked for are left out.
         """
+        for block, data in self._members(blocks):
+            text = stored.inflate(self.table, block, data)
+            yield BlockText(block, text, stored.proved_in(block, data))
+
+    def _members(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes]]:
         if self.asked is None:
-            yield from stored.read_blocks(self.store, self.table, blocks)
+            yield from stored.members(self.store, self.table, blocks)
             return
         sought = {
             name: self.asked.members(source, [*self.defaults])
@@ -116,7 +136,7 @@ class BlockReader:
         holding = self._looked_at(self.asked.least, sought, blocks)
         for block, data in stored.members(self.store, self.table, holding):
             if may_hold(stored.bounds_in(block, data), sought[block.schema_hash]):
-                yield block, stored.inflate(self.table, block, data)
+                yield block, data
 
     def _looked_at(
         self, least: int, sought: Mapping[str, Sought], blocks: Iterable[Block]
@@ -134,28 +154,37 @@ class BlockReader:
             if found is not None:
                 yield found
 
-    def spec(self, block: Block) -> BlockSpec:
-        """Return what is needed to read a block besides its bytes."""
+    def spec(self, block: Block, *, proved: bool) -> BlockSpec:
+        """Return what is needed to read a block besides its bytes.
+
+        Args:
+            block: Its entry in the log.
+            proved: Whether it says that its types are proved.
+        """
+        source = self.sources[block.schema_hash]
         return BlockSpec(
             where=f"block {block.number} of {self.table}",
             block=block,
-            source=self.sources[block.schema_hash].columns,
-            members=self.sources[block.schema_hash].members,
+            source=source.columns,
+            members=source.members,
             defaults=self.defaults,
             target=self.target,
             keys=self.keys,
             digests=self.digests,
             table=self.table,
+            # What was proved are the types by the present rules.
+            proved=proved and source.rules == RULES,
         )
 
     def rows(self, blocks: Iterable[Block]) -> Iterator[pa.RecordBatch]:
         """Give all rows, block by block."""
-        for block, text in self.texts(blocks):
-            yield decoding.read(text, self.spec(block))
+        for block, text, proved in self.texts(blocks):
+            yield decoding.read(text, self.spec(block, proved=proved))
 
-    def some_rows(self, block: Block, text: bytes, picked: NDArray[np.int64]) -> pa.RecordBatch:
+    def some_rows(self, read: BlockText, picked: NDArray[np.int64]) -> pa.RecordBatch:
         """Read some rows of a block that is inflated already."""
-        return decoding.read_some(text, self.spec(block), picked)
+        spec = self.spec(read.block, proved=read.proved)
+        return decoding.read_some(read.text, spec, picked)
 
 
 def combined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

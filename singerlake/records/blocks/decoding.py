@@ -51,6 +51,7 @@ class BlockSpec:
         table: Whose block it is; named in an error about a key that does not fit.
         members: What its records call those columns that people call otherwise.
         defaults: What rows have in columns that people added, by name.
+        proved: Whether its values are certain to have the types of ``source``, but for text.
     """
 
     where: str
@@ -62,6 +63,7 @@ class BlockSpec:
     table: TableName | None = None
     members: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, ColumnDefault] = field(default_factory=dict)
+    proved: bool = False
 
     def in_records(self, columns: Columns) -> Columns:
         """Return columns by the names that the records have for them."""
@@ -84,7 +86,8 @@ def read(text: bytes, spec: BlockSpec) -> pa.RecordBatch:
     """
     lines = format_block.after_schema(text)
     source = _wanted(spec)
-    rows = fast_decoding.read(lines, spec.in_records(source), format_block.line_ends(text) - 1)
+    ends, wanted = format_block.line_ends(text) - 1, spec.in_records(source)
+    rows = fast_decoding.read(lines, wanted, ends, proved=spec.proved)
     if rows is None:
         rows = _read_exactly(bytes(lines), source, spec)
     if len(rows) != spec.block.rows:
@@ -116,7 +119,8 @@ def read_some(text: bytes, spec: BlockSpec, picked: NDArray[np.int64]) -> pa.Rec
     if len(picked) < _MOST_PICKED * spec.block.rows and all(target[n] == t for n, t in source):
         lines = record_lines(text, spec.block)
         picked_lines = b"".join([lines[row] for row in picked.tolist()])
-        rows = fast_decoding.read(picked_lines, spec.in_records(source), len(picked))
+        wanted = spec.in_records(source)
+        rows = fast_decoding.read(picked_lines, wanted, len(picked), proved=spec.proved)
         if rows is not None and len(rows) == len(picked):
             codes = positions.of_block(text, spec.block)[picked]
             return _batch(rows, source, spec, codes, picked_lines)

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from singerlake.errors import DamagedError
-from singerlake.format.set_hash import DIGEST_BYTES, digest
+from singerlake.format import set_hash
+from singerlake.format.set_hash import DIGEST_BYTES
 
 
 class _Record(msgspec.Struct, tag="RECORD", tag_field="type", gc=False):
@@ -42,7 +43,8 @@ def of_lines(lines: bytes | memoryview, where: str, count: int) -> pa.Array:
         messages = _LINES.decode_lines(lines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedError(f"{where} holds a line that is not a Singer message: {error}") from error
-    digested = [digest(message.record) for message in messages if type(message) is _Record]
+    records = (message.record for message in messages if type(message) is _Record)
+    digested = list(set_hash.digests(records))
     if len(digested) != count:
         raise DamagedError(f"{where} has {len(digested)} rows where {count} were expected")
     ends = np.arange(0, (count + 1) * DIGEST_BYTES, DIGEST_BYTES, dtype=np.int32)

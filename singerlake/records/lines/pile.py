@@ -10,7 +10,7 @@ import msgspec
 from singerlake.format import block as format_block
 from singerlake.format import times
 from singerlake.format.log import Block
-from singerlake.records.blocks import bounded_keys
+from singerlake.records.blocks import bounded_keys, type_prover
 
 
 class _Envelope(msgspec.Struct):
@@ -66,7 +66,9 @@ class Pile:
         text = b"".join((self.schema_line, *self.lines))
         rows = len(self.lines)
         bounds = bounded_keys.of_block(text)
-        data = format_block.encode(text, rows, times.micros(times.now()), bounds=bounds)
+        proved = type_prover.proved_by(self.schema_line, self.lines)
+        now = times.micros(times.now())
+        data = format_block.encode(text, rows, now, bounds=bounds, proved=proved)
         first, last = _stamp(self.lines[0]), _stamp(self.lines[-1])
         return data, Block(0, "", 0, len(data), rows, len(text), first, last)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from singerlake.format.log import Block
 from singerlake.records.blocks import block_tasks, positions
-from singerlake.records.blocks.block_reader import BlockReader
+from singerlake.records.blocks.block_reader import BlockReader, BlockText
 from singerlake.records.rows.row_columns import DELETED, VERSION
 from singerlake.records.rows.steps import Batches, Step
 from singerlake.records.state import keys
@@ -31,7 +31,7 @@ SPLIT_KEYS = "part int, keys binary"
 PICKED = "task int, picked binary"
 """What :class:`NewestStep` gives: a task's number, and the positions of rows in its blocks."""
 
-Texts: TypeAlias = Callable[[Iterable[Block]], Iterator[tuple[Block, bytes]]]
+Texts: TypeAlias = Callable[[Iterable[Block]], Iterator[BlockText]]
 
 
 @dataclass
@@ -53,14 +53,14 @@ class KeyStep:
         for _, blocks in self.reader.given(numbers):
             yield split(self.newest(self.reader.texts(blocks)), self.parts)
 
-    def newest(self, texts: Iterable[tuple[Block, bytes]]) -> pa.Table:
+    def newest(self, texts: Iterable[BlockText]) -> pa.Table:
         """Find the newest row of each key in some blocks."""
         wanted = None if self.asked is None else KeyFilter(self.asked)
-        found = [self._read(block, text, wanted) for block, text in texts]
+        found = [self._read(read, wanted) for read in texts]
         return keys.newest(found) if found else keys.none(self.reader.target)
 
-    def _read(self, block: Block, text: bytes, wanted: KeyFilter | None) -> pa.Table:
-        rows = keys.read(text, self.reader.spec(block))
+    def _read(self, read: BlockText, wanted: KeyFilter | None) -> pa.Table:
+        rows = keys.read(read.text, self.reader.spec(read.block, proved=read.proved))
         if wanted is None:
             return rows
         return rows.filter(pa.array(wanted.mask(rows.drop_columns([AT]))))
@@ -166,9 +166,10 @@ class RowStep:
             for block, start, end in zip(blocks, [0, *ends], ends, strict=False)
             if end > start
         }
-        for block, text in texts(block for block in blocks if block.number in asked):
-            ordinals = np.searchsorted(positions.of_block(text, block), asked[block.number])
-            rows = self.reader.some_rows(block, text, ordinals)
+        for read in texts(block for block in blocks if block.number in asked):
+            codes = positions.of_block(read.text, read.block)
+            ordinals = np.searchsorted(codes, asked[read.block.number])
+            rows = self.reader.some_rows(read, ordinals)
             yield in_state(rows, self.survival)
 
 
@@ -204,13 +205,13 @@ class SingleTaskStep:
     def _rows(self, numbers: Batches) -> Batches:
         for _, blocks in self.key_reader.given(numbers):
             read = [*self.key_reader.texts(blocks)]
-            texts = {block.number: text for block, text in read}
+            texts = {one.block.number: one for one in read}
             rows = KeyStep(self.key_reader, 1, self.asked).newest(read)
             picked = np.sort(rows.column(AT).to_numpy())
             yield from self.row_step.rows(
-                [block for block, _ in read],
+                [one.block for one in read],
                 picked,
-                lambda some: ((b, texts[b.number]) for b in some),  # noqa: B023
+                lambda some: (texts[block.number] for block in some),  # noqa: B023
             )
 
 

@@ -14,7 +14,9 @@ import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
 import singerlake.reading.small_state  # noqa: F401
+from singerlake.records.blocks import lenient_json
 
 if __name__ == "__main__":
+    lenient_json.ready()
     gc.freeze()
     manager()

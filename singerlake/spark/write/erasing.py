@@ -20,7 +20,7 @@ from singerlake.records.blocks.decoding import message_type
 from singerlake.records.rows.steps import Batches
 from singerlake.spark.write.rewriting import Positions, by_task, described
 from singerlake.storage.base import Store
-from singerlake.transactions.blocks import inflate, members
+from singerlake.transactions.blocks import inflate, members, proved_in
 from singerlake.transactions.staging import publish_blocks, replace_block
 
 WRITE_BYTES = 128 << 20
@@ -103,7 +103,8 @@ class Eraser:
         made_of = format_block.Origin(block.number, stamps[-format_block.MAX_REPLACED :])
         # Anew: what the old block says of its keys may be the very one that goes.
         bounds = bounded_keys.of_block(left)
-        data = format_block.encode(left, rows, written, made_of, bounds)
+        proved = block.schema_hash if proved_in(block, member) else ""
+        data = format_block.encode(left, rows, written, made_of, bounds, proved)
         return data, Block(
             number=block.number,
             file=block.file,

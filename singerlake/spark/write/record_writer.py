@@ -22,7 +22,7 @@ from singerlake.format import messages, times
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.types import Columns, Kind, Type
-from singerlake.records.blocks import bounded_keys
+from singerlake.records.blocks import bounded_keys, type_prover
 from singerlake.records.blocks.exact_decoding import DELETED_AT
 from singerlake.records.columns import canonical_text, text_bytes
 from singerlake.records.columns.arrow_types import DAYS, MICROS
@@ -178,8 +178,10 @@ class RecordWriter:
         self, pieces: Sequence[bytes | memoryview], rows: int, stamp: str
     ) -> tuple[bytes, Block]:
         size = sum(map(len, pieces))
+        proved = type_prover.proved_by(bytes(pieces[0]), pieces[1:])
         bounds = bounded_keys.of_lines(pieces[1:], bounded_keys.members(self.schema))
-        data = format_block.encode_pieces(pieces, rows, times.micros(times.now()), bounds)
+        now = times.micros(times.now())
+        data = format_block.encode_pieces(pieces, rows, now, bounds, proved)
         return data, Block(0, "", 0, len(data), rows, size, stamp, stamp)
 
 

@@ -22,7 +22,7 @@ from singerlake.records.blocks.block_tasks import MARK
 from singerlake.records.blocks.decoding import message_type
 from singerlake.records.rows.steps import Batches
 from singerlake.storage.base import Store
-from singerlake.transactions.blocks import inflate, members
+from singerlake.transactions.blocks import inflate, members, proved_in
 from singerlake.transactions.staging import publish_blocks, replace_block
 
 KEPT = "task int, block long, row int, work binary"
@@ -68,7 +68,7 @@ class Rewriter:
     def _block(self, rewrite: Rewrite, positions: Positions) -> tuple[bytes, Block]:
         parts: list[bytes] = []
         stamps: list[int] = []
-        written, rows, schema_line = 0, 0, b""
+        written, rows, schema_line, proved = 0, 0, b"", True
         first = last = ""
         for source, member in members(self.store, self.table, rewrite.sources):
             where = f"block {source.number} of {self.table}"
@@ -78,6 +78,7 @@ class Rewriter:
             text = inflate(self.table, source, member)
             written = format_block.header(member, where).written
             origin = format_block.origin(member, where)
+            proved = proved and proved_in(source, member)
             stamps += [*(origin.replaced if origin is not None else ()), written]
             schema_line = format_block.lines(text)[0]
             parts += _kept_lines(text, source, mine, rewrite.activations)
@@ -92,7 +93,9 @@ class Rewriter:
         text = b"".join((schema_line, *parts))
         made_of = format_block.Origin(rewrite.number, tuple(stamps[-format_block.MAX_REPLACED :]))
         bounds = bounded_keys.of_block(text)
-        data = format_block.encode(text, rows, written, made_of, bounds)
+        # Sources are of one schema, and lines keep their values.
+        types = rewrite.sources[-1].schema_hash if proved else ""
+        data = format_block.encode(text, rows, written, made_of, bounds, types)
         block = Block(
             number=rewrite.number,
             file="",
