@@ -175,6 +175,14 @@ def test_the_header_that_says_between_which_keys_a_block_lies() -> None:
     assert data[44 : 44 + len(text)] == text
 
 
+def test_the_header_that_says_that_types_are_proved() -> None:
+    data = block.encode(b"x\n", 7, 12, None, None, "NFSHXeX")
+    assert int.from_bytes(data[10:12], "little") == 24 + 8 + 1 + 7
+    assert data[36:40] == b"ST" + (4 + 1 + 7).to_bytes(2, "little")
+    assert int.from_bytes(data[40:44], "little") == zlib.crc32(data[-8:] + b"\1NFSHXeX")
+    assert data[44:52] == b"\1NFSHXeX"
+
+
 def test_the_header_is_laid_out_as_the_table_says() -> None:
     data = block.encode(b"x\n", 7, 123456789)
     assert data[:12] == b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x18\0"
