@@ -189,6 +189,7 @@ def listed(draw: st.DrawFn) -> tuple[str, list[tuple[str, bool, str]]]:
     return ",".join(parts), said
 
 
+@settings(deadline=None)
 @given(listed())
 def test_whatever_a_column_is_called_the_list_says_it(
     case: tuple[str, list[tuple[str, bool, str]]],

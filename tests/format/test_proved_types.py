@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format import block, proved_types
@@ -40,6 +40,7 @@ def test_where_nothing_is_said_nothing_is_proved() -> None:
     assert not block.says_proved(data)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_what_is_damaged_says_nothing(data: st.DataObject) -> None:
     good = block.encode(LINES, 1, 5, None, {"id": (1, 25_000)}, HASH)

@@ -17,7 +17,7 @@ from singerlake.maintenance.drop_history import plan_drop_history
 from singerlake.maintenance.verify_block import check_block
 from singerlake.reading import small_state
 from singerlake.records.blocks import lenient_json, type_prover
-from singerlake.spark.write.pile import Pile
+from singerlake.records.lines.pile import Pile
 from singerlake.transactions import blocks as stored
 from tests.build import record_line, schema_line
 from tests.maintenance.plain_table import cutoff_at, drop, erase
