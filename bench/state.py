@@ -31,9 +31,10 @@ spark = session("local[2]")
 spark.range(1).count()
 lake = Lake.open(sys.argv[1])
 table = lake.table(lake.tables()[0])
-shutil.rmtree(sys.argv[1] + "/index", ignore_errors=True)
-started = time.perf_counter()
-built = index_build.ensure(spark, table, table.snapshot())
+for _ in range(TIMES):
+    shutil.rmtree(sys.argv[1] + "/index", ignore_errors=True)
+    started = time.perf_counter()
+    built = index_build.ensure(spark, table, table.snapshot())
 print(time.perf_counter() - started, built.marker.rows)
 """
 DUCKDB = """
@@ -77,18 +78,25 @@ def run(folder: Path, rows: int, count: int) -> str:
     for versions in (1, 5):
         lake = fill(folder / f"lake-{versions}", rows // versions, versions)
         cases = {
-            "singerlake on Spark": case(OURS, lake, folder, rows // versions),
+            "singerlake on Spark": case(ours(1), lake, folder, rows // versions),
             "DuckDB": case(duckdb(), lake, folder, rows // versions),
         }
-        if rows <= 2_000_000:  # it holds all rows at once, in 2 GB a million
+        if rows <= 2_000_000:
+            # What the first job of a session costs besides is as much as the job.
+            cases["singerlake, the session's third"] = case(ours(3), lake, folder, rows // versions)
+            # It holds all rows at once, in 2 GB a million.
             cases["Polars"] = case(POLARS, lake, folder, rows // versions)
         times = rounds(cases, count)
         shutil.rmtree(lake)
-        ours, theirs = times["singerlake on Spark"].median, times["DuckDB"].median
+        theirs = times["DuckDB"].median
+        ratios = [
+            f"{name}: {number(of.median / theirs)}× the time of DuckDB."
+            for name, of in times.items()
+            if name.startswith("singerlake")
+        ]
         parts.append(
             f"{rows:,} records, {'one version' if versions == 1 else f'{versions} versions'} of each "
-            f"row:\n\n{times_table(times, rows)}\n\n"
-            f"{number(ours / theirs)}× the time of DuckDB."
+            f"row:\n\n{times_table(times, rows)}\n\n" + "\n\n".join(ratios)
         )
     return "\n\n".join([machine("pyspark", "pyarrow", "duckdb", "polars"), *parts])
 
@@ -114,6 +122,11 @@ def fill(lake: Path, rows: int, versions: int) -> Path:
             stderr=subprocess.DEVNULL,
         )
     return lake
+
+
+def ours(times: int) -> str:
+    """The program that makes the state so often in a session, and says how long it took last."""
+    return OURS.replace("TIMES", f"{times}")
 
 
 def duckdb() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -86,9 +87,9 @@ def of_lines(texts: Iterable[bytes | memoryview], wanted: Members) -> Bounds | N
             messages = decoder.decode_lines(text) if text else []
         except (*UNREADABLE, ValueError, OverflowError):
             return None
-        found = [one.record for one in records(messages)]
+        found = records(messages)
         for index, (name, _) in enumerate(wanted):
-            values = [getattr(record, f"c{index}") for record in found]
+            values = list(map(attrgetter(f"record.c{index}"), found))
             key_bounds.widened(bounds, name, key_bounds.span(values))
     return bounds
 
