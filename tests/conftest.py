@@ -72,18 +72,18 @@ def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests: starting one takes seconds.
 
     Java does not prove the bytecode of Spark's classes, which takes an eighth of a start and of
-    what is done for the first time. It has its memory from the beginning, most of the rest for
-    what is new: growing to it, it would collect garbage a hundred times a minute. The code that
-    Spark makes of a plan is kept for the next test with such a plan, and plans are not described
-    in full for a web page that nobody sees.
+    what is done for the first time. It has its memory from the beginning, for growing to it, Java
+    collects garbage thrice as often; and as much of it for what stays as it takes in the end. The
+    code that Spark makes of a plan is kept for the next test with such a plan, and plans are not
+    described in full for a web page that nobody sees.
     """
     from singerlake.spark.jvm.session import session
 
     unproved = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     settings = {
-        "spark.driver.memory": "1g",
-        "spark.driver.defaultJavaOptions": f"{unproved} -Xms1g -Xmn384m",
-        "spark.sql.codegen.cache.maxEntries": "1000",
+        "spark.driver.memory": "1200m",
+        "spark.driver.defaultJavaOptions": f"{unproved} -Xms1200m -Xmn400m",
+        "spark.sql.codegen.cache.maxEntries": "300",
         "spark.sql.ui.explainMode": "simple",
     }
     yield session("local[2]", settings)
