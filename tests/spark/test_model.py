@@ -188,14 +188,23 @@ class History(RuleBasedStateMachine):
             self.world.undo(data.draw(st.sampled_from(found), "transaction"), mode)
             self.schema = model.schema(model.head)
 
-    @rule(data=st.data(), rows=st.integers(1, 3))
+    @rule(data=st.data(), rows=st.integers(1, 3), dropped=st.booleans())
     @precondition(lambda self: not self.world.rekeyed)
-    def erase(self, data: st.DataObject, rows: int) -> None:
-        """Of a table with a key rows that were ever there, or perhaps never."""
+    def erase(self, data: st.DataObject, rows: int, dropped: bool) -> None:
+        """Rows that were ever there, or perhaps never; of a table that is there, or is dropped."""
         chance = random.Random(data.draw(st.integers(0, 2**32), "which"))
         schema = self.world.model.schema(self.world.model.head)
-        if schema.keys:
-            self.world.erase(*{self._key(chance, schema) for _ in range(rows)})
+
+        def those() -> None:
+            if schema.keys:
+                self.world.erase(*{self._key(chance, schema) for _ in range(rows)})
+            else:
+                self.world.erase_lines(chance.randint(1, 8))
+
+        if dropped:
+            self.world.drop_and_bring_back(those)
+        else:
+            those()
 
     @rule()
     def drop_and_bring_back(self) -> None:
