@@ -15,6 +15,7 @@ TOPICS = (
     "batch",
     "tap",
     "state",
+    "cluster",
     "query",
     "small",
     "commits",

@@ -51,8 +51,9 @@ def steps(plan: Plan) -> int:
 
 
 def test_what_all_tasks_are_sent_does_not_grow_with_the_table(
-    spark: SparkSession, lake: Lake
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(parcels, "CARRIED_BYTES", 1_000)
     sizes = []
     for count in (2_000, 40_000):
         snapshot = large(lake, count)
