@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from singerlake.errors import ConflictError, DamagedError, NotFoundError
+from singerlake.format import block as format_block
+from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import combine
-from singerlake.maintenance.drop_history import plan_drop_history
+from singerlake.maintenance.drop_history import Rewrite, plan_drop_history
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import (
     COMBINE,
@@ -33,8 +37,10 @@ from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.spark.jobs.reverting.revert import revert
+from singerlake.spark.state import parcels
 from singerlake.spark.state.content import state_content
 from singerlake.storage.local.store import LocalStore
+from singerlake.transactions.staging import publish_blocks
 from tests.build import commit_rows
 from tests.maintenance.plain_table import bounds, cutoff_at, events
 from tests.maintenance.plain_table import freeze as freeze_unread
@@ -89,7 +95,7 @@ def test_kept_is_what_some_promised_state_needs(
         plan = plan_drop_history(snapshot, cutoff_at(snapshot, floor))
         assert plan is not None
         least, most = bounds(table, snapshot, plan)
-        found = drop_history._kept(spark, table, snapshot, plan).collect()
+        found = drop_history._kept(spark, table, snapshot, plan).rows.collect()
         kept = [(row["block"], row["row"]) for row in found]
         assert len(kept) == len(set(kept))
         assert least <= set(kept), "a state would lose a row"
@@ -191,7 +197,7 @@ def test_states_of_the_same_rows_under_two_keys_both_stay(spark: SparkSession, l
     snapshot = table.snapshot()
     plan = plan_drop_history(snapshot, cutoff_at(snapshot, 3))
     assert plan is not None
-    kept = drop_history._kept(spark, table, snapshot, plan).collect()
+    kept = drop_history._kept(spark, table, snapshot, plan).rows.collect()
     assert len(kept) == 2
     assert [read(spark, table, name) for name in ("@1", "@2")] == before
 
@@ -227,6 +233,66 @@ def test_a_state_that_would_not_read_the_same_changes_nothing(
     operations = [entry.operation for entry in table.entries()]
     assert DROP_HISTORY not in operations
     assert COMBINE not in operations
+
+
+def loses(kept: drop_history._Kept, block: int, row: int) -> drop_history._Kept:
+    """What is kept, less one row of which everything that comes after is to know nothing."""
+    rows = kept.rows.where(f"not (block = {block} and row = {row})")
+    counts = rows.groupBy("block").agg({"*": "count"}).toDF("block", "rows")
+    return replace(kept, rows=rows, counts=counts)
+
+
+def altered(table: Table, rewrites: list[tuple[Rewrite, Block]]) -> list[tuple[Rewrite, Block]]:
+    """Blocks that were written, with a value in them that nobody sent."""
+    found = []
+    for rewrite, block in rewrites:
+        text = table.read_block(block).replace(b'"n": 2', b'"n": 3')
+        data = format_block.encode(text, block.rows, 1)
+        changed = structs.replace(block, length=len(data), crc=None)
+        (written,) = publish_blocks(table.store, NAME, [(block.schema_hash, data, changed)])
+        found.append((rewrite, structs.replace(written, number=block.number)))
+    return found
+
+
+@pytest.mark.parametrize("wrong", ["a row", "a block's last row", "a value"])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_history_is_not_dropped_where_a_row_would_be_lost_or_changed(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, wrong: str, frozen: bool
+) -> None:
+    """Whatever goes wrong between finding the rows and the entry; with a version before, too."""
+    table = lake.table(NAME)
+    for n in range(3):
+        commit_rows(lake, "tap.s", ROW, ["id"], [{"id": i, "n": n} for i in range(n, 9)], 2)
+    if frozen:
+        freeze(spark, table, at=1)
+    before, files = read(spark, table), data_files(lake)
+    blocks = len(table.snapshot().blocks)
+    find, write = drop_history._kept, drop_history._write
+    if wrong == "a value":  # as with a table of very many blocks
+        monkeypatch.setattr(parcels, "CARRIED_BYTES", 0)
+
+    def kept(*args: Any) -> drop_history._Kept:
+        found = find(*args)
+        assert (found.found is None) is frozen
+        if wrong == "a row":  # of the first transaction: the only one that is left in its block
+            return loses(found, 1, 0)
+        return loses(found, blocks, 0) if wrong == "a block's last row" else found
+
+    def written(*args: Any) -> list[tuple[Rewrite, Block]]:
+        done = write(*args)
+        assert done
+        return altered(table, done) if wrong == "a value" else done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(drop_history, "_kept", kept)
+        patch.setattr(drop_history, "_write", written)
+        with pytest.raises(DamagedError, match="without its old history .* would not read as it"):
+            vacuum(spark, table, DROP_HISTORY)
+    assert DROP_HISTORY not in [entry.operation for entry in table.entries()]
+    assert read(spark, table) == before
+    assert files <= data_files(lake)
+    assert vacuum(spark, table, DROP_HISTORY).rows_dropped > 0
+    assert read(spark, table) == before
 
 
 def test_a_file_that_is_cut_fails_by_name_and_changes_nothing(

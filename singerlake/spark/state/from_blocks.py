@@ -96,13 +96,26 @@ def through(
     numbered = parcels.numbered(spark, plan.sent)
     if not plan.shape.keys:
         return numbered.mapInArrow(step, schema)
-    key_reader = plan.key_reader if asked is None else _of_keys(plan.key_reader, asked)
     if len(plan.tasks) <= 1:
+        key_reader = plan.key_reader if asked is None else _of_keys(plan.key_reader, asked)
         return numbered.mapInArrow(SingleTaskStep(key_reader, step, asked), schema)
-    keys = numbered.mapInArrow(KeyStep(key_reader, plan.parts, asked), SPLIT_KEYS)
-    newest = keys.repartitionById(plan.parts, "part").mapInArrow(NewestStep(plan.ends), PICKED)
+    newest = picked(spark, plan, asked=asked)
     asked_for = parcels.joined(spark, newest, plan.sent)
     return asked_for.repartitionById(len(plan.tasks), "task").mapInArrow(step, schema)
+
+
+def picked(spark: SparkSession, plan: Plan, *, asked: Sequence[bytes] | None = None) -> DataFrame:
+    """Find where the newest row of each key lies, whether it is one of the state or removes one.
+
+    Args:
+        spark: The session.
+        plan: How the state's blocks are shared out; it has a key.
+        asked: As for :func:`through`.
+    """
+    reader = plan.key_reader if asked is None else _of_keys(plan.key_reader, asked)
+    numbered = parcels.numbered(spark, plan.sent)
+    keys = numbered.mapInArrow(KeyStep(reader, plan.parts, asked), SPLIT_KEYS)
+    return keys.repartitionById(plan.parts, "part").mapInArrow(NewestStep(plan.ends), PICKED)
 
 
 def _of_keys(reader: BlockReader, asked: Sequence[bytes]) -> BlockReader:

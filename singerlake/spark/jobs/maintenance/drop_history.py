@@ -23,19 +23,16 @@ from singerlake.maintenance.combine import withdraw
 from singerlake.maintenance.drop_history import DropHistoryPlan, Rewrite
 from singerlake.records.blocks import block_tasks, positions
 from singerlake.records.blocks.block_reader import BlockReader
-from singerlake.records.blocks.misfits import NULL
 from singerlake.records.rows.row_columns import BLOCK, ORDINAL, VERSION, aliases
 from singerlake.records.rows.steps import Batches
 from singerlake.records.state import activations
 from singerlake.records.state.activations import Survival
-from singerlake.records.state.fingerprint import Content, claims
+from singerlake.records.state.moved_rows import COUNTED, POSITIONS, Positions, RowCounter
+from singerlake.spark.jobs.maintenance.history_proof import Found, prove
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.state import frames, parcels
-from singerlake.spark.state.content import state_content
+from singerlake.spark.state import frames, from_blocks, parcels
 from singerlake.spark.write import routing
 from singerlake.spark.write.rewriting import WRITTEN, Rewriter, encode
-from singerlake.transactions import versions
-from singerlake.transactions.commit import preview
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
 
@@ -80,13 +77,13 @@ def drop_history(
             was changed.
         StoreError: The store refused.
     """
-    kept = _kept(spark, table, snapshot, plan).persist(StorageLevel.MEMORY_AND_DISK)
+    kept = _kept(spark, table, snapshot, plan)
     files: list[str] = []
     try:
         counts: dict[int, int] = {}
-        for row in kept.groupBy("block").count().collect():  # one row a block
+        for row in kept.counts.collect():  # one row a block
             number = positions.block_holding(snapshot.blocks, row["block"]).number
-            counts[number] = counts.get(number, 0) + row["count"]
+            counts[number] = counts.get(number, 0) + row["rows"]
         rewrites: list[Rewrite] = []
         gone: list[Block] = []
         survivals = _survivals(snapshot, plan.intervals)
@@ -94,16 +91,33 @@ def drop_history(
             some, none = plans.plan_rewrites(interval, counts, _decided(survival))
             rewrites += some
             gone += none
-        written = _write(spark, table, kept, rewrites)
+        written = _write(spark, table, kept.rows, rewrites)
         files += sorted({block.file for _, block in written})
         entry = plans.draft_drop_history(snapshot, plan, written, gone)
-        _prove(spark, table, snapshot, plan, entry)
+        prove(spark, table, snapshot, plan, entry, kept.found)
         return Dropped(entry, files)
     except BaseException:
         withdraw(table.store, table.name, files)
         raise
     finally:
-        kept.unpersist()
+        kept.held.unpersist()
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The rows that are kept.
+
+    Attributes:
+        rows: Their positions, each once.
+        counts: How many there are of each block that they came in.
+        held: What these are made of; held in memory.
+        found: What it says of the state at the history floor, where it does.
+    """
+
+    rows: DataFrame
+    counts: DataFrame
+    held: DataFrame
+    found: Found | None = None
 
 
 def _decided(survival: Survival) -> tuple[int, int]:
@@ -118,40 +132,84 @@ def _survivals(snapshot: Snapshot, intervals: list[plans.Interval]) -> list[Surv
     return activations.survivals(snapshot.blocks, ends)
 
 
-def _kept(
-    spark: SparkSession, table: Table, snapshot: Snapshot, plan: DropHistoryPlan
+def _kept(spark: SparkSession, table: Table, snapshot: Snapshot, plan: DropHistoryPlan) -> _Kept:
+    """Find the rows that are kept: where no version parts history, the newest at the floor."""
+    readings = _readings(snapshot, plan)
+    state = snapshot.at(plan.floor).as_read_by(snapshot)
+    whole = len(plan.intervals) == 1 and plan.intervals[0].blocks == state.blocks
+    if not whole or len(readings) > 1 or not state.key:
+        rows = _kept_of_intervals(spark, table, snapshot, plan, readings)
+        rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        counts = rows.groupBy("block").agg(F.count("*").alias("rows"))
+        return _Kept(rows, counts, rows)
+    planned = from_blocks.planned(spark, table, state, digests=True)
+    picked = from_blocks.picked(spark, planned).persist(StorageLevel.MEMORY_AND_DISK)
+    survival = planned.shape.survival
+    some = picked.mapInArrow(RowCounter(survival), COUNTED)
+    return _Kept(
+        rows=picked.mapInArrow(Positions(survival), POSITIONS),
+        counts=some.groupBy("block").agg(F.sum("rows").alias("rows")),
+        held=picked,
+        found=Found(plan.floor, planned, picked),
+    )
+
+
+@dataclass
+class _Reading:
+    """The states whose rows are told apart by one key.
+
+    Attributes:
+        first: The first of them.
+        last: The last.
+        overlay: By what they are read.
+    """
+
+    first: int
+    last: int
+    overlay: Overlay
+
+
+def _readings(snapshot: Snapshot, plan: DropHistoryPlan) -> dict[tuple[Columns, bytes], _Reading]:
+    """The keys of the states that can be read afterwards, and how they are read."""
+    known: dict[tuple[str, int], tuple[Columns, bytes]] = {}
+    found: dict[tuple[Columns, bytes], _Reading] = {}
+    laid = sorted(snapshot.overlays)
+    for number in _readable(snapshot, plan):
+        said = (snapshot.summary(number).schema_hash, bisect_right(laid, number))
+        if said not in known:
+            state = snapshot.at(number).as_read_by(snapshot)
+            known[said] = state.key_reading
+            of = found.setdefault(known[said], _Reading(number, number, state.overlay))
+            of.overlay = state.overlay
+        found[known[said]].last = number
+    return found
+
+
+def _kept_of_intervals(
+    spark: SparkSession,
+    table: Table,
+    snapshot: Snapshot,
+    plan: DropHistoryPlan,
+    readings: dict[tuple[Columns, bytes], _Reading],
 ) -> DataFrame:
     """Positions of the rows that are kept, each once.
 
     The key may differ from schema to schema. A row is kept if it is the newest of its key by
     the key of any state from its interval on that stays readable.
     """
-    first_use: dict[tuple[Columns, bytes], int] = {}
-    last_use: dict[tuple[Columns, bytes], int] = {}
-    readings: dict[tuple[str, int], tuple[Columns, bytes]] = {}
-    overlays: dict[tuple[Columns, bytes], Overlay] = {}
-    laid = sorted(snapshot.overlays)
-    for number in _readable(snapshot, plan):
-        known = (snapshot.summary(number).schema_hash, bisect_right(laid, number))
-        if known not in readings:
-            state = snapshot.at(number).as_read_by(snapshot)
-            readings[known] = state.key_reading
-            overlays[readings[known]] = state.overlay
-        first_use.setdefault(readings[known], number)
-        last_use[readings[known]] = number
     kept: DataFrame | None = None
-    for reading, last in last_use.items():
-        intervals = [interval for interval in plan.intervals if interval.end <= last]
+    for (key, _), reading in readings.items():
+        intervals = [interval for interval in plan.intervals if interval.end <= reading.last]
         if not intervals:
             continue
         # What activations have removed by then need not be readable under its key.
-        rule = activations.survival(snapshot.at(first_use[reading]).blocks)
-        laid_over = snapshot.laid_over(overlays[reading])
-        frame = _newest(spark, table, laid_over, reading[0], intervals, rule.first_block)
+        rule = activations.survival(snapshot.at(reading.first).blocks)
+        laid_over = snapshot.laid_over(reading.overlay)
+        frame = _newest(spark, table, laid_over, key, intervals, rule.first_block)
         kept = frame if kept is None else kept.unionAll(frame)
     if kept is None:
         raise DamagedError(f"{table.name}: no protected state has a schema")
-    return kept.distinct() if len(last_use) > 1 else kept
+    return kept.distinct() if len(readings) > 1 else kept
 
 
 def _readable(snapshot: Snapshot, plan: DropHistoryPlan) -> list[int]:
@@ -285,54 +343,3 @@ def _tasks(rewrites: list[Rewrite], parallel: int) -> list[list[Rewrite]]:
         rows = max(1, sum(block.rows for block in rewrite.sources))
         written += sum(block.length for block in rewrite.sources) * rewrite.rows // rows
     return tasks
-
-
-def _prove(
-    spark: SparkSession, table: Table, snapshot: Snapshot, plan: DropHistoryPlan, entry: Entry
-) -> None:
-    """Read every state that lost blocks, by the new blocks, and hold it against the old.
-
-    Raises:
-        DamagedError: One reads otherwise.
-    """
-    after = preview(snapshot, entry)
-    touched = min(interval.blocks[0].number for interval in plan.intervals if interval.blocks)
-    seen: set[tuple[int, str, int]] = set()
-    for version in versions.protecting(snapshot, plan.floor):
-        at = after.at(version.transaction).earliest_equal()
-        same = _state(at)
-        if at.last_block < touched or same in seen:
-            continue
-        seen.add(same)
-        known = Content(version.rows, claims(version))
-        present = state_content(spark, table, at, tuple(known.proofs))
-        _agree(table, f"version {version.number}", known, present)
-    for number in (plan.floor, snapshot.number):
-        # As the head reads: a key that only a person's word opened did not read at its own time.
-        old, new = (one.at(number).as_read_by(snapshot) for one in (snapshot, after))
-        same = _state(snapshot.at(number))
-        if same in seen:
-            continue
-        seen.add(same)
-        # A value that fits no column is no reason to keep history; the records' digests tell.
-        was = state_content(spark, table, old, misfits=NULL)
-        present = state_content(spark, table, new, misfits=NULL)
-        _agree(table, f"transaction {number}", was, present)
-
-
-def _state(at: Snapshot) -> tuple[int, str, int]:
-    """What tells one state, and how it is read, from another."""
-    return at.last_block, at.schema_hash, max(at.overlays, default=0)
-
-
-def _agree(table: Table, what: str, was: Content, now: Content) -> None:
-    if was != now:
-        raise DamagedError(
-            f"{table.name}: without its old history {what} would not read as it does ({now.rows} "
-            f"rows, {was.rows} before; {_proofs(now)}, before {_proofs(was)}): nothing was "
-            f"changed; look with: singerlake verify {table.name}"
-        )
-
-
-def _proofs(content: Content) -> str:
-    return " and ".join(content.proofs.values())
