@@ -43,6 +43,26 @@ def _shared_decoder(
     return typed.record_decoder(spec, list(keys), formats=formats, columns=columns)
 
 
+@lru_cache(maxsize=512)
+def _shared_validator(
+    schema: str, formats: bool
+) -> tuple[FullValidator, str, tuple[tuple[str, str], ...]]:
+    """Build what decides in full, for all streams of one schema.
+
+    Returns:
+        It, the schema in the words of the newest draft, and what it passes over.
+
+    Raises:
+        NotASchemaError: It is none.
+    """
+    passed_over: list[tuple[str, str]] = []
+    spec = json.loads(schema)
+    full = validator_of(spec, formats=formats, passed_over=lambda *one: passed_over.append(one))
+    # Types know the words of one draft only; what they take, each draft takes.
+    newest = json.dumps(full.words_of(drafts.DRAFT_2020, spec))
+    return full, newest, tuple(passed_over)
+
+
 class Validator:
     """Checks the records of one stream under one schema.
 
@@ -92,26 +112,32 @@ class Validator:
         self._stream = stream
         self._keys = keys
         self._full: FullValidator | None = None
-        self._fast = typed.key_decoder(keys)
+        self._words: tuple[str, tuple[str, ...], bool] | None = None
         entry = SchemaEntry(schema, keys)
         if records:
             try:
-                self._full = validator_of(schema, formats=formats, passed_over=passed_over)
+                self._full, newest, unread = _shared_validator(json.dumps(schema), formats)
             except NotASchemaError as error:
                 raise InvalidSchemaError(
                     f"the schema of stream {stream!r} is not a JSON Schema: {error}; "
                     f"correct it in the tap, or {_SETTINGS[False]}"
                 ) from error
-            # Types know the words of one draft only; what they take, each draft takes.
-            newest = self._full.words_of(drafts.DRAFT_2020, schema)
-            words = json.dumps(newest), tuple(keys), formats
-            self._fast = _shared_decoder(*words, None)
+            for one in unread:
+                passed_over(*one)
+            self._words = newest, tuple(keys), formats
         noted = {} if noted is None else noted
         self.values = ValueCheck(stream, entry, noted, refuses=check_values, retyped=retyped)
-        if records:
-            self.decoder = _shared_decoder(*words, self.values.columns)
+        if self._words is not None:
+            self.decoder = _shared_decoder(*self._words, self.values.columns)
         else:
             self.decoder = fitting_decoder(self.values, keys)
+
+    @cached_property
+    def _fast(self) -> msgspec.json.Decoder[Any] | None:
+        """Decodes only valid records, whether or not their values fit; made once it is needed."""
+        if self._words is not None:
+            return _shared_decoder(*self._words, None)
+        return typed.key_decoder(self._keys)
 
     @property
     def proof(self) -> Any:

@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from singerlake.format import values
 from singerlake.format.log import SchemaEntry
-from singerlake.format.types import DIGITS, Kind, Type, columns_of
+from singerlake.format.types import DIGITS, Columns, Kind, Type, columns_of
 from singerlake.records.validation.typed import neutral_names
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.places import Line
@@ -97,6 +97,51 @@ class _Column:
         return decodes
 
 
+class _Tried:
+    """Columns whose values are tried; made once some are in doubt, as types take long to build.
+
+    Args:
+        columns: All columns.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self._all = columns
+
+    @cached_property
+    def columns(self) -> list[_Column]:
+        """Those whose values may not fit."""
+        return [
+            _Column(name, type_, values.converter(type_))
+            for name, type_ in self._all
+            if type_.kind is not Kind.TEXT
+        ]
+
+    @cached_property
+    def decimals(self) -> list[tuple[str, re.Pattern[bytes]]]:
+        """What texts of decimals are certain to fit, by the fields of :attr:`proof`."""
+        return [
+            (f"f{number}", _digits(column.type.scale))
+            for number, column in enumerate(self.columns)
+            if column.type.kind is Kind.DECIMAL
+        ]
+
+    @cached_property
+    def proof(self) -> msgspec.json.Decoder[Any] | None:
+        """Decodes records only if their values fit, but for decimals; None if no type says so."""
+        fields: list[tuple[str, Any, Any]] = []
+        names: dict[str, str] = {}
+        try:
+            for number, column in enumerate(self.columns):
+                if column.type.kind is Kind.DECIMAL:
+                    fields.append((f"f{number}", Raw, Raw(b"null")))
+                else:
+                    fields.append((f"f{number}", _nullable(column.type), None))
+                names[f"f{number}"] = column.name
+            return msgspec.json.Decoder(msgspec.defstruct("Values", fields, rename=names, gc=False))
+        except (UnsureError, TypeError, ValueError):  # a name with a quote in it, for one
+            return None
+
+
 class ValueCheck:
     """Knows what the columns of one stream can hold.
 
@@ -133,45 +178,23 @@ class ValueCheck:
     def _learn(self, retyped: Container[str]) -> None:
         """Take up the columns."""
         self.columns = columns_of(self._entry, retyped=retyped)
-        self._readers = [
-            _Column(name, type_, values.converter(type_))
-            for name, type_ in self.columns
-            if type_.kind is not Kind.TEXT
-        ]
         timed = {name for name, type_ in self.columns if _has_times(type_)}
         self.has_times = bool(timed)
         self.strict = self._refuses or not timed.isdisjoint(self._entry.key_properties)
-        self._decimals: list[tuple[str, re.Pattern[bytes]]] = []
-        self._proof = self._built()
-
-    def _built(self) -> msgspec.json.Decoder[Any] | None:
-        fields: list[tuple[str, Any, Any]] = []
-        names: dict[str, str] = {}
-        try:
-            for number, column in enumerate(self._readers):
-                type_ = column.type
-                if type_.kind is Kind.DECIMAL:
-                    self._decimals.append((f"f{number}", _digits(type_.scale)))
-                    fields.append((f"f{number}", Raw, Raw(b"null")))
-                else:
-                    fields.append((f"f{number}", _nullable(type_), None))
-                names[f"f{number}"] = column.name
-            return msgspec.json.Decoder(msgspec.defstruct("Values", fields, rename=names, gc=False))
-        except (UnsureError, TypeError, ValueError):  # a name with a quote in it, for one
-            return None
+        self._tried = _Tried(self.columns)
 
     def doubtful(self, records: Sequence[Raw]) -> frozenset[str]:
         """Find the columns some of whose values, in some valid records, may not fit."""
         if self._fit(records):
             return frozenset()
-        texts: dict[str, list[bytes]] = {column.name: [] for column in self._readers}
+        texts: dict[str, list[bytes]] = {column.name: [] for column in self._tried.columns}
         for record in map(_RECORD.decode, records):
             for name, cells in texts.items():
                 if (value := record.get(name)) is not None:
                     cells.append(value)
         return frozenset(
             column.name
-            for column in self._readers
+            for column in self._tried.columns
             if not self._column_fits(column, b"\n".join(texts[column.name]))
         )
 
@@ -184,18 +207,18 @@ class ValueCheck:
 
     def _fit(self, records: Sequence[Raw]) -> bool:
         """Whether one decoding proves that all values fit, as nearly always."""
-        if not self._readers:
+        if not self._tried.columns:
             return True
-        if self._proof is None:
+        if self._tried.proof is None:
             return False
         data = b"\n".join(records)
         if self.may_leave_the_calendar(data):
             return False
         try:
-            rows = self._proof.decode_lines(data)
+            rows = self._tried.proof.decode_lines(data)
         except (msgspec.DecodeError, RecursionError):
             return False
-        for name, digits in self._decimals:
+        for name, digits in self._tried.decimals:
             texts = b"\n".join([getattr(row, name) for row in rows])
             if digits.fullmatch(texts + b"\n") is None:
                 return False
@@ -255,7 +278,7 @@ class ValueCheck:
     ) -> Iterator[tuple[str, str, str]]:
         """Yield column, type and reason for each value that does not fit."""
         record = _RECORD.decode(raw)
-        for column in self._readers:
+        for column in self._tried.columns:
             name = column.name
             if columns is not None and name not in columns:
                 continue

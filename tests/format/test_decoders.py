@@ -25,7 +25,7 @@ OF_A_SCHEMA = {
     ("singerlake/records/validation/typed.py", "key_decoder"),
     ("target_singerlake/prover.py", "decoders"),
     ("target_singerlake/validation.py", "untimed"),
-    ("target_singerlake/values.py", "_built"),
+    ("target_singerlake/values.py", "proof"),
     ("target_singerlake/values.py", "proves"),
     ("target_singerlake/values.py", "fitting_decoder"),
     ("singerlake/records/blocks/bounded_keys.py", "decoder_of"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from decimal import Decimal
 from functools import cache
@@ -294,6 +295,36 @@ def test_a_schema_that_is_none_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(InvalidSchemaError):
         Validator("s", schema, [])
     Validator("s", schema, [], records=False)
+
+
+def test_streams_of_one_schema_share_what_checks_them() -> None:
+    """Hundreds of tables of one database may have one; each stream is still told for itself."""
+    schema = {"properties": {"a": {"type": "any", "maximum": 3}}}
+    told: list[tuple[str, str, str]] = []
+    one, other = (
+        Validator(name, dict(schema), [], passed_over=functools.partial(note, told, name))
+        for name in ("one", "other")
+    )
+    assert told == [("one", "type", "any"), ("other", "type", "any")]
+    assert one._full is other._full
+    for name, validator in (("one", one), ("other", other)):
+        with pytest.raises(InvalidRecordError, match=f"stream '{name}', field 'a'"):
+            validator.check(Raw(b'{"a": 4}'), 1)
+    bad = {"properties": {"a": {"type": "strin"}}}
+    for name in ("one", "other"):
+        with pytest.raises(InvalidSchemaError, match=f"the schema of stream '{name}'"):
+            Validator(name, bad, [])
+
+
+def note(told: list[tuple[str, str, str]], stream: str, keyword: str, value: str) -> None:
+    told.append((stream, keyword, value))
+
+
+def test_types_that_only_doubt_needs_are_not_built_before() -> None:
+    validator = Validator("s", {"properties": {"a": {"type": "integer"}}}, ["a"])
+    assert not {"_fast"} & vars(validator).keys()
+    assert set(vars(validator.values._tried)) == {"_all"}
+    assert validator.values.doubtful([Raw(b'{"a": 99999999999999999999}')]) == {"a"}
 
 
 def test_formats_hold_by_choice() -> None:
