@@ -108,13 +108,20 @@ def is_small(snapshot: Snapshot) -> bool:
     return are_small(small_state.blocks_of(snapshot), len(snapshot.columns))
 
 
-def are_small(blocks: Iterable[Block], columns: int) -> bool:
-    """Tell whether blocks are read here, of a table of so many columns."""
+def are_small(blocks: Iterable[Block], columns: int, most: int | None = None) -> bool:
+    """Tell whether blocks are read here.
+
+    Args:
+        blocks: The blocks.
+        columns: How many columns the table has.
+        most: Inflated bytes that they may have; :data:`SMALL_BYTES` by default.
+    """
     rows = bytes_ = 0
     for block in blocks:
         rows += block.rows
         bytes_ += block.bytes
-    return bytes_ <= SMALL_BYTES and rows * columns <= SMALL_CELLS
+    most = SMALL_BYTES if most is None else most
+    return bytes_ <= most and rows * columns <= SMALL_CELLS
 
 
 def freeze_small(

@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.java_gateway import GatewayClient
 
 from singerlake.errors import DamagedError, InvalidQueryError, NotFoundError, SingerlakeError
 from singerlake.format.names import TableName
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
+from singerlake.reading import index
+from singerlake.reading.index import Index
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.sql import plan
+from singerlake.spark.state import index_build, requested_rows
+from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 
 if TYPE_CHECKING:
@@ -269,3 +274,53 @@ def test_a_stream_that_has_the_name_of_a_version(spark: SparkSession, tmp_path: 
         query(spark, lake, "select * from w.orders.2")
     assert str(caught.value).endswith("; the stream of that name is written `w`.`orders.2`")
     assert query(spark, lake, "select foo from `w`.`orders.2`").first(1) == [("w.orders.2",)]
+
+
+@pytest.mark.parametrize("columns", [2, 60])
+def test_java_is_asked_as_often_whatever_columns_a_table_has(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Each question takes a tenth of a millisecond, and there were 20 for each column."""
+    properties = {f"c{n}": {"type": "integer"} for n in range(columns)}
+    commit_rows(lake, "tap.s", properties, ["c0"], [{"c0": 1, "c1": 2}])
+    sql = "select c0, sum(c1) as s from tap.s group by c0"
+    with query(spark, lake, sql) as first:
+        assert list(first.rows()) == [(1, 2)]
+    asked = []
+    send = GatewayClient.send_command
+
+    def counted(self: Any, command: str, *args: Any, **kwargs: Any) -> Any:
+        if not command.startswith("m\n"):  # an object is forgotten whenever Python collects garbage
+            asked.append(command)
+        return send(self, command, *args, **kwargs)
+
+    monkeypatch.setattr(GatewayClient, "send_command", counted)
+    with query(spark, lake, sql) as again:
+        assert list(again.rows()) == [(1, 2)]
+    assert len(asked) < 230, "it was 190"
+
+
+def test_the_index_of_a_small_table_is_made_in_this_process(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ints = {"id": {"type": "integer"}, "n": {"type": "integer"}}
+    for n in range(3):
+        commit_rows(lake, "tap.s", ints, ["id"], [{"id": 1, "n": n}, {"id": n + 2, "n": n}])
+    table = lake.find("tap.s")[0]
+    made: list[int] = []
+    ensure = index_build.ensure
+
+    def by_spark(spark: SparkSession, table: Table, at: Snapshot) -> Index:
+        made.append(at.number)
+        return ensure(spark, table, at)
+
+    monkeypatch.setattr(index_build, "ensure", by_spark)
+    for number, most, files in ((1, 0, 9), (2, 1000, 1), (3, 1000, 3)):
+        monkeypatch.setattr(requested_rows, "HERE_BYTES", most)
+        monkeypatch.setattr(requested_rows, "HERE_FILES", files)
+        with query(spark, lake, f"select id, n from tap.s version as of '@{number}'") as answer:
+            assert sorted(answer.rows()) == [
+                (1, number - 1), *((n + 2, n) for n in range(number))
+            ]  # fmt: skip
+        assert index.sound(table, table.snapshot().at(number)) is not None
+    assert made == [1, 2], "Spark makes what has more bytes, or more files"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
@@ -38,6 +38,7 @@ _LENGTHS = {*functions.LENGTH_INDEXES, "sequence"}
 _LEAST_BYTES = {"sequence": 4, "array_repeat": 4}
 """What one member of an array takes, at least; a character takes one."""
 _UNRESOLVED_NAMES = "ExpressionWithUnresolvedIdentifier"
+_CALL = "UnresolvedFunction"
 
 
 @dataclass(frozen=True)
@@ -167,19 +168,33 @@ def _walk_plan(plan: Any, aliased: bool) -> Iterator[Relation]:
 
 def _walk_expression(root: Any) -> Iterator[Relation]:
     for expression in tree(root):
-        kind = kind_of(expression)
-        if kind == _UNRESOLVED_NAMES:
+        kind = _class_of(expression)
+        if kind.name == _UNRESOLVED_NAMES:
             raise InvalidQueryError("a query must spell its names out: IDENTIFIER() is not known")
-        if _is_call(expression):
+        if kind.name == _CALL:
             _check_call(items(expression.nameParts()), items(expression.arguments()))
-        elif kind == "UnresolvedGenerator":
+        elif kind.name == "UnresolvedGenerator":
             _check_call([expression.name().funcName()], items(expression.children()))
-        elif holds_plan(expression):
+        elif _PLAN_EXPRESSION in kind.parents:
             yield from _walk_plan(expression.plan(), False)
 
 
 _PLAN_EXPRESSION = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
-_parents: dict[str, frozenset[str]] = {}
+
+
+class _Class(NamedTuple):
+    """A class of Java's.
+
+    Attributes:
+        name: What Spark calls a node of it.
+        parents: The full names of it and of all above it.
+    """
+
+    name: str
+    parents: frozenset[str]
+
+
+_classes: dict[str, _Class] = {}
 
 
 def holds_plan(expression: Any) -> bool:
@@ -188,16 +203,22 @@ def holds_plan(expression: Any) -> bool:
 
 
 def is_a(node: Any, parent: str) -> bool:
-    """Tell whether a node is of a class of Java's, or below it. Java is asked once for each."""
+    """Tell whether a node is of a class of Java's, or below it."""
+    return parent in _class_of(node).parents
+
+
+def _class_of(node: Any) -> _Class:
+    """Find a node's class, of which Java is asked more than its name once only."""
     java_class = node.getClass()
-    name = str(java_class.getName())
-    if name not in _parents:
+    full = str(java_class.getName())
+    if full not in _classes:
+        name = str(java_class.getSimpleName()).rstrip("$")
         parents = []
         while java_class is not None:
             parents.append(str(java_class.getName()))
             java_class = java_class.getSuperclass()
-        _parents[name] = frozenset(parents)
-    return parent in _parents[name]
+        _classes[full] = _Class(name, frozenset(parents))
+    return _classes[full]
 
 
 def _check_function(parts: list[str], allowed: frozenset[str]) -> None:
@@ -289,7 +310,7 @@ def _check_options(function: str, argument: Any) -> None:
 
 
 def _is_call(expression: Any) -> bool:
-    return kind_of(expression) == "UnresolvedFunction"
+    return kind_of(expression) == _CALL
 
 
 def _called(call: Any) -> str:
@@ -349,7 +370,7 @@ def items(seq: Any) -> list[Any]:
 
 def kind_of(node: Any) -> str:
     """Return what Spark calls a node of a plan or an expression."""
-    return str(node.getClass().getSimpleName()).rstrip("$")
+    return _class_of(node).name
 
 
 def _words(kind: str) -> str:

@@ -165,12 +165,13 @@ def plain_rows(frame: DataFrame, count: int | None = None) -> Iterator[tuple[Any
     """
     types = [field.dataType for field in frame.schema.fields]
     writers = [_plain(type_) for type_ in types]
-    names = aliases(len(types))
-    zoneless = frame.toDF(*names).select(
-        *(F.col(name).cast(_zoneless(type_)) for name, type_ in zip(names, types, strict=True))
-    )
+    zoneless = [_zoneless(type_) for type_ in types]
+    if zoneless != types:
+        names = aliases(len(types))
+        cast = (F.col(name).cast(type_) for name, type_ in zip(names, zoneless, strict=True))
+        frame = frame.toDF(*names).select(*cast)
     with plain_errors():
-        for row in zoneless.toLocalIterator() if count is None else zoneless.take(count):
+        for row in frame.toLocalIterator() if count is None else frame.take(count):
             yield tuple(
                 None if value is None else write(value)
                 for write, value in zip(writers, row, strict=True)

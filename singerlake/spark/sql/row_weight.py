@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
+from singerlake.format.sql_tokens import quote
 from singerlake.records.rows.row_columns import aliases
 from singerlake.spark.jvm.failures import ROW_BYTES, WEIGHT_MARK
 
@@ -27,15 +28,16 @@ def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
     weights = [
         weight
         for name, field in zip(names, fields, strict=True)
-        if (weight := _weight(F.col(name), field.dataType)) is not None
+        if (weight := _weight(name, field.dataType)) is not None
     ]
     if not weights:
         return frame
-    whole = sum(weights[1:], weights[0])
-    error = F.raise_error(F.concat(F.lit(WEIGHT_MARK), whole.cast("string"), F.lit(f" {most}")))
+    whole = " + ".join(weights)
+    error = f"raise_error(concat('{WEIGHT_MARK}', cast({whole} as string), ' {most}'))"
     first, *others = names
-    checked = F.when(whole > most, error).otherwise(F.col(first)).alias(first)
-    return frame.toDF(*names).select(checked, *others).toDF(*frame.columns)
+    # As text: each function that is called from here asks Java several times.
+    checked = f"case when {whole} > {most} then {error} else {first} end as {first}"
+    return frame.toDF(*names).selectExpr(checked, *others).toDF(*frame.columns)
 
 
 def shortened(frame: DataFrame, longest: int, most: int) -> tuple[DataFrame, set[int]]:
@@ -58,9 +60,9 @@ def shortened(frame: DataFrame, longest: int, most: int) -> tuple[DataFrame, set
         value, type_ = F.col(name), field.dataType
         if isinstance(type_, T.StringType):
             value = _cut(value, longest)
-        elif (weight := _weight(value, type_)) is not None:
+        elif (weight := _weight(name, type_)) is not None:
             pairs.add(index)
-            heavy = weight > share
+            heavy = F.expr(weight) > share
             text = F.when(heavy, _beginning(value, type_, longest))
             value = F.struct(F.when(~heavy, value).alias("value"), text.alias("text"))
         cut.append(value.alias(name))
@@ -79,46 +81,43 @@ def _beginning(value: Column, type_: T.DataType, longest: int) -> Column:
     return F.concat(F.left(F.to_json(value), F.lit(longest)), F.lit("…"))
 
 
-def _weight(value: Column, type_: T.DataType) -> Column | None:
-    """About how many bytes a value takes; None where they are few whatever it is."""
+def _weight(value: str, type_: T.DataType, depth: int = 0) -> str | None:
+    """About how many bytes a value takes, in SQL; None where they are few whatever it is."""
     if isinstance(type_, (T.StringType, T.BinaryType)):  # char and varchar are strings
-        return _or_none(F.octet_length(value))
+        return _or_none(f"octet_length({value})")
     if isinstance(type_, T.ArrayType):
-        return _items(value, type_.elementType)
+        return _items(value, type_.elementType, depth)
     if isinstance(type_, T.MapType):
-        keys = _items(F.map_keys(value), type_.keyType)
-        return keys + _items(F.map_values(value), type_.valueType)
+        keys = _items(f"map_keys({value})", type_.keyType, depth)
+        return f"{keys} + {_items(f'map_values({value})', type_.valueType, depth)}"
     if isinstance(type_, T.StructType):
-        return _members(value, type_)
+        return _members(value, type_, depth)
     if isinstance(type_, T.VariantType):
-        return _or_none(F.octet_length(F.to_json(value)))
+        return _or_none(f"octet_length(to_json({value}))")
     return None
 
 
-def _items(value: Column, type_: T.DataType) -> Column:
-    count = _or_none(F.size(value)) * _FIXED
-    if _weight(F.lit(None), type_) is None:
+def _items(value: str, type_: T.DataType, depth: int) -> str:
+    count = f"{_or_none(f'size({value})')} * {_FIXED}"
+    before, item = f"before{depth}", f"item{depth}"
+    weight = _weight(item, type_, depth + 1)
+    if weight is None:
         return count
-    return count + _or_none(
-        F.aggregate(
-            value,
-            F.lit(0).cast("long"),
-            lambda before, item: before + _weight(item, type_),  # type: ignore[operator]
-        )
-    )
+    total = f"aggregate({value}, 0L, ({before}, {item}) -> {before} + {weight})"
+    return f"{count} + {_or_none(total)}"
 
 
-def _members(value: Column, type_: T.StructType) -> Column | None:
+def _members(value: str, type_: T.StructType, depth: int) -> str | None:
     if len(set(type_.names)) < len(type_.names):  # then they cannot be asked for by name
-        return _or_none(F.octet_length(F.to_json(value)))
+        return _or_none(f"octet_length(to_json({value}))")
     weights = [
         weight
         for field in type_.fields
-        if (weight := _weight(value.getField(field.name), field.dataType)) is not None
+        if (weight := _weight(f"{value}.{quote(field.name)}", field.dataType, depth)) is not None
     ]
-    return sum(weights[1:], weights[0]) if weights else None
+    return " + ".join(weights) or None
 
 
-def _or_none(bytes_: Column) -> Column:
+def _or_none(bytes_: str) -> str:
     """A null weighs nothing."""
-    return F.coalesce(bytes_.cast("long"), F.lit(0).cast("long"))
+    return f"coalesce(cast({bytes_} as bigint), 0L)"

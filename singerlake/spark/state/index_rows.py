@@ -46,24 +46,54 @@ def count(spark: SparkSession, index: Index) -> int:
     return rows(spark, index).count() if known is None else known
 
 
+def plain(spark: SparkSession, index: Index) -> DataFrame | None:
+    """Give the table's columns alone, by their own names, just as the files have them.
+
+    That asks Java a few times, however many columns there are.
+
+    Returns:
+        None where more has to be done than to read files: a layer lies over others, values do not
+        fit, or Spark cannot reach them.
+    """
+    if index.below is not None or index.misfits or not index.parts:
+        return None
+    paths = _paths(index)
+    return (
+        None if paths is None else _files(spark, paths, _named(index)[: len(index.shape.columns)])
+    )
+
+
 def own_rows(spark: SparkSession, index: Index, *, digests: bool) -> DataFrame:
     """Give the rows in an index's own files; of a layer, deletions too."""
     extra = index.own_columns
     schema = frames.frame_schema(index.shape.columns, extra)
     if not index.parts:
         return spark.createDataFrame([], schema)
-    store = index.table.store
-    paths = [store.local_path(part.key) for part in index.parts]
-    if all(path is not None and not _GLOB.search(str(path)) for path in paths):
-        own = file_schema(index.shape.columns, layer=index.below is not None)
-        fields = [
-            T.StructField(name, field.dataType)
-            for name, field in zip(own.names, schema, strict=True)
-        ]
-        # Days of our calendar, also those before 1582.
-        reader = spark.read.schema(T.StructType(fields)).option("datetimeRebaseMode", "CORRECTED")
-        # A flipped bit in a cache must be an error, not another answer.
-        reader = reader.option("parquet.page.verify-checksum.enabled", "true")
-        return reader.parquet(*map(str, paths)).toDF(*schema.names)
+    if (paths := _paths(index)) is not None:
+        return _files(spark, paths, _named(index)).toDF(*schema.names)
     reading = index.reader(digests=digests)
     return frames.numbered(spark, len(index.parts)).mapInArrow(reading, schema)
+
+
+def _paths(index: Index) -> list[str] | None:
+    """The paths of an index's own files; None where Spark cannot read all of them."""
+    paths = [index.table.store.local_path(part.key) for part in index.parts]
+    if all(path is not None and not _GLOB.search(str(path)) for path in paths):
+        return [*map(str, paths)]
+    return None
+
+
+def _named(index: Index) -> list[T.StructField]:
+    """The columns of an index's own files, by their names there."""
+    inside = frames.frame_schema(index.shape.columns, index.own_columns)
+    own = file_schema(index.shape.columns, layer=index.below is not None)
+    return [
+        T.StructField(name, field.dataType) for name, field in zip(own.names, inside, strict=True)
+    ]
+
+
+def _files(spark: SparkSession, paths: list[str], fields: list[T.StructField]) -> DataFrame:
+    # Days of our calendar, also those before 1582.
+    reader = spark.read.schema(T.StructType(fields)).option("datetimeRebaseMode", "CORRECTED")
+    # A flipped bit in a cache must be an error, not another answer.
+    return reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*paths)

@@ -12,25 +12,33 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
+from singerlake import freezing
 from singerlake.errors import StoreError, UsageError
 from singerlake.format.laid import with_texts
 from singerlake.format.names import TableName
 from singerlake.lake import Table
+from singerlake.reading import index, small_state
 from singerlake.reading.index import Index
 from singerlake.records.blocks.misfits import AS_TEXT, FAIL, NULL
 from singerlake.records.state.shape import Shape, shape_of
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import content, index_build, index_rows
+from singerlake.spark.state.frames import renamed
 from singerlake.spark.state.from_blocks import state_rows
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 CHOICES = (FAIL, NULL, AS_TEXT)
+HERE_BYTES = 8 << 20
+"""Inflated bytes of blocks up to which a state's index is made in this process: a quarter of a
+second's work of one core. Spark takes as long for its jobs, and the first time ten times that."""
+HERE_FILES = 32
+"""Files of these blocks up to which it is: of more, an earlier index may spare most."""
 
 
 @dataclass(frozen=True)
 class RequestedRows:
-    """Rows with provenance, columns as they are called inside.
+    """Rows of a state: with provenance, columns as they are called inside, or as people see them.
 
     Attributes:
         frame: The rows.
@@ -54,7 +62,13 @@ def check_choice(misfits: str) -> None:
 
 
 def rows(
-    spark: SparkSession, own: SparkSession, table: Table, snapshot: Snapshot, misfits: str = FAIL
+    spark: SparkSession,
+    own: SparkSession,
+    table: Table,
+    snapshot: Snapshot,
+    misfits: str = FAIL,
+    *,
+    named: bool = False,
 ) -> RequestedRows:
     """Read the rows of a table at a transaction.
 
@@ -66,21 +80,26 @@ def rows(
         misfits: What becomes of values that do not fit: ``fail`` makes it an error to read
             one, ``null`` reads it as null, ``text`` makes text of the whole column, each value
             as the tap wrote it.
+        named: Whether the columns are to have their own names, and there is to be no provenance.
     """
-    index = index_if_kept(spark, table, snapshot)
+    built = index_if_kept(spark, table, snapshot)
     if misfits == FAIL:
         counts = {}
-    elif index is not None:
-        counts = {one.column: one.values for one in content.index_misfits(spark, index)}
+    elif built is not None:
+        counts = {one.column: one.values for one in content.index_misfits(spark, built)}
     else:
         counts = {one.column: one.values for one in content.state_misfits(spark, table, snapshot)}
     if counts and misfits == AS_TEXT:
-        snapshot, index = with_text(snapshot, counts), None
-    if index is None:
+        snapshot, built = with_text(snapshot, counts), None
+    if built is None:
         # What is text now fits; what does not all the same must not become null.
         frame = state_rows(own, table, snapshot, FAIL if misfits == AS_TEXT else misfits)
-        return RequestedRows(frame, shape_of(snapshot), counts)
-    return RequestedRows(index_rows.readable(own, index, misfits), index.shape, counts)
+        shape = shape_of(snapshot)
+    else:
+        if named and (plain := index_rows.plain(own, built)) is not None:
+            return RequestedRows(plain, built.shape, counts)
+        frame, shape = index_rows.readable(own, built, misfits), built.shape
+    return RequestedRows(renamed(frame, shape) if named else frame, shape, counts)
 
 
 def with_text(snapshot: Snapshot, columns: Iterable[str]) -> Snapshot:
@@ -95,10 +114,21 @@ def index_if_kept(spark: SparkSession, table: Table, snapshot: Snapshot) -> Inde
         return None
     try:
         with plain_errors():  # an executor's StoreError is to be known as one
-            return index_build.ensure(spark, table, snapshot)
+            return _made_here(table, snapshot) or index_build.ensure(spark, table, snapshot)
     except StoreError as error:
         logger.warning("reading without an index, because none can be kept: %s", error)
         return None
+
+
+def _made_here(table: Table, snapshot: Snapshot) -> Index | None:
+    """Make the index of a small state, where there is none, in this process."""
+    snapshot = snapshot.earliest_equal()
+    blocks = small_state.blocks_of(snapshot)
+    if not freezing.are_small(blocks, len(snapshot.columns), HERE_BYTES):
+        return None
+    if len({block.file for block in blocks}) > HERE_FILES:
+        return None
+    return index.sound(table, snapshot) or small_state.build(table, snapshot)
 
 
 def replaced_words(table: TableName, counts: Mapping[str, int], misfits: str) -> Iterator[str]:

@@ -30,7 +30,7 @@ from singerlake.spark.sql.plan import Relation
 from singerlake.spark.sql.result import QueryResult, Source
 from singerlake.spark.sql.table_names import with_views
 from singerlake.spark.state import requested_rows
-from singerlake.spark.state.frames import renamed, with_provenance
+from singerlake.spark.state.frames import with_provenance
 from singerlake.transactions import lake_log
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
@@ -269,11 +269,13 @@ class Views:
     def _read(self, name: TableName, snapshot: Snapshot) -> DataFrame:
         table = self.lake.table(name)
         with plain_errors():
-            requested = requested_rows.rows(self.spark, self.own, table, snapshot, self.misfits)
+            requested = requested_rows.rows(
+                self.spark, self.own, table, snapshot, self.misfits, named=not self.provenance
+            )
         self.replaced[(name, snapshot.number)] = requested.misfits
         if self.provenance:
             return with_provenance(requested.frame, requested.shape, snapshot)
-        return renamed(requested.frame, requested.shape)
+        return requested.frame
 
 
 def _explained(error: AnalysisException, views: Views) -> SingerlakeError:

@@ -18,7 +18,7 @@ from singerlake.spark.jobs.queries.file_contents import BINARY, REFERENCE, with_
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import session
 from singerlake.spark.sql.result import QueryResult
-from singerlake.spark.state.frames import renamed, with_provenance
+from singerlake.spark.state.frames import with_provenance
 from singerlake.spark.state.from_blocks import state_rows
 from singerlake.spark.state.requested_rows import (
     check_choice,
@@ -81,12 +81,10 @@ def read_state(
     try:
         snapshot = lease.snapshot if wanted is None else lease.snapshot.named(wanted)[1]
         with plain_errors():
-            requested = rows(spark, spark, table, snapshot, misfits)
-            frame = (
-                with_provenance(requested.frame, requested.shape, snapshot)
-                if provenance
-                else renamed(requested.frame, requested.shape)
-            )
+            requested = rows(spark, spark, table, snapshot, misfits, named=not provenance)
+            frame = requested.frame
+            if provenance:
+                frame = with_provenance(frame, requested.shape, snapshot)
             if files == BINARY:
                 frame = with_contents(frame, table, snapshot, file_bytes)
     except BaseException:
