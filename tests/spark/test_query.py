@@ -315,7 +315,7 @@ def test_the_index_of_a_small_table_is_made_in_this_process(
         return ensure(spark, table, at)
 
     monkeypatch.setattr(index_build, "ensure", by_spark)
-    for number, most, files in ((1, 0, 9), (2, 1000, 1), (3, 1000, 3)):
+    for number, most, files in ((1, 0, 9), (2, 9000, 1), (3, 9000, 3)):
         monkeypatch.setattr(requested_rows, "HERE_BYTES", most)
         monkeypatch.setattr(requested_rows, "HERE_FILES", files)
         with query(spark, lake, f"select id, n from tap.s version as of '@{number}'") as answer:
