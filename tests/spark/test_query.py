@@ -278,9 +278,10 @@ def test_a_stream_that_has_the_name_of_a_version(spark: SparkSession, tmp_path: 
 
 @pytest.mark.parametrize("columns", [2, 60])
 def test_java_is_asked_as_often_whatever_columns_a_table_has(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, columns: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     """Each question takes a tenth of a millisecond, and there were 20 for each column."""
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
     properties = {f"c{n}": {"type": "integer"} for n in range(columns)}
     commit_rows(lake, "tap.s", properties, ["c0"], [{"c0": 1, "c1": 2}])
     sql = "select c0, sum(c1) as s from tap.s group by c0"
@@ -301,8 +302,9 @@ def test_java_is_asked_as_often_whatever_columns_a_table_has(
 
 
 def test_the_index_of_a_small_table_is_made_in_this_process(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
     ints = {"id": {"type": "integer"}, "n": {"type": "integer"}}
     for n in range(3):
         commit_rows(lake, "tap.s", ints, ["id"], [{"id": 1, "n": n}, {"id": n + 2, "n": n}])
