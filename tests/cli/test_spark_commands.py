@@ -313,10 +313,12 @@ def test_a_lake_that_cannot_be_written_can_be_asked(
     shop: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from singerlake.errors import StoreError
+    from singerlake.reading import small_state
     from singerlake.spark.state import index_build
 
     def refuse(*_: object, **__: object) -> None:
         raise StoreError("the lake is on a read-only file system")
 
     monkeypatch.setattr(index_build, "ensure", refuse)
+    monkeypatch.setattr(small_state, "build", refuse)
     assert run_json(shop, "query", "select count(*) from tap_shop.orders")["rows"] == [[4]]

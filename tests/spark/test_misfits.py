@@ -232,7 +232,7 @@ def test_what_does_not_fit_as_text_either_is_an_error(
     session: Any = None
     commit_rows(lake, "tap.s", {"v": {"type": "integer"}}, [], [{"v": 1}])
     counts = [SimpleNamespace(column="v", values=1)]
-    monkeypatch.setattr(requested_rows, "index_if_kept", lambda *_: None)
+    monkeypatch.setattr(requested_rows, "index_if_kept", lambda *_, **__: None)
     monkeypatch.setattr(requested_rows.content, "state_misfits", lambda *_: counts)
     monkeypatch.setattr(requested_rows, "state_rows", lambda *args: asked.append(args[-1]))
     table = lake.find("tap.s")[0]

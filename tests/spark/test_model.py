@@ -30,7 +30,7 @@ from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import PARTS
 from singerlake.records.blocks import block_tasks
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.state import layers, parcels
+from singerlake.spark.state import layers, parcels, requested_rows
 from tests.spark.model_machine import (
     DELETED,
     LADDER,
@@ -97,6 +97,7 @@ class History(RuleBasedStateMachine):
             self.as_large.setattr(parcels, "CARRIED_BYTES", 0)
             self.as_large.setattr(layers, "LEAST_ROWS", 2)
             self.as_large.setattr(layers, "SHARE", 1)
+            self.as_large.setattr(requested_rows, "HERE_BYTES", 0)
         self.folder = tempfile.TemporaryDirectory()
         self.world = World(self.spark, Path(self.folder.name), often=True)
         self.schema = Schema(BASE, self.keys)

@@ -82,7 +82,7 @@ def rows(
             as the tap wrote it.
         named: Whether the columns are to have their own names, and there is to be no provenance.
     """
-    built = index_if_kept(spark, table, snapshot)
+    built = index_if_kept(spark, table, snapshot, here=True)
     if misfits == FAIL:
         counts = {}
     elif built is not None:
@@ -107,14 +107,25 @@ def with_text(snapshot: Snapshot, columns: Iterable[str]) -> Snapshot:
     return snapshot.laid_over(with_texts(snapshot.overlay, columns))
 
 
-def index_if_kept(spark: SparkSession, table: Table, snapshot: Snapshot) -> Index | None:
-    """Return a state's index, made where there is none; None where none can be kept."""
+def index_if_kept(
+    spark: SparkSession, table: Table, snapshot: Snapshot, *, here: bool = False
+) -> Index | None:
+    """Return a state's index, made where there is none; None where none can be kept.
+
+    Args:
+        spark: The session.
+        table: The table.
+        snapshot: The table at the transaction.
+        here: Whether that of a small state is made in this process: Spark's jobs, and Python's
+            processes that run them, take longer to start, and somebody waits for a first answer.
+    """
     # Files read without a log have no commit id that an index could be held to.
     if not snapshot.from_log:
         return None
     try:
         with plain_errors():  # an executor's StoreError is to be known as one
-            return _made_here(table, snapshot) or index_build.ensure(spark, table, snapshot)
+            made = _made_here(table, snapshot) if here else None
+            return made or index_build.ensure(spark, table, snapshot)
     except StoreError as error:
         logger.warning("reading without an index, because none can be kept: %s", error)
         return None
