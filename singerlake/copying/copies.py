@@ -71,7 +71,7 @@ class Lake(lake.Lake):
 
         Raises:
             UsageError: The place is no lake and not empty, lies in this one, or what is asked for
-                does not go together.
+                does not go together, or is out of range.
             NotFoundError: A table, version or lake version is not there.
             ConflictError: A table there is no copy of this one any more.
             SingerlakeError: Something could not be copied. All else was all the same.
@@ -83,6 +83,8 @@ class Lake(lake.Lake):
         from singerlake.copying.transfers import Meter
         from singerlake.storage.opening import open_store
 
+        if transfers < 1:
+            raise UsageError(f"transfers={transfers}: at least one file is copied at a time")
         named = _named(self, tables, lake_version, sync=sync)
         if isinstance(lake_version, LakeVersion):
             lake_version = lake_version.number

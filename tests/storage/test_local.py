@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from singerlake.errors import DamagedError, OutcomeUnknownError, StoreError
-from singerlake.storage.base import KeyExistsError, KeyMissingError, Range, Store
+from singerlake.storage.base import KeyExistsError, KeyMissingError, Range, Staged, Store
+from singerlake.storage.local import files
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.opening import open_store
 from tests.storage.contract import StoreContract
@@ -322,25 +323,55 @@ def test_a_staged_file_that_was_taken_away_is_no_missing_key(store: Store, root:
         staged.write(b"y")
 
 
-def test_a_write_that_failed_half_way_may_be_repeated(store: Store, root: Path) -> None:
+def fails_half_way(staged: Staged, data: bytes, patch: pytest.MonkeyPatch) -> None:
+    """Write, on a disk that takes two bytes and is full then."""
+
+    def full(handle: int, data: bytes) -> None:
+        os.write(handle, data[:2])
+        raise OSError(errno.ENOSPC, "full")
+
+    with patch.context() as within:
+        within.setattr(files, "write_all", full)
+        with pytest.raises(StoreError, match=r"cannot write .*\.staging/.*: the disk is full"):
+            staged.write(data)
+
+
+def test_a_write_that_failed_half_way_may_be_repeated(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     staged = store.stage()
     staged.write(b"one ")
-    (name,) = (name for name in leftovers(root) if not name.endswith(".alive"))
-    with (root / ".staging" / name).open("ab") as file:
-        file.write(b"tw")  # what a full disk leaves of the next write
+    fails_half_way(staged, b"two", monkeypatch)
     staged.write(b"two")
     staged.publish("raw/one")
     assert store.get("raw/one").data == b"one two"
 
 
-def test_of_a_write_that_failed_half_way_nothing_is_published(store: Store, root: Path) -> None:
+@pytest.mark.parametrize("together", [False, True])
+def test_of_a_write_that_failed_half_way_nothing_is_published(
+    store: Store, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
     staged = store.stage()
     staged.write(b"one ")
-    (name,) = (name for name in leftovers(root) if not name.endswith(".alive"))
-    with (root / ".staging" / name).open("ab") as file:
-        file.write(b"tw")  # what a full disk leaves of the next write
-    staged.publish("raw/one")
+    fails_half_way(staged, b"two", monkeypatch)
+    if together:
+        at_once = store.together()
+        assert at_once is not None
+        at_once.publish(staged, "raw/one")
+        at_once.settle()
+        at_once.close()
+    else:
+        staged.publish("raw/one")
     assert store.get("raw/one").data == b"one "
+
+
+def test_a_full_disk_is_no_fault_of_the_file_that_is_copied(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put_if_absent("raw/one", b"0123456789")
+    monkeypatch.setattr(os, "copy_file_range", failing(errno.ENOSPC), raising=False)
+    with pytest.raises(StoreError, match=r"cannot write .*\.staging/.*: the disk is full"):
+        store.stage().take([("raw/one", 0, 10)])
 
 
 def test_a_read_that_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ _CANNOT = frozenset(
     (errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
 )
 """What systems and file systems say that have no such call, or not between these two files."""
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""What only the file that is written can meet with."""
 
 
 def copy_ranges(root: Path, ranges: Iterable[Range], target: int, at: int) -> list[int]:
@@ -37,7 +39,8 @@ def copy_ranges(root: Path, ranges: Iterable[Range], target: int, at: int) -> li
     Raises:
         KeyMissingError: A file is not there.
         DamagedError: A symbolic link is in the way, or something else than a file.
-        StoreError: One cannot be read, or the bytes cannot be written.
+        StoreError: One cannot be read.
+        OSError: There is no room for the bytes.
     """
     counts: list[int] = []
     with Opener(root) as opened:
@@ -49,6 +52,8 @@ def copy_ranges(root: Path, ranges: Iterable[Range], target: int, at: int) -> li
                 finally:
                     os.close(source)
             except OSError as error:
+                if error.errno in _NO_ROOM:
+                    raise
                 with map_os_errors("read", f"{root}/{key}"):
                     raise error from None
             at += counts[-1]

@@ -12,6 +12,7 @@ from singerlake.storage.base import KeyMissingError
 
 _OS_ERRORS = {
     errno.ENOSPC: "the disk is full: free some space and run it again",
+    errno.EFBIG: "the file would be larger than the system allows (ulimit -f): raise the limit",
     errno.EDQUOT: "the disk quota is used up: free some space and run it again",
     errno.EROFS: "the lake is on a read-only file system",
     errno.EACCES: "permission denied: this user may not do that there",

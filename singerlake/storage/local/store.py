@@ -74,14 +74,15 @@ class LocalStaged(Staged):
         self._name = store.temporary()
         self._path = store.staging / self._name
         self._durable = -1
-        self._spoilt = False
+        self._spoilt = self._torn = False
 
     def write(self, data: bytes) -> None:
         # Opened anew for each block: a run with thousands of streams holds no descriptors.
         with map_os_errors("write", self._path), self._opened(os.O_RDWR) as file:
             file.seek(self.size)  # not to its end: a write that failed half-way may be repeated
+            self._torn = True
             files.write_all(file.fileno(), data)
-        self.size += len(data)
+        self.size, self._torn = self.size + len(data), False
 
     def take(self, ranges: Iterable[Range]) -> list[int]:
         """Append parts of objects; how many bytes of each there were.
@@ -90,8 +91,9 @@ class LocalStaged(Staged):
             KeyMissingError: One is not there.
         """
         with map_os_errors("write", self._path), self._opened(os.O_RDWR) as own:
+            self._torn = True
             counts = copy_ranges(self._store.root, ranges, own.fileno(), self.size)
-        self.size += sum(counts)
+        self.size, self._torn = self.size + sum(counts), False
         return counts
 
     def reader(self) -> BinaryIO:
@@ -99,15 +101,22 @@ class LocalStaged(Staged):
             return io.BufferedReader(self._opened(os.O_RDONLY))
 
     def publish(self, key: str) -> None:
+        self._cut()
         if self._durable != self.size:  # not again for each name that is taken
-            with map_os_errors("write", self._path), self._opened(os.O_RDWR) as file:
-                file.truncate(self.size)  # what a write that failed half-way left is none of it
+            with map_os_errors("write", self._path), self._opened(os.O_RDONLY) as file:
                 self._sync(file.fileno())
             self._durable = self.size
         self._store.link(self._name, key)
 
     def share(self) -> str:
+        self._cut()
         return f"{STAGING}{self._name}"
+
+    def _cut(self) -> None:
+        if self._torn:  # a write failed half-way: what it left is none of it
+            with map_os_errors("write", self._path), self._opened(os.O_RDWR) as file:
+                file.truncate(self.size)
+            self._torn = False
 
     def discard(self) -> None:
         self._store.remove(self._name)
