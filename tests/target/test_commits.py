@@ -206,8 +206,8 @@ def test_order_of_writing(tmp_path: Path, monkeypatch: Any) -> None:
     steps: list[str] = []
     link, replace = LocalStore.link, LocalStore.replace
 
-    def spy_link(self: Any, source: Path, key: str, **more: Any) -> None:
-        link(self, source, key, **more)
+    def spy_link(self: Any, staging: int, source: str, key: str, **more: Any) -> None:
+        link(self, staging, source, key, **more)
         steps.append(key)
 
     def spy_replace(self: Any, key: str, data: bytes, etag: str | None, **more: Any) -> str:

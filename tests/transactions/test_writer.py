@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.lake import Lake
 from singerlake.storage.base import KeyExistsError, Listed, Store
+from singerlake.storage.local import files as files_of_disk
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions import checkpoint
 from singerlake.transactions.files import data_files
@@ -433,6 +436,33 @@ def test_a_commit_waits_four_times_for_the_disk(
     writer.commit(staged_rows(store, 2))
     # The file, its name, the log entry, its name; neither the lock nor the manifest.
     assert len(synced) == 4
+
+
+def test_a_commit_enters_few_folders_and_opens_few_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To enter a folder name by name took most of a commit's calls of the system."""
+    if files_of_disk._whole_way is None:
+        pytest.skip("this system enters folders name by name")
+    store = LocalStore(tmp_path / "lake")
+    writer = TableWriter(store, TABLE)
+    writer.commit(staged_rows(store, 1))
+    counts: Counter[str] = Counter()
+    enter, open_ = files_of_disk._whole_way.enter, os.open
+
+    def entered(*args: Any) -> int | None:
+        counts["entered"] += 1
+        return enter(*args)
+
+    def opened(*args: Any, **named: Any) -> int:
+        counts["opened"] += 1
+        return open_(*args, **named)
+
+    staged = staged_rows(store, 2)
+    monkeypatch.setattr(files_of_disk._whole_way, "enter", entered)
+    monkeypatch.setattr(os, "open", opened)
+    writer.commit(staged)
+    assert counts == {"entered": 16, "opened": 12}
 
 
 def test_a_look_that_finds_nothing_new_copies_nothing(store: BrokenStore) -> None:

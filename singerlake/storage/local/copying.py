@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from singerlake.storage.base import Range
-from singerlake.storage.local.files import Opener, parts_of
+from singerlake.storage.local.files import folder, open_in, parts_of
 from singerlake.storage.local.os_errors import map_os_errors
 
 _PIECE = 1 << 20
@@ -22,6 +23,38 @@ _CANNOT = frozenset(
 """What systems and file systems say that have no such call, or not between these two files."""
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """What only the file that is written can meet with."""
+
+
+class Opener:
+    """Opens many files for reading, of which neighbours lie in one folder; to be entered.
+
+    The way to a folder is gone once for all of them: it stays open until a file of another one
+    is wanted.
+
+    Args:
+        root: The lake's own folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._there: Sequence[str] | None = None
+        self._handle = -1
+        self._held = ExitStack()
+
+    def __enter__(self) -> Opener:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
+
+    def __call__(self, parts: Sequence[str]) -> int:
+        """Open a file; raises as :func:`files.open_file` does."""
+        if parts[:-1] != self._there:
+            self._there = None
+            self._held.close()
+            self._handle = self._held.enter_context(folder(self._root, parts[:-1]))
+            self._there = parts[:-1]
+        return open_in(self._handle, parts[-1], f"{self._root}/{'/'.join(parts)}")
 
 
 def copy_ranges(root: Path, ranges: Iterable[Range], target: int, at: int) -> list[int]:

@@ -2,7 +2,8 @@
 
 Each step is taken by the descriptor of the folder before it and follows no symbolic link, so
 that no key leads out of the lake, whatever was planted in it and whoever swaps folders
-meanwhile. Only the lake's own folder may be a link: that is the user's choice of a place. What
+meanwhile. Where the system takes all steps in one call, it is told the same (``beneath.py``).
+Only the lake's own folder may be a link: that is the user's choice of a place. What
 is opened is a regular file; a pipe in the place of one would hold its reader up for ever.
 """
 
@@ -12,22 +13,24 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from singerlake.errors import DamagedError, InvalidNameError
-from singerlake.storage.base import StoredCopy
+from singerlake.storage.local.beneath import whole_way
 
 # With O_PATH (Linux) a folder that may be entered need not be readable as well.
 _ENTER = os.O_DIRECTORY | getattr(os, "O_PATH", 0)
 _STEP = _ENTER | os.O_NOFOLLOW
+_whole_way = whole_way()
+_PIECE = 1 << 16
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-_LINK = (
+LINK = (
     "is a symbolic link, and none is followed within a lake: replace it with what it points to, "
     "or remove it"
 )
@@ -53,6 +56,10 @@ class DurableNames:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], bool] = {}
+
+    def has_all(self, parts: Sequence[str]) -> bool:
+        """Whether each folder on a way is known to be durable, the lake's own included."""
+        return all(self._known.get(tuple(parts[:n])) for n in range(len(parts), -1, -1))
 
     def make(self, parts: Sequence[str], parent: int) -> None:
         """Make a folder that was missing, durable in its parent."""
@@ -110,31 +117,8 @@ def folder(
         DamagedError: One is a symbolic link.
         OSError: One is missing, or cannot be entered.
     """
-    seeing_to = make if durable else None
+    handle = _opened(root, parts, make, make if durable else None)
     try:
-        handle = os.open(root, _ENTER)
-    except FileNotFoundError:
-        if make is None:
-            raise
-        _make_root(root)
-        handle = os.open(root, _ENTER)
-    try:
-        if seeing_to is not None:
-            seeing_to.ensure_root(handle)
-        for number, part in enumerate(parts):
-            try:
-                inner = _step(handle, part, root, parts[:number])
-            except FileNotFoundError:
-                if make is None:
-                    raise
-                make.make(parts[: number + 1], handle)
-                inner = _step(handle, part, root, parts[:number])
-            try:
-                if seeing_to is not None:
-                    seeing_to.ensure(parts[: number + 1], handle)
-            finally:
-                os.close(handle)
-                handle = inner
         yield handle
     finally:
         os.close(handle)
@@ -154,55 +138,33 @@ def open_file(root: Path, parts: Sequence[str], flags: int = os.O_RDONLY) -> int
         OSError: It is missing, a folder, or cannot be opened.
     """
     with folder(root, parts[:-1]) as inner:
-        return _open_in(inner, root, parts, flags)
+        return open_in(inner, parts[-1], f"{root}/{'/'.join(parts)}", flags)
 
 
-class Opener:
-    """Opens many files for reading, of which neighbours lie in one folder; to be entered.
-
-    The way to a folder is gone once for all of them: it stays open until a file of another one
-    is wanted.
+def open_in(handle: int, name: str, where: Path | str, flags: int = os.O_RDONLY) -> int:
+    """Open a regular file in a folder that is open.
 
     Args:
-        root: The lake's own folder.
+        handle: The folder's descriptor.
+        name: The file's name in it.
+        where: Its path, for messages.
+        flags: As for ``os.open``.
+
+    Raises:
+        DamagedError: It is a symbolic link, a pipe, a socket or a device.
+        OSError: It is missing, a folder, or cannot be opened.
     """
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._there: Sequence[str] | None = None
-        self._handle = -1
-        self._held = ExitStack()
-
-    def __enter__(self) -> Opener:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._held.close()
-
-    def __call__(self, parts: Sequence[str]) -> int:
-        """Open a file; raises as :func:`open_file` does."""
-        if parts[:-1] != self._there:
-            self._there = None
-            self._held.close()
-            self._handle = self._held.enter_context(folder(self._root, parts[:-1]))
-            self._there = parts[:-1]
-        return _open_in(self._handle, self._root, parts, os.O_RDONLY)
-
-
-def _open_in(inner: int, root: Path, parts: Sequence[str], flags: int) -> int:
-    """Open a regular file of a folder that is open."""
     try:
         # Not to wait: a pipe that nobody writes to would never be open.
-        opened = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=inner)
+        opened = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=handle)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            odd = os.stat(parts[-1], dir_fd=inner, follow_symlinks=False)
-            refuse_odd(odd, root.joinpath(*parts))
+            refuse_odd(os.stat(name, dir_fd=handle, follow_symlinks=False), where)
         raise
     try:
         about = os.fstat(opened)
         if is_odd(about):
-            refuse_odd(about, root.joinpath(*parts))
+            refuse_odd(about, where)
         if stat.S_ISDIR(about.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except BaseException:
@@ -231,14 +193,14 @@ def link(root: Path, source: Sequence[str], parts: Sequence[str], names: Durable
         sync(target)
 
 
-def refuse_odd(about: os.stat_result, path: Path) -> None:
+def refuse_odd(about: os.stat_result, path: Path | str) -> None:
     """Refuse what is neither a regular file nor a folder.
 
     Raises:
         DamagedError: It is something else.
     """
     if stat.S_ISLNK(about.st_mode):
-        raise DamagedError(f"{path} {_LINK}")
+        raise DamagedError(f"{path} {LINK}")
     if is_odd(about):
         kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
         raise DamagedError(f"{path} is {kind} where a file should be: remove it")
@@ -247,6 +209,20 @@ def refuse_odd(about: os.stat_result, path: Path) -> None:
 def is_odd(about: os.stat_result) -> bool:
     """Tell whether it is neither a regular file nor a folder."""
     return not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode))
+
+
+def read_all(handle: int, size: int) -> bytes:
+    """Read from a descriptor to the end; one call gives at most 2 GiB, and may give less.
+
+    Args:
+        handle: The descriptor.
+        size: About how many bytes there are.
+    """
+    pieces: list[bytes] = []
+    while piece := os.read(handle, size + 1):
+        pieces.append(piece)
+        size = max(size - len(piece), _PIECE)
+    return b"".join(pieces)
 
 
 def write_all(handle: int, data: bytes) -> None:
@@ -272,52 +248,71 @@ def readable(handle: int) -> Iterator[int]:
         os.close(opened)
 
 
-def copies(root: Path) -> Iterator[StoredCopy]:
-    """Yield every regular file below a folder, and as unreadable every symbolic link.
-
-    Raises:
-        OSError: A folder cannot be read.
-    """
-    for key, about in walk(root, [], links=True):
-        link = stat.S_ISLNK(about.st_mode)
-        why = f"it {_LINK}" if link else ""
-        yield StoredCopy(key, about.st_size, unreadable=why)
-
-
-def walk(
-    root: Path, parts: Sequence[str], *, links: bool = False
-) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the key of every regular file below a folder; nothing where there is no such folder.
-
-    Pipes and the like are skipped: they hold nothing, and asking for one is an error.
-
-    Args:
-        root: The lake's folder.
-        parts: The way from there.
-        links: Whether to yield symbolic links, too, rather than to refuse them.
-
-    Raises:
-        DamagedError: There is a symbolic link: what it points to may be missed.
-        OSError: A folder cannot be read.
-    """
+def _opened(
+    root: Path, parts: Sequence[str], make: DurableNames | None, seeing_to: DurableNames | None
+) -> int:
+    handle, entered = _entered(root, parts, make, seeing_to)
     try:
-        with folder(root, parts) as handle:
-            for inner, folders, names, descriptor in os.fwalk(
-                ".", dir_fd=handle, onerror=_raise_unless_gone
-            ):
-                # Texts, not paths: of thousands of files these would take most of the time.
-                within = "".join(f"{one}/" for one in (*parts, *inner.split("/")[1:]))
-                for name in (*folders, *names):
-                    try:
-                        about = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue  # deleted while we looked
-                    if stat.S_ISLNK(about.st_mode) and not links:
-                        refuse_odd(about, root / f"{within}{name}")
-                    if stat.S_ISREG(about.st_mode) or (links and stat.S_ISLNK(about.st_mode)):
-                        yield f"{within}{name}", about
+        for number, part in enumerate(parts[entered:], start=entered):
+            try:
+                inner = _step(handle, part, root, parts[:number])
+            except FileNotFoundError:
+                if make is None:
+                    raise
+                make.make(parts[: number + 1], handle)
+                inner = _step(handle, part, root, parts[:number])
+            try:
+                if seeing_to is not None:
+                    seeing_to.ensure(parts[: number + 1], handle)
+            finally:
+                os.close(handle)
+                handle = inner
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _entered(
+    root: Path, parts: Sequence[str], make: DurableNames | None, seeing_to: DurableNames | None
+) -> tuple[int, int]:
+    """Enter the last folder of a way that is there and needs nothing done, at best in one call.
+
+    Returns:
+        Its descriptor, and how many of the names lead to it.
+    """
+    for count in range(len(parts), 0, -1):
+        if _whole_way is None:
+            break
+        if seeing_to is not None and not seeing_to.has_all(parts[:count]):
+            continue
+        try:
+            handle = _whole_way.enter(root, parts[:count])
+        except FileNotFoundError:
+            if make is None:
+                raise
+            continue
+        if handle is None:
+            break
+        return handle, count
+    handle = _open_root(root, make)
+    try:
+        if seeing_to is not None:
+            seeing_to.ensure_root(handle)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle, 0
+
+
+def _open_root(root: Path, make: DurableNames | None) -> int:
+    try:
+        return os.open(root, _ENTER)
     except FileNotFoundError:
-        return
+        if make is None:
+            raise
+        _make_root(root)
+        return os.open(root, _ENTER)
 
 
 def _step(handle: int, part: str, root: Path, before: Sequence[str]) -> int:
@@ -373,9 +368,3 @@ def _above(handle: int) -> Iterator[int]:
         yield parent if same_disk else handle
     finally:
         os.close(parent)
-
-
-def _raise_unless_gone(error: OSError) -> None:
-    # os.fwalk leaves out what it may not read: files would seem to be gone.
-    if not isinstance(error, FileNotFoundError):
-        raise error

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from singerlake.errors import StoreError
@@ -24,9 +22,10 @@ _OS_ERRORS = {
 }
 
 
-@contextmanager
-def map_os_errors(action: str, path: Path | str) -> Iterator[None]:
+class map_os_errors:  # noqa: N801
     """Say what an operation could not do, and to what.
+
+    A class, as each operation on a disk begins with it: a generator takes three times as long.
 
     Args:
         action: What it does, for example ``read``.
@@ -36,10 +35,17 @@ def map_os_errors(action: str, path: Path | str) -> Iterator[None]:
         KeyMissingError: It was to be read, and is not there.
         StoreError: The system refused.
     """
-    try:
-        yield
-    except OSError as error:
-        if action == "read" and error.errno == errno.ENOENT:
-            raise KeyMissingError(f"{path} is not there") from error
+
+    def __init__(self, action: str, path: Path | str) -> None:
+        self._action = action
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: object, _trace: object) -> None:
+        if not isinstance(error, OSError):
+            return
+        if self._action == "read" and error.errno == errno.ENOENT:
+            raise KeyMissingError(f"{self._path} is not there") from error
         words = _OS_ERRORS.get(error.errno or 0, error.strerror or str(error))
-        raise StoreError(f"cannot {action} {path}: {words}") from error
+        raise StoreError(f"cannot {self._action} {self._path}: {words}") from error

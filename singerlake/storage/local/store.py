@@ -13,13 +13,12 @@ import errno
 import fcntl
 import io
 import os
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from singerlake.errors import DamagedError, NotDurableError
+from singerlake.errors import NotDurableError
 from singerlake.format.names import STAGING
 from singerlake.storage.base import (
     KeyExistsError,
@@ -32,30 +31,21 @@ from singerlake.storage.base import (
     StoredObject,
     check_size,
 )
-from singerlake.storage.local import etags, files
+from singerlake.storage.local import etags, files, listing
 from singerlake.storage.local.copying import copy_ranges
-from singerlake.storage.local.liveness import Session, abandoned_files
+from singerlake.storage.local.liveness import abandoned_files
 from singerlake.storage.local.os_errors import map_os_errors
+from singerlake.storage.local.temporary import STAGING_FOLDER, TemporaryFiles
 from singerlake.storage.local.together import LocalTogether
 from singerlake.storage.together import Together
 from singerlake.storage.unfinished import Leftover
 
-STAGING_FOLDER = STAGING.rstrip("/")
 _REPLACE_LOCK = "replace.lock"
 """In the staging folder; held while an object is compared and replaced."""
-_OF_PROCESS = ("_own", "_mutex", "_names")
+_OF_PROCESS = ("_names", "temporary")
 
 
-def _file(root: Path, parts: Sequence[str], flags: int) -> io.FileIO:
-    handle = files.open_file(root, parts, flags)
-    return io.FileIO(handle, "r" if flags == os.O_RDONLY else "r+")
-
-
-def _parts(prefix: str) -> list[str]:
-    return prefix.rstrip("/").split("/") if prefix else []
-
-
-def _sync_name(folder: int, path: Path) -> None:
+def _sync_name(folder: int, path: str) -> None:
     """Make a name durable that was given just now."""
     try:
         files.sync(folder)
@@ -71,8 +61,9 @@ class LocalStaged(Staged):
 
     def __init__(self, store: LocalStore) -> None:
         self._store = store
-        self._name = store.temporary()
-        self._path = store.staging / self._name
+        self._files = store.temporary
+        self._name = self._files.create()
+        self._path = self._files.path(self._name)
         self._durable = -1
         self._spoilt = self._torn = False
 
@@ -102,11 +93,13 @@ class LocalStaged(Staged):
 
     def publish(self, key: str) -> None:
         self._cut()
-        if self._durable != self.size:  # not again for each name that is taken
-            with map_os_errors("write", self._path), self._opened(os.O_RDONLY) as file:
-                self._sync(file.fileno())
-            self._durable = self.size
-        self._store.link(self._name, key)
+        with ExitStack() as stack:
+            with map_os_errors("write", self._path):
+                staging = stack.enter_context(self._files.folder())
+                if self._durable != self.size:  # not again for each name that is taken
+                    self._sync(staging)
+                    self._durable = self.size
+            self._store.link(staging, self._name, key)
 
     def share(self) -> str:
         self._cut()
@@ -119,12 +112,12 @@ class LocalStaged(Staged):
             self._torn = False
 
     def discard(self) -> None:
-        self._store.remove(self._name)
+        self._files.remove(self._name)
 
     def _opened(self, flags: int) -> io.FileIO:
-        return _file(self._store.root, [STAGING_FOLDER, self._name], flags)
+        return self._files.opened(self._name, flags)
 
-    def _sync(self, handle: int) -> None:
+    def _sync(self, staging: int) -> None:
         """Make the bytes durable, or never try again.
 
         What could not be written the system forgets, and says nothing of it the next time: a
@@ -132,11 +125,14 @@ class LocalStaged(Staged):
         """
         if self._spoilt:
             raise OSError(errno.EIO, "the disk failed to take it before")
+        handle = files.open_in(staging, self._name, self._path)
         try:
             os.fsync(handle)
         except OSError:
             self._spoilt = True
             raise
+        finally:
+            os.close(handle)
 
 
 class LocalStore(Store):
@@ -149,54 +145,16 @@ class LocalStore(Store):
     def __init__(self, root: Path) -> None:
         self.root = root
         self.uri = str(root)
-        self._own: Session | None = None
-        self._mutex = threading.Lock()
         self._names = files.DurableNames()
+        self.temporary = TemporaryFiles(root, self._names)
 
-    def _path(self, key: str) -> Path:
-        return self.root.joinpath(*files.parts_of(key))
+    def _split(self, key: str) -> tuple[str, list[str]]:
+        """Check a key; return its path, for messages, and the names on the way."""
+        return f"{self.uri}/{key}", files.parts_of(key)
 
-    @property
-    def staging(self) -> Path:
-        """Where staged files lie, as a person may name it."""
-        return self.root / STAGING_FOLDER
-
-    def temporary(self) -> str:
-        """Make a fresh, empty file in the staging folder, and return its name."""
-        with map_os_errors("write to the lake at", self.root):
-            name, handle = self._begin()
-            os.close(handle)
-        return name
-
-    def _begin(self) -> tuple[str, int]:
-        """Make a fresh file in the staging folder; return its name and a descriptor."""
-        try:
-            name = self._session().begin()
-        except FileNotFoundError:
-            with files.folder(self.root, [STAGING_FOLDER], make=self._names):
-                name = self._session().begin()
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            return name, files.open_file(self.root, [STAGING_FOLDER, name], flags)
-        except BaseException:
-            self.remove(name)
-            raise
-
-    def remove(self, temporary: str) -> None:
-        """Remove a temporary file. Never raises."""
-        # A leftover in staging harms nobody; what was made of it must not look failed.
-        with (
-            suppress(OSError, DamagedError),
-            files.folder(self.root, [STAGING_FOLDER]) as staging,
-        ):
-            os.unlink(temporary, dir_fd=staging)
-        self._session().end(temporary)
-
-    def _session(self) -> Session:
-        with self._mutex:
-            if self._own is None or self._own.process != os.getpid():
-                self._own = Session(self.root, STAGING_FOLDER)
-            return self._own
+    def _below(self, prefix: str) -> tuple[str, list[str]]:
+        """The same of a folder, which may be the lake's own."""
+        return self._split(prefix.rstrip("/")) if prefix else (self.uri, [])
 
     def __getstate__(self) -> dict[str, Any]:
         # An executor shows its own liveness marker.
@@ -204,66 +162,63 @@ class LocalStore(Store):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         names = files.DurableNames()
-        self.__dict__.update(state, _own=None, _mutex=threading.Lock(), _names=names)
+        temporary = TemporaryFiles(state["root"], names)
+        self.__dict__.update(state, _names=names, temporary=temporary)
 
     def link(
         self,
+        staging: int,
         source: str,
         key: str,
         *,
         durable: bool = True,
         names: files.DurableNames | None = None,
     ) -> None:
-        """Give a temporary file its name, unless the name is taken."""
-        path, (*folders, name) = self._path(key), key.split("/")
+        """Give a file of the staging folder, which is open, its name, unless the name is taken."""
+        where, (*folders, name) = self._split(key)
         with (
-            map_os_errors("create", path),
+            map_os_errors("create", where),
             # New ones are durable whatever for: something else may soon lie in them.
             files.folder(self.root, folders, make=names or self._names, durable=durable) as target,
-            files.folder(self.root, [STAGING_FOLDER]) as staging,
         ):
             try:
                 os.link(source, name, src_dir_fd=staging, dst_dir_fd=target, follow_symlinks=False)
             except FileExistsError as error:
-                raise KeyExistsError(f"{path} is taken") from error
+                raise KeyExistsError(f"{where} is taken") from error
             if durable:
-                _sync_name(target, path)
-
-    def _write_temporary(self, data: bytes, *, durable: bool) -> str:
-        with map_os_errors("write to the lake at", self.root):
-            name, handle = self._begin()
-        try:
-            with map_os_errors("write", self.staging / name):
-                try:
-                    files.write_all(handle, data)
-                    if durable:
-                        os.fsync(handle)
-                finally:
-                    os.close(handle)
-        except BaseException:
-            self.remove(name)
-            raise
-        return name
+                _sync_name(target, where)
 
     @contextmanager
     def reading(self, key: str) -> Iterator[io.FileIO]:
         """Open an object's file for reading."""
-        parts = files.parts_of(key)
+        where, parts = self._split(key)
         with (
-            map_os_errors("read", f"{self.root}/{key}"),
-            _file(self.root, parts, os.O_RDONLY) as file,
+            map_os_errors("read", where),
+            io.FileIO(files.open_file(self.root, parts), "r") as file,
         ):
             yield file
 
     def get(self, key: str) -> StoredObject:
-        with self.reading(key) as file:
-            check_size(os.fstat(file.fileno()).st_size, self._path(key))
-            return StoredObject(data := file.readall(), etags.of_bytes(data))
+        found = self._get(key)
+        assert found is not None, "of any size"  # noqa: S101
+        return found
 
     def get_if_small(self, key: str, most: int) -> StoredObject | None:
-        with self.reading(key) as file:
-            small = os.fstat(file.fileno()).st_size <= most
-        return self.get(key) if small else None
+        return self._get(key, most)
+
+    def _get(self, key: str, most: int | None = None) -> StoredObject | None:
+        where, parts = self._split(key)
+        with map_os_errors("read", where):
+            handle = files.open_file(self.root, parts)
+            try:
+                size = os.fstat(handle).st_size
+                if most is not None and size > most:
+                    return None
+                check_size(size, where)
+                data = files.read_all(handle, size)
+            finally:
+                os.close(handle)
+        return StoredObject(data, etags.of_bytes(data))
 
     def get_range(self, key: str, offset: int, length: int) -> bytes:
         with self.reading(key) as file:
@@ -277,31 +232,24 @@ class LocalStore(Store):
             return b"".join(pieces)
 
     def put_if_absent(self, key: str, data: bytes, *, durable: bool = True) -> str:
-        self._path(key)  # raises before anything is written
-        temporary = self._write_temporary(data, durable=durable)
-        try:
-            self.link(temporary, key, durable=durable)
-        finally:
-            self.remove(temporary)
+        self._split(key)  # raises before anything is written
+        with self.temporary.holding(data, durable=durable) as (staging, name):
+            self.link(staging, name, key, durable=durable)
         return etags.of_bytes(data)
 
     def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
-        path, (*folders, name) = self._path(key), key.split("/")
-        temporary = self._write_temporary(data, durable=durable)
-        try:
-            with (
-                map_os_errors("replace", path),
-                self._exclusive(),
-                files.folder(self.root, folders, make=self._names, durable=durable) as target,
-                files.folder(self.root, [STAGING_FOLDER]) as staging,
-            ):
-                if etag is not None and self._etag_of(key) != etag:
-                    raise KeyExistsError(f"{path} was changed by somebody else")
-                os.replace(temporary, name, src_dir_fd=staging, dst_dir_fd=target)
-                if durable:
-                    _sync_name(target, path)
-        finally:
-            self.remove(temporary)
+        where, (*folders, name) = self._split(key)
+        with (
+            self.temporary.holding(data, durable=durable) as (staging, temporary),
+            map_os_errors("replace", where),
+            self._exclusive(staging),
+            files.folder(self.root, folders, make=self._names, durable=durable) as target,
+        ):
+            if etag is not None and self._etag_of(key) != etag:
+                raise KeyExistsError(f"{where} was changed by somebody else")
+            os.replace(temporary, name, src_dir_fd=staging, dst_dir_fd=target)
+            if durable:
+                _sync_name(target, where)
         return etags.of_bytes(data)
 
     def _etag_of(self, key: str) -> str | None:
@@ -311,41 +259,44 @@ class LocalStore(Store):
             return None
 
     @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        lock = [STAGING_FOLDER, _REPLACE_LOCK]
-        with _file(self.root, lock, os.O_RDWR | os.O_CREAT) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+    def _exclusive(self, staging: int) -> Iterator[None]:
+        where = self.temporary.path(_REPLACE_LOCK)
+        handle = files.open_in(staging, _REPLACE_LOCK, where, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(handle)
 
     def delete(self, key: str) -> None:
-        path, (*folders, name) = self._path(key), key.split("/")
+        where, (*folders, name) = self._split(key)
         with (
-            map_os_errors("delete", path),
+            map_os_errors("delete", where),
             suppress(FileNotFoundError),
             files.folder(self.root, folders) as inner,
         ):
             os.unlink(name, dir_fd=inner)
 
     def list(self, prefix: str) -> Iterator[Listed]:
-        base = self._path(prefix.rstrip("/")) if prefix else self.root
-        with map_os_errors("list", base):
+        where, parts = self._below(prefix)
+        with map_os_errors("list", where):
             return iter(
                 sorted(
                     Listed(key, about.st_size, about.st_mtime)
-                    for key, about in files.walk(self.root, _parts(prefix))
+                    for key, about in listing.walk(self.root, parts)
                 )
             )
 
     def copies(self) -> Iterator[StoredCopy]:
         with map_os_errors("list", self.root):
-            return iter(sorted(files.copies(self.root)))
+            return iter(sorted(listing.copies(self.root)))
 
     def folders(self, prefix: str) -> Sequence[str]:
-        base = self._path(prefix.rstrip("/")) if prefix else self.root
-        with map_os_errors("list", base):
+        where, parts = self._below(prefix)
+        with map_os_errors("list", where):
             try:
                 with (
-                    files.folder(self.root, _parts(prefix)) as handle,
+                    files.folder(self.root, parts) as handle,
                     files.readable(handle) as names,
                     os.scandir(names) as entries,
                 ):
@@ -362,8 +313,9 @@ class LocalStore(Store):
 
     def together(self) -> Together:
         def link(source: str, key: str) -> None:
-            name = source.removeprefix(STAGING)
-            self.link(name, key, durable=False, names=files.LooseNames())
+            name, loose = source.removeprefix(STAGING), files.LooseNames()
+            with map_os_errors("create", f"{self.uri}/{key}"), self.temporary.folder() as staging:
+                self.link(staging, name, key, durable=False, names=loose)
 
         return LocalTogether(self.root, self._names, link)
 
@@ -373,14 +325,14 @@ class LocalStore(Store):
         return staged.take(ranges)
 
     def clone(self, source: str, key: str, size: int) -> None:
-        origin, path = self._path(source), self._path(key)
-        with map_os_errors("create", path):
+        (origin, there), (where, parts) = self._split(source), self._split(key)
+        with map_os_errors("create", where):
             try:
-                files.link(self.root, source.split("/"), key.split("/"), self._names)
+                files.link(self.root, there, parts, self._names)
             except FileNotFoundError as error:
                 raise KeyMissingError(f"{origin} is not there") from error
             except FileExistsError as error:
-                raise KeyExistsError(f"{path} is taken") from error
+                raise KeyExistsError(f"{where} is taken") from error
             except OSError as error:
                 if error.errno != errno.EMLINK:  # it has as many names as a file may have
                     raise
@@ -389,11 +341,11 @@ class LocalStore(Store):
     def first_key(self) -> str | None:
         with map_os_errors("list", self.root):
             # Folders that nothing is in are what deleted objects leave.
-            found = (key for key, _ in files.walk(self.root, _parts("")))
+            found = (key for key, _ in listing.walk(self.root, []))
             return next((key for key in found if key.split("/")[0] != STAGING_FOLDER), None)
 
     def leftovers(self) -> Iterator[Leftover]:
-        with map_os_errors("list", self.staging):
+        with map_os_errors("list", self.temporary.path("")):
             yield from abandoned_files(self.root, STAGING_FOLDER, _REPLACE_LOCK)
 
     def remove_leftover(self, leftover: Leftover) -> None:
