@@ -61,6 +61,7 @@ def append(path: Path, data: bytes) -> int:
         (gzip.compress(b'{"type": "RECORD", "stream": "t", "record": {"id": 9}}\n'), "no blocks"),
         (None, "blocks that stand in it before"),
     ],
+    ids=["a byte", "text", "another gzip file", "its own blocks"],
 )
 def test_what_is_appended_to_a_file_is_damage(source: Lake, data: bytes | None, what: str) -> None:
     write(source, 1, 2, 3)
