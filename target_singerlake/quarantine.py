@@ -128,7 +128,7 @@ class Quarantine:
         """The stream that a line names, if nothing but a RECORD can be lost with it."""
         try:
             envelope = _ENVELOPE.decode(line)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             if not line.lstrip().startswith(b"{"):
                 return None  # no message, nor the beginning of one
             kinds = [found[1].decode("utf-8", "replace") for found in _TYPE.finditer(line)]

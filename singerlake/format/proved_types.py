@@ -12,7 +12,8 @@ import zlib
 
 ID = b"ST"
 PROVER = 1
-"""What is proved (``records/blocks/type_prover.py``); another number is another proof."""
+"""What is proved (``records/blocks/type_prover.py``); another number is another proof, and so are
+other rules of types (``types.RULES``), for a block says only that it has those of its time."""
 _HEAD = struct.Struct("<2sHI")
 _TRAILER = struct.Struct("<II")
 

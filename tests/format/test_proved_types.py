@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.format import block, proved_types
+from singerlake.format import block, proved_types, types
 
 LINES = b'{"type":"SCHEMA"}\n{"type":"RECORD"}\n'
 HASH = "NFSHXeX"
@@ -57,3 +57,8 @@ def test_another_proof_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert block.says_proved(data)
     assert not block.proved_in(data, HASH, block.checksum(data), len(LINES))
+
+
+def test_a_proof_is_of_the_present_rules() -> None:
+    """By other rules, a block that says this proof has not what a reader would take it to have."""
+    assert {1: 2}[proved_types.PROVER] == types.RULES

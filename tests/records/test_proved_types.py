@@ -44,7 +44,7 @@ ODD = [
     b'"2020-01-02"', b'"2020-01-02T03:04:05.123456789Z"', b'"2020-01-02T03:04"', b"[1, null]",
     b'{"x": 1}', b'{"x": 1, "x": 2}', b'{"x": 2, "\\u0078": null}', b'{"x": {"x": 1}}',
     b'{"b": true, "i": 1.0}', b'[{"b": null, "i": -0}, null, {}]', b'[{"l": [1, null], "l": []}]',
-    b" 1 ", b"\t[ ]\r",
+    b" 1 ", b"\t[ ]\r", b'{"why": "a\\u0000b"}', b'["\\u0000"]',
 ]  # fmt: skip
 MORE = [
     b"", b"", b"", b', "version": 3', b', "version": null', b', "version": 1.0',
@@ -52,6 +52,8 @@ MORE = [
     b', "time_extracted": "2020-01-02T03:04:05Z"',
     b', "type": "STATE"', b', "more": {"record": {"i": 5}}', b', "_sdc_deleted_at": 1',
 ]  # fmt: skip
+LOOSE = ["other", "_sdc_deleted_at"]
+"""Members that no column says anything of; the second is read nevertheless."""
 NAMES = st.sampled_from(["i", "n", "s", "day", "t", "b", "o", "l", "ll", "a/~ é", "ol"])
 
 
@@ -63,7 +65,7 @@ def odd_lines(draw: st.DrawFn) -> tuple[list[str], list[bytes]]:
     lines = []
     for _ in range(draw(st.integers(1, 3))):
         members = []
-        for name in draw(st.lists(st.sampled_from([*names, *names, "other"]), max_size=5)):
+        for name in draw(st.lists(st.sampled_from([*names, *names, *LOOSE]), max_size=5)):
             spelled = json.dumps(name, ensure_ascii=draw(st.booleans())).encode()
             if draw(st.integers(0, 5)) == 0:
                 spelled = b'"' + b"".join(b"\\u%04x" % ord(one) for one in name) + b'"'
@@ -168,17 +170,34 @@ def test_without_the_lenient_parser_proved_lines_are_read_as_others(
 
 
 def test_the_lenient_parser_gets_no_characters_that_it_would_change() -> None:
+    """Nor a NUL, which it quotes in an error of a value that does not fit, and ends the process."""
     wanted = pa.schema([("s", pa.string())])
+    assert lenient_json.read(b'{"s": {"why": "a\\u0000b"}}\n', wanted) is None
+    assert lenient_json.read(b'{"s": {"why": "a\0b"}}\n', wanted) is None
     for text in (r"\ud840\udc00", r"\uDBFF\uDFFF", r"\uD87e\uDc1F"):
         assert lenient_json.read(b'{"s": "%b"}\n' % text.encode(), wanted) is None
         whole = memoryview(b'{}\n{"s": "%b"}\n' % text.encode())
         assert lenient_json.read(whole[3:], wanted) is None
 
 
+def test_a_value_that_nobody_proved_is_read_with_proved_ones() -> None:
+    """A ``_sdc_deleted_at`` that is no column, and what stands in an ACTIVATE_VERSION."""
+    wanted = columns({"i": {"type": "integer"}})
+    odd = [
+        b'{"type": "RECORD", "record": {"i": 31, "_sdc_deleted_at": {"why": "a\\u0000b"}}}\n',
+        b'{"type": "ACTIVATE_VERSION", "version": 1, "record": {"i": {"a": "\\u0000"}}}\n',
+    ]
+    for line in odd:
+        text = plain("i", "30") + line
+        assert type_prover.proves([text], wanted)
+        assert fast_decoding.read(text, wanted, 2, proved=True) is None
+    assert exact_decoding.read(text, wanted, "block 1").columns[0].to_pylist() == [30]
+
+
 @needs_arro3
 def test_other_escapes_it_may_have() -> None:
     wanted = pa.schema([("s", pa.string())])
-    for text in (r"\ud83d\ude42", r"\u00e9\u0000", "a\\\\ud83d", "\U00020000"):
+    for text in (r"\ud83d\ude42", r"\u00e9\u0001", "a\\\\ud83d", "\U00020000"):
         read = lenient_json.read(json.dumps({"s": text}, ensure_ascii=False).encode(), wanted)
         assert read is not None
         assert read["s"].to_pylist() == [text]

@@ -77,6 +77,7 @@ OTHER_LINES = [
     b"[1]",
     record("c", {}),
     b'{"type":"RECORD","record":{}}',
+    b'{"type":"RECORD","stream":"a\xff","record":{"id":2}}',
     record("c\ud800".encode("utf-16", "surrogatepass").decode("latin-1"), {}),
 ]
 

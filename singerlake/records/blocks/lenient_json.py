@@ -3,7 +3,7 @@
 It is arrow-rs's, as arro3-io brings it, which may be left out. It makes 1 of ``1.5`` and of ``"1"``
 in a column of whole numbers, and rounds decimals: so it may read proved values alone, and none of
 what ``type_prover.provable`` does not name. And of characters in escapes it makes others from
-U+20000 on, which is looked for.
+U+20000 on; where it refuses a value with a NUL in it, it ends the process. Both are looked for.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ BATCH_ROWS = 1024
 _MOST_BYTES = 1 << 30
 """Its offsets have 31 bits, and of more it gives up in a way that Python cannot catch."""
 _ESCAPES = (b"\\ud", b"\\uD")
+_NUL = b"\\u0000"
+"""Its errors quote the value, and a NUL in one ends the process: nothing in Python can catch that.
+Values that nobody has proved reach it with others: a ``_sdc_deleted_at`` that is no column."""
 _FAR = re.compile(rb"\\u[dD](?:8[4-9a-fA-F]|[9abAB])")
 """Half of a character beyond U+1FFFF: it ORs the two halves where their sum would be right."""
 
@@ -50,7 +53,7 @@ def read(lines: bytes | memoryview, schema: pa.Schema) -> pa.Table | None:
         None where it is not here, or cannot read them.
     """
     parse = _parser()
-    if parse is None or len(lines) > _MOST_BYTES or _has_far_escapes(lines):
+    if parse is None or len(lines) > _MOST_BYTES or _has_odd_characters(lines):
         return None
     try:
         return pa.table(parse(lines, schema, batch_size=BATCH_ROWS)).combine_chunks()
@@ -58,11 +61,15 @@ def read(lines: bytes | memoryview, schema: pa.Schema) -> pa.Table | None:
         return None
 
 
-def _has_far_escapes(lines: bytes | memoryview) -> bool:
+def _has_odd_characters(lines: bytes | memoryview) -> bool:
     # Without a copy, as a rule: the lines of a block lie behind its SCHEMA line.
     whole = lines.obj if isinstance(lines, memoryview) else lines
     text = whole if isinstance(whole, bytes) else bytes(lines)
+    if b"\0" in text:
+        return True
     if b"\\" not in text:
         return False
     # From the right: Python then looks for them in a third of the time.
+    if text.rfind(_NUL) >= 0:
+        return True
     return any(text.rfind(one) >= 0 for one in _ESCAPES) and _FAR.search(text) is not None
