@@ -42,7 +42,7 @@ def shop(lake: Lake) -> Lake:
         "freeze tap-shop.orders --master local[1]",
         "freeze --all",
         "query|select 1",
-        "revert tap-shop.orders --to-transaction 1",
+        "revert tap-shop.orders --to-transaction 1 --master local[1]",
         "verify tap-shop.orders --master local[1]",
         "vacuum tap-shop.orders",
         "rows tap-shop.orders --key 1",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -382,11 +383,11 @@ def test_a_file_of_the_same_name_with_other_bytes_is_not_overwritten(
     class Late(LocalStore):
         """Somebody puts a file there after it was looked whether it is."""
 
-        def link(self, source: str, key_: str, *, durable: bool = True) -> None:
+        def link(self, staging: int, source: str, key_: str, **options: Any) -> None:
             if key_ == key and not Path(self.uri, key).exists():
                 Path(self.uri, key).parent.mkdir(parents=True, exist_ok=True)
                 Path(self.uri, key).write_bytes(b"x" * len(data))
-            super().link(source, key_, durable=durable)
+            super().link(staging, source, key_, **options)
 
     with pytest.raises(DamagedError, match="is not overwritten"):
         copy(vacuumed.store, Late(backup.root))
