@@ -19,7 +19,8 @@ PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake
 
 # Types that only a schema tells are built while a run goes on: by the one thread that takes the
 # input, the one that puts the tap's lines out, or the one of Spark's Python worker; and no other
-# thread decodes by the same types.
+# thread decodes by the same types. Threads that verify blocks may build them side by side, for each
+# defines classes of its own; what these share is built at import.
 OF_A_SCHEMA = {
     ("singerlake/records/validation/typed.py", "record_decoder"),
     ("singerlake/records/validation/typed.py", "key_decoder"),
@@ -29,6 +30,7 @@ OF_A_SCHEMA = {
     ("target_singerlake/values.py", "proves"),
     ("target_singerlake/values.py", "fitting_decoder"),
     ("singerlake/records/blocks/bounded_keys.py", "decoder_of"),
+    ("singerlake/records/blocks/type_prover.py", "_decoder_of"),
     ("singerlake/records/lines/members.py", "_quick"),
 }
 
