@@ -106,11 +106,8 @@ class BlockReader:
 
     def given(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[Block]]]:
         """Give the tasks whose numbers come in, each with its blocks."""
-        for batch in numbers:
-            for number, sent in zip(
-                block_tasks.numbers(iter([batch])), block_tasks.sent(batch), strict=True
-            ):
-                yield number, self.task(number, sent)
+        for number, sent in block_tasks.given(numbers):
+            yield number, self.task(number, sent)
 
     def task(self, number: int, sent: bytes | None = None) -> list[Block]:
         """Return the blocks of a task: those that it was sent, or else those that are known."""

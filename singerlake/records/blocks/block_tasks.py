@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -50,6 +50,12 @@ def numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
     """Give the numbers of the tasks that come in, as ``spark.range`` names their column."""
     for batch in batches:
         yield from batch.column("id").to_pylist()
+
+
+def given(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes | None]]:
+    """Give the numbers of the tasks that come in, each with what it is sent."""
+    for batch in batches:
+        yield from zip(batch.column("id").to_pylist(), sent(batch), strict=True)
 
 
 def sent(batch: pa.RecordBatch) -> list[bytes | None]:

@@ -15,24 +15,12 @@ from singerlake.format.key_bounds import Bounds
 from singerlake.format.log import SchemaEntry
 from singerlake.format.sealed import UNREADABLE
 from singerlake.format.types import Columns, Kind, columns_of
+from singerlake.records.blocks.line_types import Activation, schema_entry
 
 Members: TypeAlias = "tuple[tuple[str, Kind], ...]"
 """Members of records by which rows are told apart, and what they hold."""
 PLAIN: dict[Kind, type] = {Kind.INTEGER: int, Kind.STRING: str}
 """Kinds of key columns whose values JSON spells in one way, and that compare as it has them."""
-
-
-class _SchemaLine(msgspec.Struct):
-    schema: dict[str, Any]
-    key_properties: list[str] | None = None
-
-
-class _Activation(msgspec.Struct, tag="ACTIVATE_VERSION", tag_field="type", gc=False):
-    pass
-
-
-_SCHEMA = msgspec.json.Decoder(_SchemaLine)
-_ = msgspec.json.Decoder(_Activation)  # built here, by one thread: decoders of several have it
 
 
 def members(entry: SchemaEntry, columns: Columns | None = None) -> Members:
@@ -56,8 +44,7 @@ def has_bounds(columns: Columns) -> bool:
 def members_of(schema_line: bytes) -> Members:
     """Do as :func:`members`, by a SCHEMA line; of one that cannot be read there are none."""
     try:
-        line = _SCHEMA.decode(schema_line)
-        return members(SchemaEntry(line.schema, line.key_properties or []))
+        return members(schema_entry(schema_line))
     except (*UNREADABLE, ValueError, TypeError, KeyError, AttributeError):
         return ()
 
@@ -96,7 +83,7 @@ def of_lines(texts: Iterable[bytes | memoryview], wanted: Members) -> Bounds | N
 
 def records(messages: Iterable[Any]) -> list[Any]:
     """Return the RECORDs among what :func:`decoder_of` decoded."""
-    return [one for one in messages if type(one) is not _Activation]
+    return [one for one in messages if type(one) is not Activation]
 
 
 @lru_cache(maxsize=64)
@@ -114,6 +101,6 @@ def decoder_of(wanted: Members) -> msgspec.json.Decoder[Any] | None:
         line = msgspec.defstruct(
             "Record", [("record", record)], tag="RECORD", tag_field="type", gc=False
         )
-        return msgspec.json.Decoder(line | _Activation)
+        return msgspec.json.Decoder(line | Activation)
     except ValueError:  # a name with a quote or a control character in it
         return None

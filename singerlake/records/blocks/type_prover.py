@@ -17,10 +17,10 @@ import msgspec
 
 from singerlake.errors import SingerlakeError
 from singerlake.format import block as format_block
-from singerlake.format.log import SchemaEntry
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.sealed import UNREADABLE
 from singerlake.format.types import INT64, Columns, Kind, Type, columns_of
+from singerlake.records.blocks.line_types import Activation, schema_entry
 
 _WHOLE = Annotated[int, msgspec.Meta(ge=INT64[0], le=INT64[-1])]
 _PLAIN: dict[Kind, Any] = {
@@ -33,19 +33,6 @@ _PLAIN: dict[Kind, Any] = {
 }
 LEAST_BYTES = 1 << 20
 """Lines of fewer bytes are not proved for their own sake: to read them takes no time either way."""
-
-
-class _SchemaLine(msgspec.Struct):
-    schema: dict[str, Any]
-    key_properties: list[str] | None = None
-
-
-class _Activation(msgspec.Struct, tag="ACTIVATE_VERSION", tag_field="type", gc=False):
-    pass
-
-
-_SCHEMA = msgspec.json.Decoder(_SchemaLine)
-_ = msgspec.json.Decoder(_Activation)  # built here, by one thread: decoders of several have it
 
 
 def provable(type_: Type) -> bool:
@@ -104,8 +91,7 @@ def block_proves(text: bytes) -> bool:
 def _schema_of(schema_line: bytes) -> tuple[str, Columns]:
     """The hash of a schema, and its columns, by its SCHEMA line; none if it cannot be read."""
     try:
-        line = _SCHEMA.decode(schema_line)
-        entry = SchemaEntry(line.schema, line.key_properties or [])
+        entry = schema_entry(schema_line)
         return schema_hash(entry.schema, entry.key_properties), columns_of(entry)
     except (*UNREADABLE, SingerlakeError, ValueError, TypeError, KeyError, AttributeError):
         return "", ()
@@ -118,7 +104,7 @@ def _decoder_of(columns: Columns) -> msgspec.json.Decoder[Any] | None:
         record = _struct(columns)
         fields: list[Any] = [("record", record), ("version", _WHOLE | None, None)]
         line = msgspec.defstruct("Record", fields, tag="RECORD", tag_field="type", gc=False)
-        return msgspec.json.Decoder(line | _Activation)
+        return msgspec.json.Decoder(line | Activation)
     except (ValueError, RecursionError):  # a name with a quote or a control character in it
         return None
 

@@ -113,11 +113,8 @@ class _Checker(Generic[T]):
 
     def __call__(self, numbers: Batches) -> Batches:
         """Check the tasks whose numbers come in; gives one row a problem."""
-        for batch in numbers:
-            for number, sent in zip(
-                block_tasks.numbers(iter([batch])), block_tasks.sent(batch), strict=True
-            ):
-                yield self._checked(self.tasks[number] if sent is None else sent)
+        for number, sent in block_tasks.given(numbers):
+            yield self._checked(self.tasks[number] if sent is None else sent)
 
     def _checked(self, task: bytes) -> pa.RecordBatch:
         rows: list[tuple[int, bytes]] = []
