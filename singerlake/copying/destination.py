@@ -160,8 +160,8 @@ def check_erasures(there: Snapshot, here: Snapshot, destination: Store, *, whole
     if whole and 0 < here.number < there.erased_at:
         raise ConflictError(
             f"rows of {table} were erased at the source (transaction {there.erased_at}), and the "
-            f"copy at {destination.uri} still has them: delete {table.folder} there, and copy the "
-            "table again"
+            f"copy at {destination.uri} is of transaction {here.number} and may still have them: "
+            f"delete {table.folder} there, and copy the table again"
         )
     vacuums = (t.number for t in reversed(there.transactions) if t.operation == Operation.VACUUM)
     if there.erased_at > next(vacuums, 0):
