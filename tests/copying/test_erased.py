@@ -59,7 +59,9 @@ def test_a_copy_from_before_goes_on_no_more(table: Table, place: LocalStore) -> 
     copy(table.store, place)
     before = Table(place, NAME).snapshot()
     erased(table)
-    with pytest.raises(ConflictError, match=r"erased at the source .* may still have them: delete raw/"):
+    with pytest.raises(
+        ConflictError, match=r"erased at the source .* may still have them: delete raw/"
+    ):
         copy(table.store, place)
     assert Table(place, NAME).snapshot() == before
     for item in [*place.list(NAME.folder)]:
