@@ -32,7 +32,6 @@ from singerlake.spark.jobs.maintenance import erase as job
 from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
 from singerlake.spark.jobs.maintenance.erase_sweep import Swept
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
@@ -42,6 +41,7 @@ from tests.build import commit_rows
 from tests.cli import call
 from tests.erasure import planted
 from tests.maintenance.plain_table import DELETED, events, states
+from tests.spark import here
 from tests.spark.row_sets import row_set
 from tests.spark.verified import verify
 from tests.tap.run import run as run_tap
@@ -74,7 +74,7 @@ def table(lake: Lake, spark: SparkSession) -> Table:
     commit(lake, HER, {"id": 5, "name": "Di"}, block_rows=1)
     table = lake.table(NAME)
     for at in (1, 2, 3, 5):
-        freeze(spark, table, at=at)
+        here.freeze(table, at=at)
     delete_version(table.store, table.snapshot(), "3", "wrong")
     return table
 
@@ -133,24 +133,26 @@ def test_everything_goes_on_after_it(
     for place, was in zip(places, before_it, strict=True):
         others = [row for row in was.records() if row["id"] != int(KEY)]
         assert run_tap(lake, state=place).records() == others
-    for version in ("1", "2", "4"):
-        at = table.snapshot().version(version).transaction
-        rows = query(spark, lake, f"select id from `tap`.`t` version as of '{version}'").frame
+    each = "select {0} as number, id from `tap`.`t` version as of '{0}'"
+    asked = query(spark, lake, " union all ".join(each.format(number) for number in (1, 2, 4)))
+    found = [tuple(row) for row in asked.rows()]
+    for number in (1, 2, 4):
+        at = table.snapshot().version(str(number)).transaction
         ids = sorted(row.record["id"] for row in before[at] if row.record["id"] != int(KEY))
-        assert sorted(row[0] for row in rows.collect()) == ids
+        assert sorted(id_ for version, id_ in found if version == number) == ids
     assert call.run(lake, "copy", lake.store.uri, str(tmp_path / "copy")).exit_code == 0
     copied = Lake.open(str(tmp_path / "copy"))
     assert states(copied.table(NAME), copied.table(NAME).snapshot()) == states(
         table, table.snapshot()
     )
-    assert verify(spark, copied.table(NAME)).problems == []
+    assert here.problems(copied.table(NAME)) == []
     lake.store.delete(NAME.manifest)
     rebuild_table(lake.store, NAME)
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []
     revert(spark, table, to=2)
     assert int(KEY) not in {row.record["id"] for row in states(table, table.snapshot())[2]}
     erase(spark, table, "5")
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []
 
 
 def test_a_condition_means_what_a_row_ever_was(
@@ -172,7 +174,7 @@ def test_a_condition_means_what_a_row_ever_was(
 def test_without_a_key_single_lines_go(lake: Lake, spark: SparkSession) -> None:
     commit(lake, HER, {"id": 1, "name": "Ada"}, 5, (HER, 5), keys=[])
     table = lake.table(NAME)
-    freeze(spark, table)
+    here.freeze(table)
     done = erase(spark, table, "1:2")
     assert (done.keys, done.lines) == (1, 1)
     rows = [e.position for e in events(table, table.snapshot()) if e.kind]
@@ -181,28 +183,28 @@ def test_without_a_key_single_lines_go(lake: Lake, spark: SparkSession) -> None:
     assert erase(spark, table, where=f"name = '{planted.TEXT}'").lines == 1
     document = call.run_json(lake, "erase", "--check", "--text", planted.TEXT)
     assert document["found"] == document["not_read"] == []
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []
 
 
 def test_a_table_of_nobody_else_is_left_empty(lake: Lake, spark: SparkSession) -> None:
     commit(lake, HER)
     commit(lake, 3, (HER, 3))
     table = lake.table(NAME)
-    freeze(spark, table, at=1)
+    here.freeze(table, at=1)
     erase(spark, table, KEY)
-    assert query(spark, lake, "select * from `tap`.`t`").frame.count() == 0
+    assert here.rows(table) == []
     check_nowhere(lake)
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []
     rebuild_table(table.store, NAME)
     commit(lake, {"id": 1, "name": "Ada"})
-    assert query(spark, lake, "select * from `tap`.`t`").frame.count() == 1
+    assert here.rows(table) == [{"id": 1, "name": "Ada"}]
 
 
 def test_what_would_bring_older_rows_back_is_refused(lake: Lake, spark: SparkSession) -> None:
     """Under another key than the present one, another row stands behind it."""
     commit(lake, {"id": 1, "name": "Ada"}, {"id": 1, "name": planted.TEXT})
     table = lake.table(NAME)
-    freeze(spark, table)
+    here.freeze(table)
     commit(lake, {"id": 1, "name": "Cy"}, keys=["id", "name"])
     before = [*lake.store.list("raw/")]
     with pytest.raises(DamagedError, match="less exactly them"):
@@ -248,7 +250,7 @@ def test_who_commits_meanwhile(
         {
             "her again": lambda: commit(lake, {**HER, "name": f"{planted.TEXT} III"}),
             "another": lambda: commit(lake, {"id": 9, "name": "Ed"}),
-            "a freeze": lambda: freeze(spark, table, at=2, label="late"),
+            "a freeze": lambda: here.freeze(table, at=2, label="late"),
         }[who]
     ]
     written: list[int] = []
@@ -267,7 +269,7 @@ def test_who_commits_meanwhile(
     assert done.lines == (5 if who == "her again" else 4)
     assert len(done.versions) == (4 if who == "a freeze" else 3)
     check_nowhere(lake)
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []
 
 
 def test_who_writes_it_again_and_again_is_told(
@@ -303,10 +305,10 @@ def test_a_vacuum_finishes_what_was_killed_after_the_commit(
     assert call.run_json(lake, "erase", "--check", str(NAME), "--key", KEY, code=5)["found"]
     vacuum_table(lambda: spark, table, VacuumOptions(lease_wait_seconds=0))
     check_nowhere(lake)
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []
     later = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS, lease_wait_seconds=0)
     vacuum_table(lambda: spark, table, later)
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []
 
 
 def test_a_dropped_table_comes_back_without_her(
@@ -321,7 +323,7 @@ def test_a_dropped_table_comes_back_without_her(
     told = [(one["version"], one["rows_before"], one["rows"]) for one in said["versions"]]
     assert told == [(2, 4, 3), (3, 2, 1), (4, 3, 2)]
     check_nowhere(lake)
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []
     head = table.snapshot(dropped=True)
     assert (head.dropped_at, head.restorable is not None) == (at, True)
     kept = plan_vacuum(lake.store, head, VacuumOptions()).garbage
@@ -333,7 +335,7 @@ def test_a_dropped_table_comes_back_without_her(
     undrop_table(lake.store, head, AlterOptions())
     after = table.snapshot()
     assert {n: rows for n, rows in states(table, after).items() if n in before} == less_her(before)
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []
     assert [version.number for version in after.frozen] == [1, 2, 4]
 
 
@@ -419,4 +421,4 @@ def test_no_row_comes_with_a_blocked_key_again(
         True,
         False,
     ]
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []

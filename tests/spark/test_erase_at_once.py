@@ -20,11 +20,10 @@ from singerlake.maintenance.vacuum import COMBINE, DELETE, VacuumOptions
 from singerlake.spark.jobs.maintenance import erase as job
 from singerlake.spark.jobs.maintenance.erase import Erased
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from tests.build import commit_rows
 from tests.maintenance.plain_table import states
+from tests.spark import here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,20 +34,20 @@ COLUMNS = {"id": {"type": "integer"}, "name": {"type": "string"}}
 WHY = EraseOptions("request 12", lease_wait_seconds=0, lock_wait_seconds=60, stale_seconds=5)
 
 
-def filled(lake: Lake, spark: SparkSession) -> Table:
+def filled(lake: Lake) -> Table:
     """Two rows that are to go, each written twice; a version between; and one that stays."""
     rows: list[Any] = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}]
     commit_rows(lake, str(NAME), COLUMNS, ["id"], rows)
     table = lake.table(NAME)
-    freeze(spark, table)
+    here.freeze(table)
     rows = [{"id": 1, "name": "Ada L."}, {"id": 2, "name": "Rob"}, {"id": 3, "name": "Cy"}]
     commit_rows(lake, str(NAME), COLUMNS, ["id"], rows)
     return table
 
 
 @pytest.fixture
-def table(lake: Lake, spark: SparkSession) -> Table:
-    return filled(lake, spark)
+def table(lake: Lake) -> Table:
+    return filled(lake)
 
 
 def erase(spark: SparkSession, table: Table, *ids: str) -> Erased:
@@ -67,11 +66,11 @@ def meanwhile(patch: pytest.MonkeyPatch, step: str, what: Callable[[], object]) 
     patch.setattr(job._Job, step, stepped)
 
 
-def check_nowhere(lake: Lake, table: Table, spark: SparkSession, *ids: str) -> None:
+def check_nowhere(lake: Lake, table: Table, *ids: str) -> None:
     names = KeyNames.of(table.snapshot())
     found = check(lake, [Key(f"key {one}", one, names) for one in ids], NAME)
     assert found.is_clean
-    assert verify(spark, table).problems == []
+    assert here.problems(table) == []
 
 
 def ids_at(table: Table) -> dict[int, list[int]]:
@@ -106,7 +105,7 @@ def test_two_erasures_and_a_vacuum(
         meanwhile(patch, "_commit", others)
         assert erase(spark, table, "1").lines == 2
     assert len(refused) == 2
-    check_nowhere(lake, table, spark, "1", "2")
+    check_nowhere(lake, table, "1", "2")
     assert ids_at(table)[3] == [3]
 
 
@@ -128,7 +127,7 @@ def test_a_reader_keeps_its_rows_until_it_is_done(
         assert states(table, before) == was, "by the files that it began with"
         assert ids_at(table)[3] == [2, 3], "and who comes later sees nothing of it"
     assert erase(spark, table, "1").left == []
-    check_nowhere(lake, table, spark, "1")
+    check_nowhere(lake, table, "1")
 
 
 def test_dropped_and_brought_back_meanwhile_and_later(
@@ -144,5 +143,5 @@ def test_dropped_and_brought_back_meanwhile_and_later(
     operations = [t.operation for t in table.snapshot().transactions]
     assert operations.index(Operation.ERASE) > operations.index(Operation.UNDROP)
     drop_and_bring_back()
-    check_nowhere(lake, table, spark, "1")
+    check_nowhere(lake, table, "1")
     assert ids_at(table)[1] == [2]

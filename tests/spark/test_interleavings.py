@@ -22,15 +22,14 @@ from singerlake.maintenance.vacuum import PARTS, Vacuumed, VacuumOptions
 from singerlake.reading import index
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jobs.reverting.undo import undo
-from singerlake.spark.state.content import state_content
 from singerlake.storage.base import Listed, Store
 from singerlake.transactions.lease import ReaderLease
 from tests.build import commit_rows
 from tests.maintenance.plain_table import events, keys_at, state
 from tests.recorder import recording
+from tests.spark import here
 from tests.transactions.broken import BrokenStore
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class World:
         self.plain = lake.table(NAME)
         self.store = Stopping(lake.store)
         self.stopping = Table(self.store, NAME)
-        freeze(spark, self.plain, at=1)
+        here.freeze(self.plain, at=1)
         self.rows = {1: 2, 2: 2, 3: 2}
 
     def append(self, *ids: int, n: int = 9) -> None:
@@ -119,7 +118,7 @@ class World:
         assert self.store.reached, "the point was never come to"
         assert self.present() == self.rows
         self.vacuum(lease_wait_seconds=60, lock_wait_seconds=60, stale_seconds=0.5)
-        assert verify(self.spark, self.plain).problems == []
+        assert here.problems(self.plain) == []
         head = self.plain.snapshot()
         root = f"{NAME.folder}"
         present = {i.key[len(root) :] for i in self.lake.store.list(root) if ".gz" in i.key}
@@ -170,13 +169,13 @@ def test_a_vacuum_while_an_append_stands_between_publishing_and_commit(
 def test_freezing_what_is_about_to_be_given_up(world: World) -> None:
     """The freeze comes first: the vacuum gives in, and leaves nothing behind."""
     files = {b.file for b in world.plain.snapshot().blocks}
-    world.store.stop("put", "transactions/", lambda: freeze(world.spark, world.plain, at=2), skip=1)
+    world.store.stop("put", "transactions/", lambda: here.freeze(world.plain, at=2), skip=1)
     with pytest.raises(ConflictError, match="version 2 of tap.s was frozen meanwhile"):
         world.vacuum(world.stopping)
     assert {b.file for b in world.plain.snapshot().blocks} == files
-    content = state_content(world.spark, world.plain, world.plain.snapshot_at("2"))
+    content = here.content(world.plain, world.plain.snapshot_at("2"))
     world.check()
-    assert state_content(world.spark, world.plain, world.plain.snapshot_at("2")) == content
+    assert here.content(world.plain, world.plain.snapshot_at("2")) == content
 
 
 def test_giving_up_what_is_about_to_be_frozen(world: World) -> None:
@@ -193,7 +192,7 @@ def test_giving_up_what_is_about_to_be_frozen(world: World) -> None:
 def test_freezing_the_head_beside_a_vacuum_either_way(world: World) -> None:
     world.append(1)
     world.rows[1] = 9
-    world.store.stop("put", "transactions/", lambda: freeze(world.spark, world.plain), skip=1)
+    world.store.stop("put", "transactions/", lambda: here.freeze(world.plain), skip=1)
     world.vacuum(world.stopping)
     assert len(world.plain.snapshot().frozen) == 2
     world.append(2)
@@ -218,7 +217,7 @@ def test_a_vacuum_while_an_index_is_built(world: World) -> None:
 
 
 def test_a_revert_beside_a_vacuum_either_way(world: World) -> None:
-    world.store.stop("put", "transactions/", lambda: revert(world.spark, world.plain, 1), skip=1)
+    world.store.stop("put", "transactions/", lambda: here.revert(world.plain, 1), skip=1)
     world.vacuum(world.stopping)
     world.rows = {1: 0, 2: 0, 3: 0}
     assert world.present() == world.rows

@@ -20,13 +20,12 @@ from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import index_build, index_rows, layers
-from singerlake.spark.state.content import state_content
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
+from tests.spark import here
 from tests.spark.index_frames import read_index
 from tests.spark.stores import FarStore, WatchedStore
-from tests.spark.test_state import FLAT, in_order, rows_of
-from tests.spark.verified import verify
+from tests.spark.test_state import FLAT, in_order
 from tests.tap.run import run
 
 if TYPE_CHECKING:
@@ -65,6 +64,11 @@ def build(spark: SparkSession, lake: Lake) -> tuple[Table, Index]:
     return table, index_build.ensure(spark, table, table.snapshot())
 
 
+def rows_of(lake: Lake) -> list[dict[str, Any]]:
+    """From the blocks, without any index."""
+    return here.rows(lake.find("tap.s")[0])
+
+
 def read(spark: SparkSession, built: Index) -> list[str]:
     return in_order(read_index(spark, built).toArrow().to_pylist())
 
@@ -99,16 +103,16 @@ def test_layer_after_layer_is_the_state(
         assert (built.marker.transaction, built.marker.base) == (number, 1)
         assert built.below is not None
         assert built.below.marker == whole.marker
-        rows = rows_of(spark, lake)
+        rows = rows_of(lake)
         assert read(spark, built) == in_order(rows)
         assert index_rows.count(spark, built) == len(rows)
         store.taken()
     source = spark.read.format("singerlake").option("lake", store.uri).load("tap.s")
     assert in_order([row.asDict() for row in source.collect()]) == in_order(rows)
     version = freeze(spark, table)
-    content = state_content(spark, table, table.snapshot())
+    content = here.content(table)
     assert (version.rows, version.fingerprint) == (content.rows, content.fingerprint)
-    assert not verify(spark, table).problems
+    assert not here.problems(table)
     with query(spark, lake, "select count(*) as rows from tap.s.1") as answer:
         assert [tuple(row) for row in answer.rows()] == [(version.rows,)]
 
@@ -121,7 +125,7 @@ def test_much_that_changed_is_a_whole_state_again(spark: SparkSession, lake: Lak
     sync(lake, ["id"], [{"id": n, "n": 1} for n in range(10)])
     _, built = build(spark, lake)
     assert (built.below, built.marker.base, built.marker.rows) == (None, 0, ROWS)
-    assert read(spark, built) == in_order(rows_of(spark, lake))
+    assert read(spark, built) == in_order(rows_of(lake))
 
 
 def test_an_activation_since_is_a_whole_state_again(spark: SparkSession, lake: Lake) -> None:
@@ -131,7 +135,7 @@ def test_an_activation_since_is_a_whole_state_again(spark: SparkSession, lake: L
     _, built = build(spark, lake)
     assert built.below is None
     assert built.marker.rows == ROWS // 2 + 2
-    assert read(spark, built) == in_order(rows_of(spark, lake))
+    assert read(spark, built) == in_order(rows_of(lake))
 
 
 def test_after_an_activation_layers_are_laid_again(spark: SparkSession, lake: Lake) -> None:
@@ -140,7 +144,7 @@ def test_after_an_activation_layers_are_laid_again(spark: SparkSession, lake: La
     sync(lake, ["id"], [({"id": 1, "n": 5}, 1), ({"id": 2, "n": 5}, 0), {"id": 4}])
     _, built = build(spark, lake)
     assert built.below is not None
-    assert read(spark, built) == in_order(rows_of(spark, lake))
+    assert read(spark, built) == in_order(rows_of(lake))
 
 
 def test_a_value_that_does_not_fit_counts_only_while_its_row_is_there(
@@ -169,7 +173,7 @@ def test_what_a_layer_lies_on_may_go_at_any_time(spark: SparkSession, lake: Lake
     assert index.load(table, table.snapshot()) is None
     _, built = build(spark, lake)
     assert built.below is None
-    assert read(spark, built) == in_order(rows_of(spark, lake))
+    assert read(spark, built) == in_order(rows_of(lake))
     assert whole.parts != built.parts
 
 
@@ -219,22 +223,22 @@ def test_a_block_that_a_vacuum_put_together_hides_nothing_newer(
         lambda: spark, table, VacuumOptions(parts=(COMBINE,), retain_seconds=0, guard=False)
     )
     _, built = build(spark, lake)
-    assert read(spark, built) == in_order(rows_of(spark, lake))
+    assert read(spark, built) == in_order(rows_of(lake))
 
 
 def test_revert_to_and_from_a_layer(spark: SparkSession, lake: Lake) -> None:
     first(lake, ["id"])
     table, _ = build(spark, lake)
-    states = [in_order(rows_of(spark, lake))]
+    states = [in_order(rows_of(lake))]
     for change in CHANGES[:2]:
         sync(lake, ["id"], change)
         build(spark, lake)
-        states.append(in_order(rows_of(spark, lake)))
+        states.append(in_order(rows_of(lake)))
     done = revert(spark, table, 2)
-    assert in_order(rows_of(spark, lake)) == states[1]
+    assert in_order(rows_of(lake)) == states[1]
     assert done.unchanged + done.put_back == len(states[1])
     revert(spark, table, 1)
-    assert in_order(rows_of(spark, lake)) == states[0]
+    assert in_order(rows_of(lake)) == states[0]
 
 
 def test_a_store_that_spark_cannot_reach(spark: SparkSession, tmp_path: Path) -> None:
@@ -244,7 +248,7 @@ def test_a_store_that_spark_cannot_reach(spark: SparkSession, tmp_path: Path) ->
     sync(lake, ["id"], CHANGES[1])
     _, built = build(spark, lake)
     assert built.below is not None
-    assert read(spark, built) == in_order(rows_of(spark, lake))
+    assert read(spark, built) == in_order(rows_of(lake))
 
 
 def test_a_column_of_the_same_name_as_ours(spark: SparkSession, lake: Lake) -> None:
@@ -255,7 +259,7 @@ def test_a_column_of_the_same_name_as_ours(spark: SparkSession, lake: Lake) -> N
     commit_rows(lake, "tap.s", columns, ["id"], [{"id": 1, "_deleted": "yes"}])
     _, built = build(spark, lake)
     assert built.below is not None
-    assert read(spark, built) == in_order(rows_of(spark, lake))
+    assert read(spark, built) == in_order(rows_of(lake))
 
 
 def test_the_tap_puts_out_just_the_rows_of_a_version(spark: SparkSession, lake: Lake) -> None:

@@ -32,19 +32,18 @@ from singerlake.maintenance.vacuum import (
 )
 from singerlake.maintenance.verify import check_log
 from singerlake.spark.jobs.maintenance import drop_history
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.state import parcels
-from singerlake.spark.state.content import state_content
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.staging import publish_blocks
 from tests.build import commit_rows
 from tests.maintenance.plain_table import bounds, cutoff_at, events
 from tests.maintenance.plain_table import freeze as freeze_unread
 from tests.maintenance.test_history_plan import Story
+from tests.spark import here
 from tests.spark.verified import verify
 from tests.tap.test_raw import commit_schema
 
@@ -67,8 +66,8 @@ def problems(spark: SparkSession, lake: Lake) -> list[Any]:
     return verify(spark, lake.table(NAME)).problems
 
 
-def read(spark: SparkSession, table: Table, name: str | None = None) -> tuple[int, str]:
-    found = state_content(spark, table, table.snapshot_at(name))
+def read(table: Table, name: str | None = None) -> tuple[int, str]:
+    found = here.content(table, table.snapshot_at(name))
     return found.rows, found.fingerprint
 
 
@@ -113,10 +112,10 @@ def test_a_day_in_a_table_s_life(
     table = lake.table(NAME)
     for n in range(3):
         commit_rows(lake, "tap.s", ROW, ["id"], [{"id": i, "n": n} for i in range(4)], 2)
-    freeze(spark, table, at=2, label="second")
+    here.freeze(table, at=2, label="second")
     commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 0, "n": 9}, {"id": 1, "n": 9}])
     commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 2, "_sdc_deleted_at": "2026-01-01"}])
-    before = {name: read(spark, table, name) for name in (None, "second", "@6")}
+    before = {name: read(table, name) for name in (None, "second", "@6")}
     # A row's reference is its key, and the block that it came in.
     sql = "select _row_id, _row_version from tap.s{} order by 1"
     references = {
@@ -126,7 +125,7 @@ def test_a_day_in_a_table_s_life(
     # All of transaction 1, ids 0, 1 and 2 of transaction 3: no state needs them.
     assert done.rows_dropped == 7
     assert done.files_deleted > 0
-    assert {name: read(spark, table, name) for name in before} == before
+    assert {name: read(table, name) for name in before} == before
     for v, rows in references.items():
         assert [*query(spark, lake, sql.format(v), provenance=True).rows()] == rows
     assert data_files(lake) == {Path(b.file).name for b in table.snapshot().blocks}
@@ -150,8 +149,8 @@ def test_history_reverts_and_more_vacuums_on_rewritten_blocks(
     table = lake.table(NAME)
     for n in range(3):
         commit_rows(lake, "tap.s", ROW, ["id"], [{"id": i, "n": n} for i in range(3)])
-    freeze(spark, table, at=1)
-    first = read(spark, table, "1")
+    here.freeze(table, at=1)
+    first = read(table, "1")
     vacuum(spark, table)
     commit_rows(lake, "tap.s", ROW, ["id"], [({"id": 1, "n": 7}, 7), {"id": 5, "n": 7}, {"id": 9}])
     past = row_history(spark, table, table.snapshot(), {"id": "1"})
@@ -159,15 +158,15 @@ def test_history_reverts_and_more_vacuums_on_rewritten_blocks(
     assert told == [(1, "insert", 0), (3, "update", 2), (4, "update", 7)]
     assert past[0].transaction == 1
     before_revert = table.snapshot().number
-    second = read(spark, table)
+    second = read(table)
     assert revert(spark, table, 1).transaction == before_revert + 1
-    assert read(spark, table) == first
+    assert read(table) == first
     assert vacuum(spark, table, DROP_HISTORY, DELETE).transaction > 0
-    assert (read(spark, table), read(spark, table, "1")) == (first, first)
+    assert (read(table), read(table, "1")) == (first, first)
     with pytest.raises(NotFoundError, match="is gone"):
         table.snapshot_at(f"@{before_revert}")
     assert second != first
-    assert problems(spark, lake) == []
+    assert here.problems(table) == []
     assert vacuum(spark, table, DROP_HISTORY, DELETE).transaction == 0
 
 
@@ -178,12 +177,12 @@ def test_keys_of_another_type_behind_an_activation_need_not_be_readable(
     text = {"id": {"type": "string"}}
     table = lake.table(NAME)
     commit_rows(lake, "tap.s", text, ["id"], [{"id": "one"}, {"id": "two"}])
-    freeze(spark, table)
+    here.freeze(table)
     commit_rows(lake, "tap.s", ROW, ["id"], [1, 2, ({"id": 1}, 2), ({"id": 2}, 2)])
     commit_rows(lake, "tap.s", ROW, ["id"], [({"id": 2, "n": 5}, 2)])
-    before = [read(spark, table, name) for name in ("1", None)]
+    before = [read(table, name) for name in ("1", None)]
     assert vacuum(spark, table).rows_dropped == 1
-    assert [read(spark, table, name) for name in ("1", None)] == before
+    assert [read(table, name) for name in ("1", None)] == before
 
 
 def test_states_of_the_same_rows_under_two_keys_both_stay(spark: SparkSession, lake: Lake) -> None:
@@ -192,14 +191,14 @@ def test_states_of_the_same_rows_under_two_keys_both_stay(spark: SparkSession, l
     commit_schema(lake, "tap.s", ROW, ["n"])
     freeze_unread(table, 1)
     # No fingerprint was taken: what is compared is what is read here.
-    before = [read(spark, table, name) for name in ("@1", "@2")]
+    before = [read(table, name) for name in ("@1", "@2")]
     assert [rows for rows, _ in before] == [1, 2]
     snapshot = table.snapshot()
     plan = plan_drop_history(snapshot, cutoff_at(snapshot, 3))
     assert plan is not None
     kept = drop_history._kept(spark, table, snapshot, plan).rows.collect()
     assert len(kept) == 2
-    assert [read(spark, table, name) for name in ("@1", "@2")] == before
+    assert [read(table, name) for name in ("@1", "@2")] == before
 
 
 def test_holes_in_large_files_go_in_the_same_run(spark: SparkSession, lake: Lake) -> None:
@@ -254,22 +253,20 @@ def altered(table: Table, rewrites: list[tuple[Rewrite, Block]]) -> list[tuple[R
     return found
 
 
-@pytest.mark.parametrize("wrong", ["a row", "a block's last row", "a value"])
 @pytest.mark.parametrize("frozen", [False, True])
 def test_history_is_not_dropped_where_a_row_would_be_lost_or_changed(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, wrong: str, frozen: bool
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, frozen: bool
 ) -> None:
     """Whatever goes wrong between finding the rows and the entry; with a version before, too."""
     table = lake.table(NAME)
     for n in range(3):
         commit_rows(lake, "tap.s", ROW, ["id"], [{"id": i, "n": n} for i in range(n, 9)], 2)
     if frozen:
-        freeze(spark, table, at=1)
-    before, files = read(spark, table), data_files(lake)
+        here.freeze(table, at=1)
+    before, files = read(table), data_files(lake)
     blocks = len(table.snapshot().blocks)
     find, write = drop_history._kept, drop_history._write
-    if wrong == "a value":  # as with a table of very many blocks
-        monkeypatch.setattr(parcels, "CARRIED_BYTES", 0)
+    wrong = ""
 
     def kept(*args: Any) -> drop_history._Kept:
         found = find(*args)
@@ -283,16 +280,20 @@ def test_history_is_not_dropped_where_a_row_would_be_lost_or_changed(
         assert done
         return altered(table, done) if wrong == "a value" else done
 
-    with monkeypatch.context() as patch:
-        patch.setattr(drop_history, "_kept", kept)
-        patch.setattr(drop_history, "_write", written)
-        with pytest.raises(DamagedError, match="without its old history .* would not read as it"):
-            vacuum(spark, table, DROP_HISTORY)
-    assert DROP_HISTORY not in [entry.operation for entry in table.entries()]
-    assert read(spark, table) == before
-    assert files <= data_files(lake)
+    for wrong in ("a row", "a block's last row", "a value"):
+        with monkeypatch.context() as patch:
+            if wrong == "a value":  # as with a table of very many blocks
+                patch.setattr(parcels, "CARRIED_BYTES", 0)
+            patch.setattr(drop_history, "_kept", kept)
+            patch.setattr(drop_history, "_write", written)
+            message = "without its old history .* would not read as it"
+            with pytest.raises(DamagedError, match=message):
+                vacuum(spark, table, DROP_HISTORY)
+        assert DROP_HISTORY not in [entry.operation for entry in table.entries()], wrong
+        assert read(table) == before, wrong
+        assert files <= data_files(lake), wrong
     assert vacuum(spark, table, DROP_HISTORY).rows_dropped > 0
-    assert read(spark, table) == before
+    assert read(table) == before
 
 
 def test_a_file_that_is_cut_fails_by_name_and_changes_nothing(
@@ -371,14 +372,14 @@ def test_names_that_a_killed_vacuum_may_still_delete_are_passed_over(
     deleted, _ = delete_garbage(table.store, after, found, options, check=lambda: None)
     assert deleted, "their names are free on the store, and taken all the same"
     commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1, "n": 11}])
-    before = read(spark, table)
+    before = read(table)
     revert(spark, table, 2)
     revert(spark, table, table.snapshot().number - 1)
-    assert read(spark, table) == before
+    assert read(table) == before
     done = vacuum(spark, table)
     assert done.bytes_written
-    assert read(spark, table) == before
-    assert problems(spark, lake) == []
+    assert read(table) == before
+    assert here.problems(table) == []
 
 
 @pytest.mark.parametrize("lost", [(1,), (1, 2, 3), "all"], ids=str)
@@ -391,10 +392,10 @@ def test_a_vacuum_goes_on_with_a_log_that_was_rebuilt_after_history_was_dropped(
     vacuum(spark, table)
     head = table.snapshot()
     assert any(t.operation == DROP_HISTORY for t in head.transactions)
-    before = read(spark, table)
+    before = read(table)
     for n in range(1, head.number + 1) if lost == "all" else lost:
         lake.store.delete(NAME.transaction(int(n)))
     rebuild_table(lake.store, NAME)
     assert not check_log(lake.store, NAME).problems
     vacuum(spark, table)
-    assert read(spark, table) == before
+    assert read(table) == before
