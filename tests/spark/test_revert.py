@@ -17,11 +17,10 @@ from singerlake.maintenance import freeze as plans
 from singerlake.maintenance import overlay_changes
 from singerlake.maintenance.alter import alter
 from singerlake.rows_back.revert import Reverted
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.write import routing
 from tests.build import commit_rows
-from tests.spark.index_frames import rows_both_ways
+from tests.spark import here
 
 pytestmark = pytest.mark.spark
 DELETED = "2026-02-01T00:00:00Z"
@@ -33,8 +32,8 @@ def table_of(lake: Lake) -> Table:
     return lake.table(TableName("tap", "people"))
 
 
-def rows(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
-    return sorted(rows_both_ways(spark, table), key=repr)
+def rows(table: Table) -> list[dict[str, Any]]:
+    return sorted(here.rows(table), key=repr)
 
 
 def test_a_key_that_old_rules_read_otherwise(spark: SparkSession, lake: Lake) -> None:
@@ -50,7 +49,7 @@ def test_a_key_that_old_rules_read_otherwise(spark: SparkSession, lake: Lake) ->
     assert table.snapshot().at(1).rules == 1
     commit_rows(lake, "tap.people", properties, ["id"], [{"id": "1.50", "n": 2}, {"id": "3"}])
     done = revert(spark, table, 1)
-    assert [(str(row["id"]).rstrip("0"), row["n"]) for row in rows(spark, table)] == [
+    assert [(str(row["id"]).rstrip("0"), row["n"]) for row in rows(table)] == [
         ("1.5", 1), ("2.", None)
     ]  # fmt: skip
     assert done.whole
@@ -89,7 +88,7 @@ def moved(lake: Lake) -> Lake:
 
 def test_the_difference_is_what_is_written(spark: SparkSession, moved: Lake) -> None:
     table = table_of(moved)
-    version = freeze(spark, table, at=1)
+    version = here.freeze(table, at=1)
     before = table.snapshot()
     # 4 was sent again under another schema, and comes back as well.
     assert revert(spark, table, 1, dry_run=True) == Reverted(1, None, 3, 2, 2, version.schema_hash)
@@ -100,9 +99,9 @@ def test_the_difference_is_what_is_written(spark: SparkSession, moved: Lake) -> 
     assert done.transaction == after.number == before.number + 1
     assert after.schema_hash == version.schema_hash
     assert sum(block.rows for block in after.blocks_after(before.number)) == 5
-    again = freeze(spark, table)
+    again = here.freeze(table)
     assert (again.rows, again.fingerprint) == (version.rows, version.fingerprint)
-    assert [row["name"] for row in rows(spark, table)] == ["n1", "n2", "n3", "n4", "n5"]
+    assert [row["name"] for row in rows(table)] == ["n1", "n2", "n3", "n4", "n5"]
     assert revert(spark, table, 1).transaction is None
     assert table.snapshot().number == again.transaction + 1
 
@@ -123,15 +122,15 @@ def test_a_revert_can_be_reverted(
 ) -> None:
     monkeypatch.setattr(routing, "WRITE_BYTES", 1)  # each block's rows are a task of their own
     table = table_of(moved)
-    moved_on = freeze(spark, table)
+    moved_on = here.freeze(table)
     revert(spark, table, 1)
     done = revert(spark, table, moved_on.transaction)
-    again = freeze(spark, table)
+    again = here.freeze(table)
     assert (again.rows, again.fingerprint) == (moved_on.rows, moved_on.fingerprint)
     assert again.schema_hash == moved_on.schema_hash
     assert done.deleted == 1
     people(moved, NEW, [{"id": 2, "name": "later"}])
-    assert {row["name"] for row in rows(spark, table)} == {"n1", "later", "n4", "n5", "n6", "n7"}
+    assert {row["name"] for row in rows(table)} == {"n1", "later", "n4", "n5", "n6", "n7"}
 
 
 def test_a_row_that_was_sent_again_unchanged_is_left_where_it_is(
@@ -152,10 +151,10 @@ def test_a_row_that_was_sent_again_shows_the_default_that_it_showed(
     table = table_of(lake)
     alter(table.store, table.snapshot(), added)
     people(lake, OLD, [{"id": 1, "name": "a"}])
-    assert [row["c"] for row in rows(spark, table)] == [5, 0]
+    assert [row["c"] for row in rows(table)] == [5, 0]
     done = revert(spark, table, 2)
     assert (done.put_back, done.deleted, done.unchanged) == (1, 0, 1)
-    assert [row["c"] for row in rows(spark, table)] == [0, 0]
+    assert [row["c"] for row in rows(table)] == [0, 0]
 
 
 def test_values_of_a_column_that_was_turned_back_stay_gone(spark: SparkSession, lake: Lake) -> None:
@@ -163,45 +162,45 @@ def test_values_of_a_column_that_was_turned_back_stay_gone(spark: SparkSession, 
     people(lake, NEW, [{"id": 1, "name": "a", "vip": True}])
     revert(spark, table_of(lake), 1)
     people(lake, NEW, [{"id": 2, "name": "b", "vip": True}])
-    assert [row["vip"] for row in rows(spark, table_of(lake))] == [None, True]
+    assert [row["vip"] for row in rows(table_of(lake))] == [None, True]
 
 
 def test_a_keyless_table_is_written_whole(spark: SparkSession, lake: Lake) -> None:
     for messages in ([{"a": 1}, {"a": 1}, {"a": 2}], [{"a": 3}, 5, ({"a": 4}, 5)]):
         commit_rows(lake, "tap.people", {"a": {"type": "integer"}}, [], messages)
     table = table_of(lake)
-    version = freeze(spark, table, at=1)
-    assert [row["a"] for row in rows(spark, table)] == [4]
+    version = here.freeze(table, at=1)
+    assert [row["a"] for row in rows(table)] == [4]
     done = revert(spark, table, 1)
     assert (done.put_back, done.deleted, done.unchanged) == (3, None, 0)
     *_, entry = table.entries()
     assert entry.metrics == {"put_back": 3}, "nobody counted the rows that went"
-    assert freeze(spark, table).fingerprint == version.fingerprint
+    assert here.freeze(table).fingerprint == version.fingerprint
     commit_rows(lake, "tap.people", {"a": {"type": "integer"}}, [], [{"a": 9}])
-    assert [row["a"] for row in rows(spark, table)] == [1, 1, 2, 9]
+    assert [row["a"] for row in rows(table)] == [1, 1, 2, 9]
     revert(spark, table, 2)
-    assert [row["a"] for row in rows(spark, table)] == [4]
+    assert [row["a"] for row in rows(table)] == [4]
 
 
 def test_back_to_a_narrower_column(spark: SparkSession, lake: Lake) -> None:
     people(lake, {"id": {"type": "integer"}, "v": {"type": "integer"}}, [{"id": 1, "v": 1}])
-    version = freeze(spark, table_of(lake))
+    version = here.freeze(table_of(lake))
     people(lake, {"id": {"type": "integer"}, "v": {"type": "string"}}, [{"id": 2, "v": "x"}])
     done = revert(spark, table_of(lake), version.transaction)
     # The value of a row that goes need not fit.
     assert (done.deleted, done.unchanged, done.whole) == (1, 1, False)
-    assert rows(spark, table_of(lake)) == [{"id": 1, "v": 1}]
-    assert freeze(spark, table_of(lake)).fingerprint == version.fingerprint
+    assert rows(table_of(lake)) == [{"id": 1, "v": 1}]
+    assert here.freeze(table_of(lake)).fingerprint == version.fingerprint
 
 
 def test_back_to_keys_that_later_rows_cannot_have(spark: SparkSession, lake: Lake) -> None:
     people(lake, {"id": {"type": "integer"}}, [{"id": 1}])
-    version = freeze(spark, table_of(lake))
+    version = here.freeze(table_of(lake))
     people(lake, {"id": {"type": "string"}}, [{"id": "x"}, {"id": "1"}])
     done = revert(spark, table_of(lake), version.transaction)
     assert (done.put_back, done.deleted, done.unchanged, done.whole) == (1, None, 0, True)
-    assert rows(spark, table_of(lake)) == [{"id": 1}]
-    assert freeze(spark, table_of(lake)).record_fingerprint == version.record_fingerprint
+    assert rows(table_of(lake)) == [{"id": 1}]
+    assert here.freeze(table_of(lake)).record_fingerprint == version.record_fingerprint
 
 
 def test_nothing_to_do_commits_nothing(spark: SparkSession, moved: Lake) -> None:
@@ -258,9 +257,9 @@ def test_a_commit_meanwhile_is_a_conflict_and_nothing_changes(
 
     monkeypatch.setattr(plans, "commit_revert", late)
     files = {item.key for item in table.store.list(table.name.folder) if "singer.gz" in item.key}
-    before = rows(spark, table)
+    before = rows(table)
     with pytest.raises(ConflictError, match="changed tap.people meanwhile"):
         revert(spark, table, 1)
     after = {item.key for item in table.store.list(table.name.folder) if "singer.gz" in item.key}
     assert after == files
-    assert rows(spark, table) == before
+    assert rows(table) == before

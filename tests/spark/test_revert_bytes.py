@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
+from tests.spark import here
 from tests.tap.run import run as run_tap
 from tests.target import harness
 
@@ -71,18 +71,18 @@ def test_a_row_that_only_looks_the_same_is_put_back(spark: SparkSession, lake: L
     first = {n: f'{{"id": {n}, {values}}}' for n in range(len(CASES) + 2)}
     commit_rows(lake, "tap.s", columns, ["id"], [*first.values()], block_rows=2)
     table = table_of(lake)
-    before = freeze(spark, table)
+    before = here.freeze(table)
     changed = [
         first[n].replace(f'"{name}": {old}', f'"{name}": {new}')
         for n, (name, (_, old, new)) in enumerate(CASES.items())
     ]
     commit_rows(lake, "tap.s", columns, ["id"], [*changed])
-    after = freeze(spark, table)
+    after = here.freeze(table)
     assert before.fingerprint == after.fingerprint, "else a case shows nothing"
     assert before.record_fingerprint != after.record_fingerprint
     done = revert(spark, table, before.transaction)
     assert (done.put_back, done.deleted, done.unchanged) == (len(CASES), 0, 2)
-    again = freeze(spark, table)
+    again = here.freeze(table)
     assert again.record_fingerprint == before.record_fingerprint
     assert replayed(lake) == {n: text.encode() for n, text in first.items()}
     assert revert(spark, table, before.transaction).transaction is None
@@ -93,37 +93,37 @@ def test_a_member_that_no_column_shows_is_put_back(spark: SparkSession, lake: La
     first = ['{"id": 1, "hidden": 1}', '{"id": 2}', '{"id": 3, "hidden": null}', '{"id":4}']
     commit_rows(lake, "tap.s", ID, ["id"], [*first])
     table = table_of(lake)
-    before = freeze(spark, table)
+    before = here.freeze(table)
     second = ['{"id": 1, "hidden": 2}', '{"id": 2, "hidden": 2}', '{"id": 3}', '{"id": 4}']
     commit_rows(lake, "tap.s", ID, ["id"], [*second])
-    changed = freeze(spark, table)
+    changed = here.freeze(table)
     assert (changed.rows, changed.fingerprint) == (before.rows, before.fingerprint)
     done = revert(spark, table, before.transaction)
     assert (done.put_back, done.deleted, done.unchanged) == (4, 0, 0)
-    assert freeze(spark, table).record_fingerprint == before.record_fingerprint
+    assert here.freeze(table).record_fingerprint == before.record_fingerprint
     assert list(replayed(lake).values()) == [text.encode() for text in first]
     # And forth again, to what had been reverted.
     assert revert(spark, table, changed.transaction).put_back == 4
-    assert freeze(spark, table).record_fingerprint == changed.record_fingerprint
+    assert here.freeze(table).record_fingerprint == changed.record_fingerprint
 
 
 def test_what_is_around_a_record_does_not_count(spark: SparkSession, lake: Lake) -> None:
     commit_rows(lake, "tap.s", ID, ["id"], ['{"id": 1}', '{"id": 2}'])
-    before = freeze(spark, table_of(lake))
+    before = here.freeze(table_of(lake))
     commit_rows(lake, "tap.s", ID, ["id"], [('{"id": 1}', 7)])
     done = revert(spark, table_of(lake), before.transaction)
     assert (done.put_back, done.unchanged) == (0, 2)
-    assert freeze(spark, table_of(lake)).record_fingerprint == before.record_fingerprint
+    assert here.freeze(table_of(lake)).record_fingerprint == before.record_fingerprint
 
 
 def test_a_keyless_table_comes_back_to_the_byte(spark: SparkSession, lake: Lake) -> None:
     first = ['{"n": 12345678901234.123456}', '{"n": 1.10, "more": 1}']
     commit_rows(lake, "tap.s", {"n": {"type": "number"}}, [], [*first])
-    before = freeze(spark, table_of(lake))
+    before = here.freeze(table_of(lake))
     commit_rows(lake, "tap.s", {"n": {"type": "number"}}, [], ['{"n": 3}'])
     done = revert(spark, table_of(lake), before.transaction)
     assert (done.put_back, done.whole) == (2, True)
-    assert freeze(spark, table_of(lake)).record_fingerprint == before.record_fingerprint
+    assert here.freeze(table_of(lake)).record_fingerprint == before.record_fingerprint
     put_out = run_tap(lake)
     last = max(n for n, kind in enumerate(put_out.kinds) if kind == "ACTIVATE_VERSION")
     written = [line for line in put_out.lines[last:] if b"RECORD" in line]
@@ -134,12 +134,12 @@ def test_a_way_out_of_a_value_that_no_column_can_hold(spark: SparkSession, lake:
     """Values need not be read to be reverted, only keys."""
     columns = {**ID, "at": {"type": "string", "format": "date-time"}}
     commit_rows(lake, "tap.s", columns, ["id"], ['{"id": 1, "at": "2026-01-02T03:04:05Z"}'])
-    before = freeze(spark, table_of(lake))
+    before = here.freeze(table_of(lake))
     commit_rows(lake, "tap.s", columns, ["id"], ['{"id": 1, "at": ""}', '{"id": 2, "at": "24:00"}'])
     done = revert(spark, table_of(lake), before.transaction)
     assert (done.put_back, done.deleted) == (1, 1)
     assert list(query(spark, lake, "select id from tap.s").rows()) == [(1,)]
-    assert freeze(spark, table_of(lake)).fingerprint == before.fingerprint
+    assert here.freeze(table_of(lake)).fingerprint == before.fingerprint
 
 
 def strict(**columns: Any) -> bytes:
@@ -158,7 +158,7 @@ def test_a_deletion_is_under_a_schema_that_knows_it(
     source = tmp_path / "source"
     harness.run(source, [schema, harness.record("s", {"id": 1})], tap_id="tap")
     lake = Lake.open(str(source))
-    before = freeze(spark, table_of(lake))
+    before = here.freeze(table_of(lake))
     harness.run(source, [schema, *(harness.record("s", {"id": n}) for n in (2, 3))], tap_id="tap")
     done = revert(spark, table_of(lake), before.transaction)
     assert (done.put_back, done.deleted, done.unchanged) == (0, 2, 1)
@@ -170,7 +170,7 @@ def test_a_deletion_is_under_a_schema_that_knows_it(
     assert mark == {"type": ["null", "string"], "format": "date-time"}
     catalogue = json.loads((source / "raw/tap/catalogue.json").read_text())
     assert "_sdc_deleted_at" not in catalogue["streams"][0]["schema"]["properties"]
-    assert verify(spark, table_of(lake)).problems == []
+    assert here.problems(table_of(lake)) == []
 
     put_out = run_tap(lake)
     under: dict[str, Any] = {}
@@ -183,7 +183,7 @@ def test_a_deletion_is_under_a_schema_that_knows_it(
     harness.run(tmp_path / "copy", put_out.out, tap_id="tap", validate_records=True)
     copy = Lake.open(str(tmp_path / "copy"))
     assert table_of(copy).snapshot().schema_hash == head.schema_hash
-    assert freeze(spark, table_of(copy)).record_fingerprint == before.record_fingerprint
+    assert here.freeze(table_of(copy)).record_fingerprint == before.record_fingerprint
 
     again = revert(spark, table_of(lake), before.transaction + 2)
     assert (again.put_back, again.deleted, again.unchanged) == (2, 0, 1)

@@ -6,17 +6,19 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from singerlake.errors import ConflictError, ViolationsError
+from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.change import ChangeOptions
+from singerlake.maintenance.alter import alter
+from singerlake.maintenance.overlay_changes import with_constraint
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.verify import check_log
-from singerlake.spark.jobs.changes.table_change import TableChange
 from singerlake.spark.jobs.reverting.undo import Conflict, undo
 from singerlake.spark.state import layers
 from tests.build import commit_rows
@@ -261,9 +263,10 @@ def test_rows_that_break_what_is_asked_now_do_not_come_back(
     spark: SparkSession, orders: Lake
 ) -> None:
     table = orders.find("tap.s")[0]
-    with TableChange(table, ChangeOptions(), spark) as change:
-        change.add_constraint("few", "enum", "id", values=[1, 2, 4])
-        change.add_constraint("apart", "unique", "m")
+    few = Constraint("enum", ["id"], values=[1, 2, 4])
+    for name, one in (("few", few), ("apart", Constraint("unique", ["m"]))):
+        asked = partial(with_constraint, name=name, constraint=one)
+        alter(table.store, table.snapshot(), asked)
     with pytest.raises(ViolationsError, match="that would come back do not keep the constraints"):
         undo(spark, table, [2], on_conflict=OnConflict.OURS)
     done = undo(spark, table, [2], on_conflict=OnConflict.OURS, allow_violations=True)

@@ -23,8 +23,8 @@ from singerlake.maintenance.verify import check_log
 from singerlake.maintenance.verify_block import check_block
 from singerlake.maintenance.verify_data_files import check_files
 from singerlake.maintenance.verify_index import check_indexes
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from tests.build import commit_rows, resealed
+from tests.spark import here
 from tests.spark.verified import verify
 
 NAME = TableName("tap", "orders")
@@ -63,8 +63,8 @@ def kinds(problems: list[Problem]) -> list[str]:
 
 @pytest.mark.spark
 def test_a_whole_table_is_said_to_be_whole(spark: SparkSession, table: Table) -> None:
-    freeze(spark, table, at=1)
-    freeze(spark, table, label="now")
+    here.freeze(table, at=1)
+    here.freeze(table, label="now")
     report = verify(spark, table)
     size = sum(file_path(table, block).stat().st_size for block in (1, 4))
     assert (report.transactions, report.blocks, report.files, report.bytes) == (4, 4, 2, size)
@@ -250,7 +250,7 @@ def test_a_manifest_that_says_otherwise_is_found(table: Table) -> None:
 def test_damaged_blocks_are_listed_and_the_versions_that_need_them(
     spark: SparkSession, table: Table
 ) -> None:
-    freeze(spark, table, at=1)
+    here.freeze(table, at=1)
     target = file_path(table, 1)
     data = bytearray(target.read_bytes())
     for block in (2, 3):
@@ -265,7 +265,7 @@ def test_damaged_blocks_are_listed_and_the_versions_that_need_them(
 
 @pytest.mark.spark
 def test_a_version_that_reads_otherwise_is_found(spark: SparkSession, table: Table) -> None:
-    good = freeze(spark, table)
+    good = here.freeze(table)
     wrong = plans.plan(table.snapshot(), at=1, label="wrong")
     plans.commit_version(table.store, table.snapshot(), wrong, rows=4, fingerprint=good.fingerprint)
     problems = verify(spark, table).problems
@@ -281,8 +281,8 @@ def test_a_version_that_reads_otherwise_is_found(spark: SparkSession, table: Tab
 def test_an_index_that_holds_other_rows_is_found_and_proves_nothing(
     spark: SparkSession, table: Table
 ) -> None:
-    freeze(spark, table, at=1)
-    freeze(spark, table, at=2)
+    here.freeze(table, at=1)
+    here.freeze(table, at=2)
     first, second = (path(table, NAME.index(number)) for number in (1, 2))
     for part in first.glob("*.parquet"):
         part.unlink()
@@ -298,7 +298,7 @@ def test_an_index_that_holds_other_rows_is_found_and_proves_nothing(
 
 @pytest.mark.spark
 def test_an_index_whose_files_are_not_as_it_says(spark: SparkSession, table: Table) -> None:
-    freeze(spark, table)
+    here.freeze(table)
     folder = path(table, NAME.index(2))
     (part,) = folder.glob("*.parquet")
     size = part.stat().st_size
