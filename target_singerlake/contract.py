@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from singerlake.errors import NotFoundError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance.contract import schema_changes
-from singerlake.maintenance.difference import SchemaChange
 from target_singerlake.errors import InvalidSchemaError
+
+if TYPE_CHECKING:
+    from singerlake.maintenance.difference import SchemaChange
 
 EVOLVE, WARN, FAIL = "evolve", "warn", "fail"
 
@@ -61,6 +63,8 @@ class Contract:
             return
         if stream not in self._known:
             self._known[stream] = self._read(stream)
+        from singerlake.maintenance.contract import schema_changes  # late: few runs look
+
         before, self._known[stream] = self._known[stream], entry
         found = list(schema_changes(before, entry)) if before is not None else []
         if not found:

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from singerlake.errors import InputError
 from target_singerlake import messages, non_finite
-from target_singerlake.batches.intake import BatchIntake
+from target_singerlake.batches.late import LateBatches
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError
 from target_singerlake.mapped_streams import MappedStreams
@@ -53,7 +53,7 @@ class Intake:
         run: Run,
         streams: Streams,
         mapped_streams: MappedStreams,
-        batches: BatchIntake,
+        batches: LateBatches,
         progress: Progress,
         how: str = non_finite.FAIL,
         quarantine: Quarantine | None = None,

@@ -11,13 +11,12 @@ import copy
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 from singer_sdk import Target
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.singerlib.json import deserialize_json, serialize_json
-from singer_sdk.sinks import RecordSink
 
 from singerlake.errors import InputError, SingerlakeError
 from singerlake.format import messages, times
@@ -28,25 +27,8 @@ from target_singerlake.places import Line
 from target_singerlake.run import Run
 from target_singerlake.validation import Validator
 
-
-class MetadataSink(RecordSink):
-    """Adds the SDK's metadata to a schema and to records; writes nothing."""
-
-    def get_validator(self) -> None:
-        """None: records are validated by ``target_singerlake.validation``, as elsewhere."""
-
-    def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
-        """Never called: the lines are written by :class:`MappedStreams`."""
-        raise AssertionError("the SDK's own loop is not used")
-
-    def _remove_sdc_metadata_from_schema(self) -> None:
-        """Keep what the tap sent."""
-
-    def metadata_added(self, record: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
-        """Add the metadata to a record, if the settings ask for it."""
-        if self.include_sdc_metadata_properties:
-            self._add_sdc_metadata_to_record(record, message, {})
-        return record
+if TYPE_CHECKING:
+    from target_singerlake.metadata_sink import MetadataSink
 
 
 class MappedStreams:
@@ -98,6 +80,8 @@ class MappedStreams:
         Raises:
             InvalidSchemaError: The map makes no schema of it.
         """
+        from target_singerlake.metadata_sink import MetadataSink  # late: few runs have maps
+
         self._refuse_flat_files(stream)
         for stream_map in self._target.mapper.stream_maps[stream]:
             if isinstance(stream_map, RemoveRecordTransform):

@@ -15,7 +15,7 @@ from singerlake.storage.options import from_settings
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import WriteOptions
 from target_singerlake import contract, files, non_finite, quarantine
-from target_singerlake.batches import intake as batches
+from target_singerlake.batches import late as batches
 from target_singerlake.run import RunOptions
 
 MAX_BLOCK_ROWS = 1_000_000

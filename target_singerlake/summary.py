@@ -8,7 +8,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from singer_sdk.exceptions import ConfigurationError, MappingError
 
@@ -20,11 +20,13 @@ from singerlake.lineage import Told
 from singerlake.safe_text import redacted
 from target_singerlake import job
 from target_singerlake.contract import Contract
-from target_singerlake.hook import Hook
 from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.progress import Progress
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.run import Run
+
+if TYPE_CHECKING:
+    from target_singerlake.hook import Hook
 
 
 class Summary:
@@ -55,7 +57,7 @@ class Summary:
         path = config.get("summary_file")
         self._path = Path(path) if path else None
         said = config.get("on_event")
-        self._hook = Hook(said, logger) if said else None
+        self._hook = _hook(said, logger) if said else None
         self._about: dict[str, Any] = {}
         self._lineage: Told | None = None
         self._done = False
@@ -239,3 +241,9 @@ def _error(error: BaseException | None) -> dict[str, Any] | None:
         return {"kind": UsageError.kind, "message": message, "exit_code": UsageError.exit_code}
     # Others' words may hold anything; they are in the log.
     return {"kind": "unexpected", "message": type(error).__name__, "exit_code": 1}
+
+
+def _hook(said: str, logger: logging.Logger) -> Hook:
+    from target_singerlake.hook import Hook  # late: few runs have one
+
+    return Hook(said, logger)

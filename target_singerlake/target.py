@@ -8,9 +8,9 @@ import os
 import sys
 from collections import Counter
 from types import FrameType
-from typing import IO, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from singer_sdk import Target, metrics
+from singer_sdk import metrics
 from singer_sdk.exceptions import ConfigurationError, MappingError
 from singer_sdk.helpers.capabilities import (
     CapabilitiesEnum,
@@ -28,13 +28,12 @@ from singerlake.quantities import count
 from singerlake.safe_text import guard_stderr
 from singerlake.storage.options import from_settings
 from target_singerlake import freezing, job, quarantine, settings
-from target_singerlake.batches.clean_up import CleanUp
-from target_singerlake.batches.intake import BatchIntake
-from target_singerlake.batches.roots import Roots
+from target_singerlake.batches.late import LateBatches
 from target_singerlake.contract import Contract
 from target_singerlake.intake import Intake
 from target_singerlake.interrupts import Interrupts
-from target_singerlake.mapped_streams import MappedStreams, MetadataSink
+from target_singerlake.late_maps import LateMaps
+from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.progress import Progress
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.reader import ChunkReader
@@ -44,16 +43,18 @@ from target_singerlake.summary import Summary, make_way
 from target_singerlake.validation import Validator
 from target_singerlake.values import Warnings
 
+if TYPE_CHECKING:
+    from target_singerlake.batches.intake import BatchIntake
+
 logger = logging.getLogger("target-singerlake")
 
 
-class TargetSingerlake(LakePlugin, Target):
+class TargetSingerlake(LakePlugin, LateMaps):
     """Keeps every Singer message in a lake of versioned tables."""
 
     name = "target-singerlake"
     package_name = "singerlake"
     config_jsonschema: ClassVar[dict[str, Any]] = settings.SETTINGS.to_dict()
-    default_sink_class = MetadataSink
     capabilities: ClassVar[list[CapabilitiesEnum]] = [
         PluginCapabilities.ABOUT,
         PluginCapabilities.STREAM_MAPS,
@@ -267,23 +268,30 @@ class TargetSingerlake(LakePlugin, Target):
             run, streams, summary.mapped, batches, self._progress, how, summary.quarantine
         )
 
-    def _batches(self, run: Run, streams: Streams, summary: Summary) -> BatchIntake:
-        assert summary.mapped is not None, "made just before"  # noqa: S101
-        roots = Roots.of(self.config, lake_uri(self.config))
-        clean_up = CleanUp(self.config["batch_clean_up"], logger)
-        run.after_commits(clean_up.committed)
-        return BatchIntake(
-            run,
-            streams,
-            summary.mapped,
-            roots,
-            clean_up,
-            self._progress,
-            self._interrupts.check,
-            self.config["non_finite"],
-            summary.quarantine,
-            self.config["batch_file_bytes"],
-        )
+    def _batches(self, run: Run, streams: Streams, summary: Summary) -> LateBatches:
+        def make() -> BatchIntake:
+            from target_singerlake.batches.clean_up import CleanUp
+            from target_singerlake.batches.intake import BatchIntake
+            from target_singerlake.batches.roots import Roots
+
+            assert summary.mapped is not None, "made just before"  # noqa: S101
+            roots = Roots.of(self.config, lake_uri(self.config))
+            clean_up = CleanUp(self.config["batch_clean_up"], logger)
+            run.after_commits(clean_up.committed)
+            return BatchIntake(
+                run,
+                streams,
+                summary.mapped,
+                roots,
+                clean_up,
+                self._progress,
+                self._interrupts.check,
+                self.config["non_finite"],
+                summary.quarantine,
+                self.config["batch_file_bytes"],
+            )
+
+        return LateBatches(self.config, make)
 
     def _end_early(self, error: BaseException) -> None:
         """End, and say of values what the next run will not: what is committed comes no more."""

@@ -8,19 +8,52 @@ from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 
-from singerlake.plugins.stand_ins import stand_ins
+from singerlake.plugins.stand_ins import NOTED, stand_ins
 
 _own: list[bool] = []
-_UNUSED = {
+Names = dict[str, tuple[str, ...]]
+_UNUSED: Names = {
+    "dotenv": ("find_dotenv",),  # for --config ENV
+    "dotenv.main": ("DotEnv",),
+    "email.utils": (f"parsedate_to_datetime{NOTED}",),  # of jsonschema-rs: when that was built
+    "importlib.abc": ("Traversable",),  # for annotations; and with it importlib.resources, tempfile
+    "importlib.metadata": (),  # and with it email, csv: see LakePlugin
+    "importlib.resources": (),
+    "importlib.resources.abc": ("Traversable",),  # where newer Pythons have it
     "importlib_metadata": ("entry_points",),  # of other packages, of which some encode batches
     "joblib": ("Parallel", "delayed", "parallel_config"),  # and with it numpy and psutil
+    "jsonschema": (f"validators{NOTED}",),  # for settings that are in doubt: see LakePlugin
+    "logging.config": (),  # for SINGER_SDK_LOG_CONFIG
     "packaging.specifiers": ("SpecifierSet",),  # for --about
+    "packaging.version": ("Version",),
+    "referencing": ("Registry",),  # and with it attrs
+    "referencing.jsonschema": ("DRAFT202012",),
     "requests": (),
-    "singer_sdk.streams.graphql": ("GraphQLStream",),
-    "singer_sdk.streams.rest": ("RESTStream",),
+    "singer_sdk.mapper_base": ("InlineMapper",),
+    "singer_sdk.schema.source": (
+        "OpenAPISchema",
+        "SchemaDirectory",
+        "SchemaSource",
+        "StreamSchema",
+    ),
     "upath": ("UPath",),  # and with it fsspec, asyncio
 }
-"""What the SDK imports, and of what it then makes no use in the plugins here."""
+"""What the SDK imports, and of what no use is made then in the plugins here."""
+_SINKS: Names = {"singer_sdk.sinks": ("BatchSink", "RecordSink", "Sink")}
+UNUSED_BY_TAP: Names = {
+    **_UNUSED,
+    **_SINKS,
+    "singer_sdk.streams.graphql": ("GraphQLStream",),
+    "singer_sdk.streams.rest": ("RESTStream",),
+    "singer_sdk.target_base": ("Target",),
+}
+UNUSED_BY_TARGET: Names = {
+    **_UNUSED,
+    **_SINKS,  # for streams with a map, flattening or added metadata
+    "singer_sdk.mapper": ("PluginMapper", "RemoveRecordTransform", "SameRecordTransform"),
+    "singer_sdk.streams": ("GraphQLStream", "RESTStream", "Stream"),
+    "singer_sdk.tap_base": ("Tap",),
+}
 
 
 def spare_pandas() -> None:
@@ -41,7 +74,7 @@ def spare_pandas() -> None:
             del sys.modules["pandas"]
 
 
-def quick_import(name: str) -> ModuleType:
+def quick_import(name: str, unused: Names) -> ModuleType:
     """Import the module of a command of its own.
 
     The Singer SDK takes most of a plugin's start-up, and half of that is for what no plugin here
@@ -56,12 +89,13 @@ def quick_import(name: str) -> ModuleType:
 
     Args:
         name: The module's.
+        unused: What it imports and most likely never uses.
     """
     _own.append(True)
     gc.disable()
     try:
         try:
-            with stand_ins(_UNUSED):
+            with stand_ins(unused):
                 return import_module(name)
         except (ImportError, AttributeError, TypeError):
             return import_module(name)

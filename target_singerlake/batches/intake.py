@@ -21,6 +21,7 @@ from target_singerlake.batches import proving
 from target_singerlake.batches.clean_up import CleanUp
 from target_singerlake.batches.contents import Encoding, opened
 from target_singerlake.batches.files import BatchFile
+from target_singerlake.batches.late import BYTES
 from target_singerlake.batches.roots import Roots, shown
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, RecordBeforeSchemaError
@@ -31,9 +32,6 @@ from target_singerlake.progress import Progress
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.run import Run
 from target_singerlake.streams import Streams
-
-BYTES = 16 << 30
-"""What a file may have by default, once it is inflated."""
 
 _RAW = msgspec.json.Decoder(Raw)
 
