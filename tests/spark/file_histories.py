@@ -14,12 +14,12 @@ from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.spark.jobs.changes.change import change
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jobs.reverting.undo import undo
 from tests.faults import plain
 from tests.files.photos import NAME, PHOTOS, lists, named_by_rows, stored, sync, table_of
+from tests.spark import here
 from tests.spark.row_sets import row_set
 from tests.target.harness import record, run, schema
 
@@ -65,7 +65,7 @@ class Histories:
             self.states.append({**self.states[-1], id_: self.states[-1][as_in]})
 
     def freeze(self) -> None:
-        number = freeze(self._spark, self.table).number
+        number = here.freeze(self.table).number
         self.versions[number] = len(self.states) - 1
         self.states.append(self.states[-1])
 

@@ -499,7 +499,7 @@ class World:
         return at >= max(self.floor, self.begun) or at in self.versions.values()
 
     def check_end(self) -> None:
-        """What needs Spark: the head and the versions, asked of SQL; and a target that is new."""
+        """What needs Spark: the head and a version, asked of SQL; and a target that is new."""
         if self.head.dropped:
             return
         self.read_downstream()
@@ -510,7 +510,8 @@ class World:
         from singerlake.spark.jobs.queries.query import query
 
         wanted = {"tap.s": self.number}
-        wanted |= {f"tap.s.{version}": at for version, at in self.versions.items()}
+        for version in [*self.versions][-1:]:  # all states were read in this process, step by step
+            wanted[f"tap.s.{version}"] = self.versions[version]
         for name, at in wanted.items():
             columns = [*self.states[at].columns]
             listed = ", ".join(f"`{column}`" for column in columns)

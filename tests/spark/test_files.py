@@ -14,10 +14,10 @@ from singerlake.lake import Table
 from singerlake.maintenance.change import Mode
 from singerlake.spark import plain_errors, read_table
 from singerlake.spark.jobs.changes.change import change
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.reverting.revert import revert
 from tests.files.photos import NAME, listed, named_by_rows, stored, sync, table_of
+from tests.spark import here
 from tests.spark.file_histories import AT_ONCE, Histories
 from tests.spark.row_sets import row_set
 from tests.spark.verified import verify
@@ -35,7 +35,7 @@ def table(tmp_path: Path) -> Table:
 @pytest.mark.spark
 def test_a_history_of_files(spark: SparkSession, table: Table) -> None:
     root = table.store.uri
-    freeze(spark, table)
+    here.freeze(table)
     first = stored(table.store)
     sync(root, {1: "data:,c", 3: "data:,d"})
     sync(root, {1: "data:,e"})

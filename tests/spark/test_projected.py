@@ -13,10 +13,10 @@ from singerlake.errors import DamagedError, InvalidQueryError
 from singerlake.lake import Lake
 from singerlake.projections.positions import state_of
 from singerlake.projections.published import SourceState
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.publishing.projected import Projected, SourceChanges
 from singerlake.spark.jvm.failures import plain_errors
 from tests.build import commit_rows
+from tests.spark import here
 
 pytestmark = pytest.mark.spark
 ORDERS: dict[str, Any] = {
@@ -243,7 +243,7 @@ def test_what_cannot_be_followed_says_why(asked: Any, lake: Lake) -> None:
 
 
 def test_a_query_is_asked_of_a_version(spark: SparkSession, lake: Lake) -> None:
-    freeze(spark, lake.find(PLAIN)[0], label="first")
+    here.freeze(lake.find(PLAIN)[0], label="first")
     with Projected(spark, lake, "select id from tap_shop.events", at="first") as projected:
         assert [one.version for one in projected.sources] == [1]
         assert projected.rows().frame.count() == 3

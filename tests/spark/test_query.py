@@ -14,12 +14,12 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.reading import index
 from singerlake.reading.index import Index
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.sql import plan
 from singerlake.spark.state import index_build, requested_rows
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
+from tests.spark import here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,9 +43,9 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     commit_rows(lake, "tap-x.public.lines", COLUMNS, [], rows[:3])
     commit_rows(lake, "tap_y.orders", COLUMNS, [], rows[:4])
     table = lake.find("tap-x.orders")[0]
-    freeze(spark, table, label="first one")
+    here.freeze(table, label="first one")
     commit_rows(lake, "tap-x.orders", COLUMNS, ["id"], [{"id": 100, "foo": "new"}])
-    freeze(spark, table)
+    here.freeze(table)
     commit_rows(lake, "tap-x.orders", COLUMNS, ["id"], [{"id": 101}])
     return lake
 
@@ -227,7 +227,7 @@ def test_a_version_does_not_move(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake.open(str(tmp_path / "still"), create=True)
     commit_rows(lake, "tap.s", COLUMNS, ["id"], [{"id": 1, "foo": "a"}])
     table = lake.find("tap.s")[0]
-    freeze(spark, table)
+    here.freeze(table)
     before = list(query(spark, lake, "select * from tap.s.1").rows())
     answer = query(spark, lake, "select * from tap.s")
     changed = {"id": {"type": "string"}, "other": {"type": "integer"}}

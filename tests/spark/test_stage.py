@@ -28,18 +28,13 @@ from singerlake.maintenance.drop import drop_table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.projections.projection import OnSchemaChange, Projection
 from singerlake.projections.refreshes import last_refresh
-from singerlake.records.state.fingerprint import Proof
 from singerlake.spark.jobs.changes.table_change import TableChange
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.publishing.projected import Projected
 from singerlake.spark.jobs.publishing.stage import How, Staged, stage
-from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.revert import revert
-from singerlake.spark.state.content import state_content
 from singerlake.transactions.commit import commit
 from tests.build import commit_rows
+from tests.spark import here
 
 pytestmark = pytest.mark.spark
 NAME = TableName("tap-shop", "orders")
@@ -72,13 +67,12 @@ def staged(lake: Lake, name: TableName = STAGE) -> Table:
     return lake.table(name)
 
 
-def rows(spark: SparkSession, lake: Lake, name: str = "staging.orders") -> list[tuple[Any, ...]]:
-    with query(spark, lake, f"select * from {name}") as result:  # a test's own
-        return sorted(result.rows(), key=repr)
+def rows(lake: Lake, name: str = "staging.orders") -> list[tuple[Any, ...]]:
+    return here.values(lake, name)
 
 
-def fingerprint(spark: SparkSession, table: Table) -> str:
-    return state_content(spark, table, table.snapshot(), (Proof.VALUES,)).fingerprint
+def fingerprint(table: Table) -> str:
+    return here.content(table).fingerprint
 
 
 def counts(done: Staged) -> tuple[int, int, int]:
@@ -97,7 +91,7 @@ def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake)
     sync(lake, order(1, "done"), order(3, total=7), {**order(4), **GONE}, order(5), order(2))
     done = stage(spark, lake, OPEN)
     assert (done.how, done.why, counts(done)) == (How.INCREMENTAL, "", (2, 1, 2))
-    assert rows(spark, lake) == [(2, "NEW", 2), (3, "NEW", 14), (5, "NEW", 2)]
+    assert rows(lake) == [(2, "NEW", 2), (3, "NEW", 14), (5, "NEW", 2)]
     table = staged(lake)
     entries = list(table.entries())
     assert [entry.operation for entry in entries] == ["create", "change"]
@@ -115,18 +109,18 @@ def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake)
         ]
     assert entries[1].rows == 5
     # Columns that no one asks for, and rows that are not wanted: a position, and no row.
-    freeze(spark, lake.table(NAME))
+    here.freeze(lake.table(NAME))
     assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
     sync(lake, order(9, "done"))
     moved = stage(spark, lake, OPEN)
     assert (moved.how, counts(moved), moved.transaction) == (How.INCREMENTAL, (0, 0, 0), 3)
     assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
-    before = fingerprint(spark, table)
+    before = fingerprint(table)
     full = stage(spark, lake, OPEN, full_refresh=True)
     assert (full.how, full.why, counts(full)) == (How.COMPARED, "it was asked for", (0, 0, 0))
     assert full.transaction is None
-    assert fingerprint(spark, table) == before
-    assert not verify(spark, table).problems
+    assert fingerprint(table) == before
+    assert not here.problems(table)
 
 
 SUMS = replace(
@@ -141,13 +135,13 @@ SUMS = replace(
 def test_what_is_computed_anew_is_compared(spark: SparkSession, lake: Lake) -> None:
     sync(lake, order(1), order(2, "done"), order(3), order(4, None))
     assert stage(spark, lake, SUMS).how is How.CREATED
-    sync(lake, order(3, "paid"), order(5, "done", 5))
+    sync(lake, order(3, "paid"), order(5, "done", 5), {**order(1), **GONE})
     planned = stage(spark, lake, SUMS, dry_run=True)
-    assert (planned.how, counts(planned), planned.transaction) == (How.COMPARED, (1, 2, 0), None)
+    assert (planned.how, counts(planned), planned.transaction) == (How.COMPARED, (1, 1, 1), None)
     done = stage(spark, lake, SUMS)
     assert done.why == "the SQL is not row by row: it puts rows together"
-    assert (counts(done), done.changed.unchanged, done.transaction) == ((1, 2, 0), 0, 2)
-    assert rows(spark, lake) == [("done", 2, 6), ("new", 1, 1), ("paid", 1, 1)]
+    assert (counts(done), done.changed.unchanged, done.transaction) == ((1, 1, 1), 0, 2)
+    assert rows(lake) == [("done", 2, 6), ("paid", 1, 1)]
     assert stage(spark, lake, SUMS).how is How.UP_TO_DATE
 
 
@@ -164,7 +158,7 @@ def test_without_a_key_all_rows_are_replaced_where_they_differ(
     assert list(staged(lake).entries())[-1].blocks == []
     sync(lake, order(4))
     assert stage(spark, lake, loose).changed.whole
-    assert rows(spark, lake) == [("new", 1), ("new", 1), ("new", 1), ("paid", 1)]
+    assert rows(lake) == [("new", 1), ("new", 1), ("new", 1), ("paid", 1)]
 
 
 def test_columns_follow_the_sql(spark: SparkSession, lake: Lake) -> None:
@@ -183,20 +177,20 @@ def test_columns_follow_the_sql(spark: SparkSession, lake: Lake) -> None:
         "'note' is new (string)",
     ]
     assert counts(done) == (0, 1, 0)  # of the other the number is a text now, and the same one
-    assert rows(spark, lake) == [(1, "new", "1", None), (2, "new", "x", "a")]
+    assert rows(lake) == [(1, "new", "1", None), (2, "new", "x", "a")]
     assert stage(spark, lake, told).how is How.UP_TO_DATE
     # A column that the SQL gives no more, and one that it gives again: both by one transaction.
     fewer = replace(OPEN, sql="select id, note from tap_shop.orders")
     assert stage(spark, lake, fewer).transaction == 3
-    assert rows(spark, lake) == [(1, None), (2, "a")]
+    assert rows(lake) == [(1, None), (2, "a")]
     sync(lake, order(3, total="7", note="b"), **text)
     assert stage(spark, lake, fewer).how is How.INCREMENTAL
     again = replace(OPEN, sql="select id, note, total, status as state from tap_shop.orders")
     stage(spark, lake, again)
-    assert rows(spark, lake) == [(1, "1", None, "new"), (2, "x", "a", "new"), (3, "7", "b", "new")]
+    assert rows(lake) == [(1, "1", None, "new"), (2, "x", "a", "new"), (3, "7", "b", "new")]
     alone = replace(again, stage=TableName("staging", "alone"))
     stage(spark, lake, alone)
-    assert fingerprint(spark, staged(lake)) == fingerprint(spark, staged(lake, alone.stage))
+    assert fingerprint(staged(lake)) == fingerprint(staged(lake, alone.stage))
 
 
 def test_another_key_is_followed(spark: SparkSession, lake: Lake) -> None:
@@ -209,11 +203,11 @@ def test_another_key_is_followed(spark: SparkSession, lake: Lake) -> None:
     )
     done = stage(spark, lake, other)
     assert "the definition changed: sql, key" in done.why
-    assert rows(spark, lake) == [(2, "paid", 1), (2, "paid", 2), (3, "paid", 1), (3, "paid", 2)]
+    assert rows(lake) == [(2, "paid", 1), (2, "paid", 2), (3, "paid", 1), (3, "paid", 2)]
     # What was of the key may be null now.
     one = "select status, nullif(min(id), 2) as id from tap_shop.orders group by 1"
     stage(spark, lake, replace(OPEN, sql=one, key=("status",)))
-    assert rows(spark, lake) == [(1, "new"), (None, "paid")]
+    assert rows(lake) == [(1, "new"), (None, "paid")]
 
 
 def test_a_key_that_is_none_is_told_with_its_values(spark: SparkSession, lake: Lake) -> None:
@@ -235,17 +229,17 @@ def test_a_key_that_is_none_is_told_with_its_values(spark: SparkSession, lake: L
 def test_what_others_did_to_it_is_undone(spark: SparkSession, lake: Lake) -> None:
     sync(lake, order(1), order(2))
     stage(spark, lake, OPEN)
-    table, before = staged(lake), fingerprint(spark, staged(lake))
+    table, before = staged(lake), fingerprint(staged(lake))
     with TableChange(table, ChangeOptions(), spark) as change:
         change.upsert([{"id": 1, "status": "mine"}, {"id": 9, "status": "mine"}])
         change.delete([2])
-    freeze(spark, table)
+    here.freeze(table)
     done = stage(spark, lake, OPEN)
     assert (done.why, counts(done)) == ("transaction 2 of staging.orders was no refresh", (1, 1, 1))
-    assert fingerprint(spark, table) == before
+    assert fingerprint(table) == before
     assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
     # What went back with the table, and a column and a constraint of somebody's own.
-    revert(spark, table, 2)
+    here.revert(table, 2)
     alter(table.store, table.snapshot(), partial(says.with_column, name="own", schema={}))
     few = Constraint("range", ["twice"], maximum=10)
     alter(table.store, table.snapshot(), partial(says.with_constraint, name="few", constraint=few))
@@ -254,7 +248,7 @@ def test_what_others_did_to_it_is_undone(spark: SparkSession, lake: Lake) -> Non
     assert (last.transaction, last.touched) == (4, table.snapshot().number)
     done = stage(spark, lake, OPEN)
     assert [str(one) for one in done.columns] == ["'own' is gone (text)"]
-    assert fingerprint(spark, table) == before
+    assert fingerprint(table) == before
     assert "few" in table.snapshot().overlay.constraints
     sync(lake, order(3, total=6))
     with pytest.raises(RejectedRowsError, match="12"):
@@ -276,7 +270,7 @@ def test_a_refresh_that_was_overtaken_begins_anew(
 
     monkeypatch.setattr(Projected, "fresh", overtaken)
     assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
-    assert rows(spark, lake) == [(1, "NEW", 2), (2, "NEW", 2)]
+    assert rows(lake) == [(1, "NEW", 2), (2, "NEW", 2)]
     assert len(list(staged(lake).entries())) == 2
 
 
@@ -320,7 +314,7 @@ def test_a_refresh_that_ends_early_is_all_or_nothing(
             fake = partial(ends, error=error, done=done)
             patched.setattr("singerlake.maintenance.change.commit", fake)
             stage(spark, lake, OPEN)
-        assert rows(spark, lake)[-1] == ((3, "NEW", 2) if done else (2, "NEW", 2))
+        assert rows(lake)[-1] == ((3, "NEW", 2) if done else (2, "NEW", 2))
         assert len(list(staged(lake).entries())) == 1 + done
     assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
 
@@ -349,14 +343,14 @@ def test_an_incremental_one_answers_the_same_each_time(spark: SparkSession, lake
 
 def test_sources_are_read_at_a_version(spark: SparkSession, lake: Lake) -> None:
     sync(lake, order(1), order(2))
-    freeze(spark, lake.table(NAME), label="monday")
+    here.freeze(lake.table(NAME), label="monday")
     sync(lake, order(2, "done"), order(3))
     stage(spark, lake, OPEN)
     back = stage(spark, lake, OPEN, at="monday")
     assert (back.how, counts(back)) == (How.INCREMENTAL, (1, 0, 1))
     (source,) = back.position.sources
     assert (source.version, source.transaction) == (1, 1)
-    assert rows(spark, lake) == [(1, "NEW", 2), (2, "NEW", 2)]
+    assert rows(lake) == [(1, "NEW", 2), (2, "NEW", 2)]
     assert stage(spark, lake, OPEN, at="1").how is How.UP_TO_DATE
     first = stage(spark, lake, replace(OPEN, stage=TableName("staging", "first")), at="1")
     assert first.position.sources == back.position.sources
@@ -376,15 +370,14 @@ def test_what_becomes_of_the_source_is_followed(spark: SparkSession, lake: Lake)
         done = stage(spark, lake, every)
         assert done.how is how
         assert why in done.why
-        with query(spark, lake, "select * from tap_shop.orders") as found:
-            assert rows(spark, lake) == sorted(found.rows(), key=repr)
+        assert rows(lake) == rows(lake, str(NAME))
         return done
 
     sync(lake, (order(1), 1), (order(2), 1), (order(3), 1))
     refreshed(How.CREATED)
     sync(lake, (order(2), 2), (order(4), 2), 2)  # and no other row any more
     assert counts(refreshed(How.INCREMENTAL)) == (1, 0, 2)
-    revert(spark, table, 1)
+    here.revert(table, 1)
     assert counts(refreshed(How.INCREMENTAL)) == (2, 0, 1)
     sync(lake, order(5))
     sync(lake, order(6))
@@ -415,4 +408,4 @@ def test_a_staging_table_is_a_source_like_any_other(spark: SparkSession, lake: L
     sync(lake, order(2, total=4))
     stage(spark, lake, OPEN)
     assert counts(stage(spark, lake, below)) == (0, 1, 0)
-    assert rows(spark, lake, "staging.below") == [(1, 2), (2, 8)]
+    assert rows(lake, "staging.below") == [(1, 2), (2, 8)]

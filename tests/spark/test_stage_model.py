@@ -26,15 +26,13 @@ from singerlake.maintenance.change import ChangeOptions
 from singerlake.maintenance.drop import drop_table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.projections.projection import Projection
-from singerlake.records.state.fingerprint import Proof
 from singerlake.spark.jobs.changes.table_change import TableChange
 from singerlake.spark.jobs.loading.create_table import create
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.publishing.stage import stage
 from singerlake.spark.jobs.reverting.revert import revert
-from singerlake.spark.state.content import state_content
 from tests.build import commit_rows
+from tests.spark import here
 
 pytestmark = pytest.mark.spark
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))
@@ -134,7 +132,7 @@ class World:
             past = [one.number for one in head.own_transactions if head.readable(one.number)]
             revert(self.spark, table, past[said % len(past)], allow_misfits=True)
         elif what == "freeze":
-            freeze(self.spark, table)
+            here.freeze(table)
         elif what == "drop history":
             options = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
             vacuum_table(lambda: self.spark, table, options)
@@ -170,16 +168,15 @@ class World:
         ask = ChangeOptions(dry_run=True)
         anew = create(self.spark, self.lake, "s.anew", one.sql, keys=one.key, options=ask)
         table = self.lake.find(str(one.stage))[0]
-        content = state_content(self.spark, table, table.snapshot(), (Proof.VALUES,))
-        assert content.fingerprint == anew.fingerprint, done
+        assert here.content(table).fingerprint == anew.fingerprint, done
         event(f"{one.name}: {done.how}")
 
 
 @pytest.mark.parametrize(
     "projection",
     [
-        # Of the three only a WHERE that rows come into and leave; ``test_stage.py`` has that, too.
-        pytest.param(one, id=one.name, marks=[pytest.mark.variant] if one.name == "open" else [])
+        # A WHERE that rows come into and leave, and rows put together, has ``test_stage.py``, too.
+        pytest.param(one, id=one.name, marks=[] if one.name == "every" else [pytest.mark.variant])
         for one in PROJECTIONS
     ],
 )
