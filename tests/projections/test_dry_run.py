@@ -30,11 +30,11 @@ from singerlake.projections.publishing import (
     Result,
     StagedRows,
 )
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.publishing.publish import publish
 from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
+from tests.spark import here
 
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))
 NAME = "tap.orders"
@@ -120,7 +120,7 @@ class World:
         elif what == "order":
             self.descending = said
         elif what == "freeze":
-            freeze(self.spark, self.lake.find(said)[0])
+            here.freeze(self.lake.find(said)[0])
         elif what == "revert":
             head = table.snapshot()
             past = [one.number for one in head.own_transactions if head.readable(one.number)]
@@ -203,7 +203,10 @@ def test_a_dry_run_counts_what_the_run_does(
 ) -> None:
     world = World(spark, tmp_path_factory.mktemp("asked"))
     world.sync(first)
-    world.check()
+    if EXAMPLES:
+        world.check()
+    else:  # of a staging table that is made test_stage.py asks; whole builds come again below
+        world.publish(dry_run=False)
     for events in history:
         for what, said in events:
             world.do(what, said)

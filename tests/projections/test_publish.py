@@ -17,11 +17,11 @@ from singerlake.lake import Lake
 from singerlake.projections.ad_hoc import AdHoc
 from singerlake.projections.destinations.opening import open_destination
 from singerlake.projections.publishing import Result
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.publishing.publish import publish
 from singerlake.transactions import log
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
+from tests.spark import here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -245,9 +245,9 @@ def test_ad_hoc_by_the_tables_own_key(
 def test_versions(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
     place = tmp_path / "place"
     table = shop["tap-shop.orders"]
-    freeze(spark, table, label="first")
+    here.freeze(table, label="first")
     sync(shop, [{"id": 0, "city": "Bonn", "total": 0}])
-    freeze(spark, table)
+    here.freeze(table)
     sync(shop, [{"id": 100, "city": "Bonn", "total": 0}])
     outcome = table.publish(place, order_by="id", versions=True)
     assert outcome.published is not None and outcome.published.versions == (1, 2)
@@ -257,8 +257,8 @@ def test_versions(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) ->
     assert (len(first), len(second), len(head)) == (9, 9, 10)
     assert table.publish(place, order_by="id", versions=True).result is Result.UP_TO_DATE
     # What is frozen of the state that readers see is another name for it; of an earlier one, not.
-    freeze(spark, table)
-    freeze(spark, table, at=1)
+    here.freeze(table)
+    here.freeze(table, at=1)
     before = commits(place)
     outcome = table.publish(place, order_by="id", versions=True)
     assert outcome.published is not None and outcome.published.versions == (4, 3)
@@ -280,7 +280,7 @@ def test_a_version_is_published_when_it_is_frozen_or_asked_for(
     assert shop["tap-shop.orders"].versions() == []
     frozen = run_json(shop, "freeze", "tap-shop.orders", "--publish", "--file", file)
     assert frozen["number"] == 1 and frozen["published"][0]["published"]["versions"] == [1]
-    freeze(spark, shop["tap-shop.orders"], label="again")
+    here.freeze(shop["tap-shop.orders"], label="again")
     sync(shop, [{"id": 100, "city": "Bonn", "total": 0}])
     result = run(shop, "publish", "o", "--at", "again", "--file", file)
     assert result.exit_code == 0 and "v2" in result.output, result.output

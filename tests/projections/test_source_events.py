@@ -11,9 +11,8 @@ import pytest
 
 import singerlake
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.reverting.revert import revert
+from tests.spark import here
 from tests.target import harness
 
 if TYPE_CHECKING:
@@ -117,12 +116,12 @@ def test_whatever_the_source_does_is_followed(spark: SparkSession, tmp_path: Pat
         {"id": 0, "city": "Oslo", "total": 0.0},
     )
     assert chain.follow()["staged"] == "incremental"
-    freeze(spark, chain.orders)
+    here.freeze(chain.orders)
     before = dict(chain.rows)
     # The tap sends everything anew, fewer rows than there were.
     chain.sync({"id": 2, "city": "Rome", "total": 3.0}, version=1)
     chain.follow()
-    revert(spark, chain.orders, chain.orders.versions()[0].transaction)
+    here.revert(chain.orders, chain.orders.versions()[0].transaction)
     chain.rows = before
     chain.follow()
     # A column more, and what came before has none of it.

@@ -21,9 +21,9 @@ from singerlake.maintenance.erase import EraseOptions
 from singerlake.projections.destinations.plain import PlainDestination
 from singerlake.spark.jobs.maintenance import erase as job
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from tests.build import commit_rows
 from tests.cli import call
+from tests.spark import here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,7 @@ def shop(tmp_path: Path, spark: SparkSession) -> singerlake.Lake:
     commit_rows(lake, "tap.people", PEOPLE, ["id"], people)
     orders = [{"id": n, "customer": 471100 if n == 2 else n} for n in range(1, 5)]
     commit_rows(lake, "tap.orders", ORDERS, ["id"], orders)
-    freeze(spark, lake.table("tap.people"))
+    here.freeze(lake.table("tap.people"))
     (tmp_path / "p.yml").write_text(YAML)
     lake.publish(file=tmp_path / "p.yml", spark=spark)
     return lake
