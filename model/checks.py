@@ -227,7 +227,9 @@ def small() -> list[Check]:
             properties=("SnapshotsNeverChange", "WritersEnd", "VacuumsEnd"),
             specification="LiveSpec",
         ),
-        Check("Contents", "Contents", contents(1, 2, Droppers=1), named),
+        # One vacuum beside who drops the table, and two of them; all together are in `full`.
+        Check("Contents, a drop", "Contents", contents(1, 1, Droppers=1), named),
+        Check("Contents, two vacuums", "Contents", contents(1, 2), named),
         Check("Contents, readers", "Contents", contents(0, 1, **readers, Droppers=1), named),
         Check("History, a sync", "History", history(1, 1, 3), HISTORY),
         # What deletes versions meets one vacuum above, and two of them in `full`.
