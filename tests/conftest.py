@@ -87,3 +87,31 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.ui.explainMode": "simple",
     }
     yield session("local[2]", settings)
+
+
+QUICK = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.debug.maxToStringFields": "1",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+@pytest.fixture(scope="module")
+def quick_plans(spark: SparkSession) -> Iterator[None]:
+    """For files with many jobs on a few rows: Spark compiles no plan, and plans it only once.
+
+    That is a fifth of what their jobs take. It is for what does not rest on how Spark gets to a
+    job's rows, and for files beside which others run the same jobs as users do. Where all variants
+    are asked for, these files do as well.
+    """
+    if os.environ.get("SINGERLAKE_TESTS") == "all":
+        yield
+        return
+    before = {name: str(spark.conf.get(name)) for name in QUICK}
+    for name, value in QUICK.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)

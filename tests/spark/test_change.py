@@ -32,7 +32,7 @@ from tests.build import commit_rows
 from tests.spark.index_frames import rows_both_ways
 from tests.spark.row_sets import row_set
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 ORDERS: dict[str, Any] = {
     "id": {"type": "integer"},
     "status": {"type": ["null", "string"]},
@@ -431,17 +431,16 @@ def test_no_change_leaves_rows_alike_that_are_to_be_unique(
         orders.snapshot(),
         partial(says.with_constraint, name="one", constraint=unique),
     )
-    for wrong, lines, dry_run in (
-        ([{"id": 1, "status": "s2"}], [2], False),
-        ([{"id": 6, "status": "new"}, {"id": 7, "status": "new"}], [2, 3], False),
-        ([{"id": 4, "total": 1}, {"id": 6, "status": "s5"}], [3], False),
-        ([{"id": 4, "total": 1}, {"id": 6, "status": "s5"}], [3], True),
-    ):
-        with pytest.raises(ViolationsError, match="2 rows break one") as caught:
+    # One like a row that is there, two like each other, and a new one like a row that is there.
+    wrong = [{"id": 1, "status": "s2"}, {"id": 6, "status": "new"}, {"id": 7, "status": "new"}]
+    wrong += [{"id": 4, "total": 1}, {"id": 8, "status": "s5"}]
+    for dry_run in (True, False):
+        with pytest.raises(ViolationsError, match="6 rows break one") as caught:
             apply(spark, orders, Mode.UPSERT, wrong, dry_run=dry_run)
         listed = caught.value.problems
         assert isinstance(listed, Problems)
-        assert [(one.line, one.column) for one in listed.first] == [(n, "status") for n in lines]
+        found = [(one.line, one.column) for one in listed.first]
+        assert found == [(line, "status") for line in (2, 3, 4, 6)]
     with pytest.raises(ViolationsError, match="2 rows break one"):
         apply(spark, orders, Mode.UPSERT, [{"id": 6, "status": "s5"}], new_version=True)
     assert orders.snapshot().number == 3
