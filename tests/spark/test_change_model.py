@@ -27,7 +27,7 @@ from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.spark.row_sets import row_set
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 PROPERTIES: dict[str, Any] = {
     "case": {"type": "integer"},
     "id": {"type": "string"},
@@ -43,7 +43,10 @@ cells = st.fixed_dictionaries(
 )
 rows = st.dictionaries(st.sampled_from("xyz"), cells, max_size=3)
 asked = st.dictionaries(st.sampled_from("xyz"), cells | st.just({"_delete": True}), max_size=3)
-cases = st.lists(st.tuples(rows, asked, asked, asked, asked), min_size=20, max_size=60)
+cases = st.lists(st.tuples(rows, asked, asked, asked, asked), min_size=20, max_size=60).filter(
+    lambda drawn: drawn.count(drawn[0]) < len(drawn)
+)
+"""Hypothesis begins with the simplest example, cases without a row: not worth the jobs."""
 
 
 @dataclass
@@ -91,7 +94,7 @@ class Model:
         return counts
 
 
-@settings(max_examples=2, deadline=None, suppress_health_check=[*HealthCheck], derandomize=True)
+@settings(max_examples=1, deadline=None, suppress_health_check=[*HealthCheck], derandomize=True)
 @given(cases)
 def test_counts_and_state_are_those_of_the_model(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, drawn: list[Any]
