@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,17 @@ import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ProfileNotFound
 from botocore.loaders import Loader, create_loader
+from botocore.utils import determine_content_length
 
 from singerlake.errors import UsageError
 from singerlake.storage.options import StoreOptions
 from singerlake.storage.s3 import settings
+from singerlake.version import __version__
+
+_ODD = re.compile(r"[^A-Za-z0-9!#$%&'*+.^_`|~-]")
+"""What no name may have in a header."""
+AT_ONCE_BYTES = 1 << 20
+"""Bodies of up to this go out with their headers, as other SDKs of AWS do it."""
 
 
 def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
@@ -44,7 +52,7 @@ def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
         client = session.client(
             "s3",
             endpoint_url=options.endpoint_url,
-            config=config.merge(_asked(options)),
+            config=config.merge(_asked(options)).merge(_names(core)),
             verify=options.ca_bundle,
         )
     except ProfileNotFound:
@@ -59,6 +67,7 @@ def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
             f"({options.region!r}), aws_endpoint_url ({options.endpoint_url!r}) and the AWS "
             "configuration files"
         ) from None
+    client.meta.events.register("before-call.s3", _send_at_once, "singerlake-at-once")
     if asked := _of_each_request(options):
 
         def add(params: dict[str, Any], model: Any, **_: Any) -> dict[str, Any]:
@@ -67,6 +76,28 @@ def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
 
         client.meta.events.register("provide-client-params.s3", add, "singerlake-settings")
     return session, client
+
+
+def _names(core: Any) -> Config:
+    """Who requests say that they come from: made once, where boto3 makes it for each, twice.
+
+    It takes a tenth of a request's processor time.
+    """
+    extra = f" {core.user_agent_extra}" if core.user_agent_extra else ""  # boto3 adds it once more
+    names = [core.user_agent().removesuffix(extra), f"Singerlake/{__version__}"]
+    if app := core.get_config_variable("user_agent_appid"):
+        names.append(f"app/{_ODD.sub('-', str(app))}")
+    return Config(user_agent=" ".join(names))
+
+
+def _send_at_once(params: dict[str, Any], **_: Any) -> None:
+    """Send a small body with its headers, and not once the service has answered these.
+
+    Asking first costs one more journey there and back, and for what is small it spares nothing.
+    """
+    size = determine_content_length(params.get("body"))
+    if size is not None and size <= AT_ONCE_BYTES:
+        params["headers"].pop("Expect", None)
 
 
 @functools.cache
