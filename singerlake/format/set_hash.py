@@ -32,14 +32,17 @@ def digest(text: bytes | memoryview) -> bytes:
     return blake3(text).digest(DIGEST_BYTES)
 
 
-def digests(texts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
-    """Return the :func:`digest` of each of many texts, in two thirds of the time."""
+def joined_digests(texts: Iterable[bytes | memoryview]) -> bytes:
+    """Return the :func:`digest` of each of many texts, one behind the other, in half the time."""
     hasher = blake3()
     reset, update, made = hasher.reset, hasher.update, hasher.digest
+    whole: list[bytes] = []
     for text in texts:
         reset()
         update(text)
-        yield made(DIGEST_BYTES)
+        whole.append(made())  # to ask for fewer bytes takes longer than to cut them off
+    every = np.frombuffer(b"".join(whole), np.uint8).reshape(-1, blake3.digest_size)
+    return every[:, :DIGEST_BYTES].tobytes()
 
 
 def _zeros() -> NDArray[np.uint32]:

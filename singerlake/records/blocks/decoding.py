@@ -20,7 +20,13 @@ from singerlake.format import block as format_block
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.types import Columns
-from singerlake.records.blocks import digests, exact_decoding, fast_decoding, positions
+from singerlake.records.blocks import (
+    alike_lines,
+    digests,
+    exact_decoding,
+    fast_decoding,
+    positions,
+)
 from singerlake.records.blocks.casts import cast_columns
 from singerlake.records.blocks.defaults import ColumnDefault
 from singerlake.records.blocks.exact_decoding import DecodedRows
@@ -84,17 +90,20 @@ def read(text: bytes, spec: BlockSpec) -> pa.RecordBatch:
         DamagedError: A key does not fit, a line is no Singer message, or there are more or
             fewer rows than the log says.
     """
-    lines = format_block.after_schema(text)
     source = _wanted(spec)
-    ends, wanted = format_block.line_ends(text) - 1, spec.in_records(source)
-    rows = fast_decoding.read(lines, wanted, ends, proved=spec.proved)
-    if rows is None:
-        rows = _read_exactly(bytes(lines), source, spec)
-    if len(rows) != spec.block.rows:
+    decoded = _read_alike(text, text.find(b"\n") + 1, source, spec)
+    if decoded is None:
+        lines = format_block.after_schema(text)
+        ends, wanted = format_block.line_ends(text) - 1, spec.in_records(source)
+        rows = fast_decoding.read(lines, wanted, ends, proved=spec.proved)
+        if rows is None:
+            rows = _read_exactly(bytes(lines), source, spec)
+        decoded = rows, _digests(lines, spec, len(rows))
+    if len(decoded[0]) != spec.block.rows:
         raise DamagedError(
-            f"{spec.where} has {len(rows)} rows where the log says {spec.block.rows}"
+            f"{spec.where} has {len(decoded[0])} rows where the log says {spec.block.rows}"
         )
-    return _batch(rows, source, spec, positions.of_block(text, spec.block), lines)
+    return _batch(*decoded, source, spec, positions.of_block(text, spec.block))
 
 
 def read_some(text: bytes, spec: BlockSpec, picked: NDArray[np.int64]) -> pa.RecordBatch:
@@ -119,11 +128,15 @@ def read_some(text: bytes, spec: BlockSpec, picked: NDArray[np.int64]) -> pa.Rec
     if len(picked) < _MOST_PICKED * spec.block.rows and all(target[n] == t for n, t in source):
         lines = record_lines(text, spec.block)
         picked_lines = b"".join([lines[row] for row in picked.tolist()])
-        wanted = spec.in_records(source)
-        rows = fast_decoding.read(picked_lines, wanted, len(picked), proved=spec.proved)
-        if rows is not None and len(rows) == len(picked):
+        decoded = _read_alike(picked_lines, 0, source, spec)
+        if decoded is None:
+            wanted = spec.in_records(source)
+            rows = fast_decoding.read(picked_lines, wanted, len(picked), proved=spec.proved)
+            if rows is not None and len(rows) == len(picked):
+                decoded = rows, _digests(picked_lines, spec, len(rows))
+        if decoded is not None:
             codes = positions.of_block(text, spec.block)[picked]
-            return _batch(rows, source, spec, codes, picked_lines)
+            return _batch(*decoded, source, spec, codes)
     return read(text, spec).take(pa.array(picked))
 
 
@@ -148,6 +161,26 @@ def record_lines(text: bytes, block: Block) -> list[bytes]:
     return lines
 
 
+def _read_alike(
+    text: bytes, start: int, source: Columns, spec: BlockSpec
+) -> tuple[DecodedRows, pa.Array] | None:
+    """Read proved lines that differ in their records alone, with these records' digests."""
+    wanted = spec.in_records(source)
+    if not (spec.proved and spec.digests and fast_decoding.reads_proved(wanted)):
+        return None
+    alike = alike_lines.read(text, start)
+    if alike is None:
+        return None
+    rows = fast_decoding.read_proved(alike.text, wanted, alike.versions)
+    return None if rows is None else (rows, alike.digests)
+
+
+def _digests(lines: bytes | memoryview, spec: BlockSpec, count: int) -> pa.Array:
+    if spec.digests:
+        return digests.of_lines(lines, spec.where, count)
+    return pa.nulls(count, pa.binary())
+
+
 def _read_exactly(lines: bytes, source: Columns, spec: BlockSpec) -> DecodedRows:
     """Read value by value; what does not fit is noted under the names that people see."""
     members = spec.members
@@ -168,20 +201,17 @@ def _wanted(spec: BlockSpec) -> Columns:
 
 def _batch(
     rows: DecodedRows,
+    hashes: pa.Array,
     source: Columns,
     spec: BlockSpec,
     codes: NDArray[np.int64],
-    lines: bytes | memoryview,
 ) -> pa.RecordBatch:
-    count = len(rows)
     arrays = [
         *_columns(rows, source, spec, codes),
         pa.array(positions.blocks_of(codes)),
         pa.array(positions.ordinals_of(codes)),
         rows.versions,
-        digests.of_lines(lines, spec.where, count)
-        if spec.digests
-        else pa.nulls(count, pa.binary()),
+        hashes,
         _misfits(rows, spec.target),
         rows.deleted,
     ]

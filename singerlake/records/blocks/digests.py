@@ -43,10 +43,16 @@ def of_lines(lines: bytes | memoryview, where: str, count: int) -> pa.Array:
         messages = _LINES.decode_lines(lines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedError(f"{where} holds a line that is not a Singer message: {error}") from error
-    records = (message.record for message in messages if type(message) is _Record)
-    digested = list(set_hash.digests(records))
-    if len(digested) != count:
-        raise DamagedError(f"{where} has {len(digested)} rows where {count} were expected")
+    records = [message.record for message in messages if type(message) is _Record]
+    if len(records) != count:
+        raise DamagedError(f"{where} has {len(records)} rows where {count} were expected")
+    return column(set_hash.joined_digests(records))
+
+
+def column(digests: bytes) -> pa.Array:
+    """Make a column of digests that stand one behind the other."""
+    count = len(digests) // DIGEST_BYTES
     ends = np.arange(0, (count + 1) * DIGEST_BYTES, DIGEST_BYTES, dtype=np.int32)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(digested))]
-    return pa.Array.from_buffers(pa.binary(), count, buffers)
+    return pa.Array.from_buffers(
+        pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(digests)]
+    )

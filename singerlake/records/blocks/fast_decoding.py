@@ -67,6 +67,33 @@ def read(
     return _tried(lines, columns, count, _read_strictly)
 
 
+def reads_proved(columns: Columns) -> bool:
+    """Tell whether records whose types are proved can be read without what is around them."""
+    return lenient_json.ready() and all(type_prover.provable(type_) for _, type_ in columns)
+
+
+def read_proved(records: bytes, columns: Columns, versions: pa.Array) -> DecodedRows | None:
+    """Read records whose types are proved.
+
+    Args:
+        records: One a line, without what was around them.
+        columns: As for :func:`read`; :func:`reads_proved` has looked at them.
+        versions: The records' Singer versions.
+
+    Returns:
+        None where only the exact way will do, or there are not as many as there are versions.
+    """
+    fields = _fields(columns)
+    try:
+        table = _read_proved(records, pa.schema(fields))
+        if table.num_rows != len(versions):
+            return None
+        members = [_single(table.column(i), field.type) for i, field in enumerate(fields)]
+        return _rows(members, columns, versions)
+    except (_StepAsideError, pa.ArrowException, OverflowError):
+        return None
+
+
 def _tried(
     lines: bytes | memoryview, columns: Columns, count: int, parse: _Parser
 ) -> DecodedRows | None:
@@ -79,17 +106,11 @@ def _tried(
 def _by_columns(
     lines: bytes | memoryview, columns: Columns, count: int, parse: _Parser
 ) -> DecodedRows:
-    fields = [pa.field(name, _wire(type_)) for name, type_ in columns]
-    mark = next((i for i, (name, _) in enumerate(columns) if name == DELETED_AT), None)
-    if mark is None:
-        fields.append(pa.field(DELETED_AT, pa.string()))
-    envelope = pa.schema(
-        [("type", pa.string()), ("record", pa.struct(fields)), ("version", pa.int64())]
-    )
+    fields = pa.struct(_fields(columns))
+    envelope = pa.schema([("type", pa.string()), ("record", fields), ("version", pa.int64())])
     table = parse(lines, envelope)
     if table.num_rows != count or lines[-1:] != b"\n":
         raise _StepAsideError  # several values on a line, or an empty one
-    table.validate(full=True)  # pyarrow.json lets bytes through that are not UTF-8
     is_record = pc.fill_null(pc.equal(table["type"], "RECORD"), False)
     records = pc.sum(is_record).as_py() or 0
     activations = pc.sum(pc.equal(table["type"], "ACTIVATE_VERSION")).as_py() or 0
@@ -100,18 +121,32 @@ def _by_columns(
     record = _single(table["record"], envelope.field("record").type)
     if record.null_count:
         raise _StepAsideError
-    members = record.flatten()
+    return _rows(record.flatten(), columns, _single(table["version"], pa.int64()))
+
+
+def _fields(columns: Columns) -> list[pa.Field]:
+    """The members of a record that are read: those wanted, and what says that it is deleted."""
+    fields = [pa.field(name, _wire(type_)) for name, type_ in columns]
+    if not any(name == DELETED_AT for name, _ in columns):
+        fields.append(pa.field(DELETED_AT, pa.string()))
+    return fields
+
+
+def _rows(members: list[pa.Array], columns: Columns, versions: pa.Array) -> DecodedRows:
     arrays = [_typed(member, type_) for member, (_, type_) in zip(members, columns, strict=False)]
-    marks = members[len(columns) if mark is None else mark]
-    return DecodedRows(arrays, _single(table["version"], pa.int64()), pc.is_valid(marks))
+    names = [name for name, _ in columns]
+    marks = members[names.index(DELETED_AT) if DELETED_AT in names else len(columns)]
+    return DecodedRows(arrays, versions, pc.is_valid(marks))
 
 
 def _read_strictly(lines: bytes | memoryview, schema: pa.Schema) -> pa.Table:
-    return pj.read_json(
+    table = pj.read_json(
         pa.BufferReader(lines),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
         parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     ).combine_chunks()
+    table.validate(full=True)  # it lets bytes through that are not UTF-8
+    return table
 
 
 def _read_proved(lines: bytes | memoryview, schema: pa.Schema) -> pa.Table:
