@@ -48,7 +48,7 @@ con.execute(f'''copy (
     select record.* from read_json({files!r}, format = 'newline_delimited', columns = {COLUMNS})
     where type = 'RECORD'
     qualify row_number() over (partition by record.id order by time_extracted desc) = 1
-) to '{sys.argv[2]}' (format parquet, compression zstd)''')
+) to '{sys.argv[2]}' (format parquet, compression zstd, compression_level 1)''')
 seconds = time.perf_counter() - started
 print(seconds, con.execute(f"select count(*) from '{sys.argv[2]}'").fetchone()[0])
 """
@@ -67,7 +67,7 @@ rows = pl.scan_ndjson(files, schema=schema).filter(pl.col("type") == "RECORD")
 rows = rows.select("record", "time_extracted").unnest("record")
 rows = rows.with_columns(pl.col("updated_at").str.to_datetime(time_zone="UTC"))
 rows = rows.sort("time_extracted").unique("id", keep="last").drop("time_extracted")
-rows.sink_parquet(sys.argv[2], compression="zstd")
+rows.sink_parquet(sys.argv[2], compression="zstd", compression_level=1)
 seconds = time.perf_counter() - started
 print(seconds, pl.scan_parquet(sys.argv[2]).select(pl.len()).collect().item())
 """
