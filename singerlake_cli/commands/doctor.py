@@ -123,11 +123,11 @@ def _java(master: str) -> Finding:
 
 
 def _class_data(master: str) -> Iterator[Finding]:
-    from singerlake.spark.jvm import class_data, java
+    from singerlake.spark.jvm import class_data, class_path, java
 
     try:
         chosen = java.find(master)
-        archive = class_data.archive_for(chosen.path, java.class_path())
+        archive = class_data.archive_for(chosen.path, class_path.needed())
     except SingerlakeError:
         return  # reported already, with Java or Spark
     check = "class data"

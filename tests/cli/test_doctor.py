@@ -14,7 +14,7 @@ import pytest
 from singerlake.errors import UsageError
 from singerlake.format.metadata import LAKE_FORMAT
 from singerlake.lake import Lake
-from singerlake.spark.jvm import class_data, java
+from singerlake.spark.jvm import class_data, class_path, java
 from singerlake.storage.s3 import facts as s3_facts
 from singerlake.storage.s3.store import S3Store
 from singerlake_cli.commands import doctor
@@ -125,7 +125,7 @@ def test_class_data(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (home / "lib" / "modules").touch()
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.setenv(class_data.SETTING, str(tmp_path / "cache"))
-    place = class_data.archive_for(home / "bin" / "java", java.class_path())
+    place = class_data.archive_for(home / "bin" / "java", class_path.needed())
     assert place is not None
 
     def seen() -> tuple[str, str]:

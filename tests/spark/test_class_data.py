@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,10 +22,14 @@ from pyspark.sql import SparkSession
 
 from singerlake.lake import Lake
 from singerlake.spark.jobs import training
-from singerlake.spark.jvm import class_data, java
+from singerlake.spark.jvm import class_data, class_path, java
 from singerlake.spark.jvm.class_data import Archive
 
-CLASSES = "java/lang/Object id: 0\njava/lang/String id: 1\norg/apache/spark/deploy/SparkSubmit\n"
+CLASSES = """java/lang/Object id: 0
+java/lang/String id: 1
+org/apache/spark/deploy/SparkSubmit
+org/codehaus/janino/Token
+"""
 
 
 @pytest.fixture
@@ -220,7 +225,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(class_data.SETTING, str(folder))
-        patch.setattr(training, "note_classes", lambda _, to: to.write_text(CLASSES))
+        patch.setattr(training, "note_classes", lambda _, to, __: to.write_text(CLASSES))
         patch.setattr(training.os, "nice", lambda _: 0)
         (folder / "java" / "new-killed").mkdir(parents=True)
         (folder / "java").chmod(0o700)
@@ -248,17 +253,43 @@ def copied(small: Path, cache: Path) -> Path:
     copy = cache / archive.name
     shutil.copy(archive, copy)
     copy.chmod(0o600)
+    shutil.copytree(archive.with_suffix(".jars"), copy.with_suffix(".jars"))
     return copy
 
 
 def test_what_is_made_is_used(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(class_data.SETTING, str(small.parent))
-    found = list(small.iterdir())
-    assert [path.suffix for path in found] == [".jsa"]  # no turn, nothing half done
-    assert stat.S_IMODE(found[0].stat().st_mode) == 0o600
+    jars, archive = sorted(small.iterdir())  # no turn, nothing half done
+    assert (jars.suffix, archive.suffix) == (".jars", ".jsa")
+    assert stat.S_IMODE(archive.stat().st_mode) == 0o600
     starting, said = begin(small, tmp_path / "log")
     assert starting.shared
     assert "org.apache.spark.deploy.SparkSubmit source: shared objects file" in said
+    signed = [Path(jar).name for jar in class_path.needed() if is_signed(jar)]
+    assert signed == sorted(path.name for path in jars.iterdir())
+    assert b"org/codehaus/janino/Token" in archive.read_bytes(), "Java keeps none of a signed jar"
+
+
+def is_signed(jar: str) -> bool:
+    with zipfile.ZipFile(jar) as content:
+        return any(name.endswith((".SF", ".sf")) for name in content.namelist())
+
+
+def test_jars_that_others_may_write_are_not_run(tmp_path: Path, cache: Path) -> None:
+    place = place_of(home(tmp_path))
+    assert class_data.jars(place) == []
+    place.jars.mkdir(mode=0o700, parents=True)
+    for name in ("b.jar", "a.jar"):
+        (place.jars / name).touch(0o600)
+    whole = [str(place.jars / name) for name in ("a.jar", "b.jar")]
+    assert class_data.jars(place) == whole
+    for path, mode in ((place.jars, 0o770), (place.jars / "a.jar", 0o606)):
+        before = stat.S_IMODE(path.stat().st_mode)
+        path.chmod(mode)
+        assert class_data.jars(place) == []
+        path.chmod(before)
+    class_data.discard(place)
+    assert not place.jars.exists()
 
 
 @pytest.mark.parametrize("spoilt", ["cut", "flipped", "junk"])
@@ -287,7 +318,7 @@ def test_a_java_that_falls_over_its_archive_goes_on_without(cache: Path, tmp_pat
         f'#!/bin/sh\ncase "$*" in *SharedArchiveFile*) exit 134;; esac\nexec {real.path} "$@"\n'
     )
     fake.chmod(0o755)
-    place = place_of(fake, *map(Path, java.class_path()))
+    place = place_of(fake, *map(Path, class_path.needed()))
     put(place)
     starting = java.begin(java.Java(fake, 21, "test"), {}, tmp_path / "log")
     assert starting.shared
@@ -304,11 +335,11 @@ def test_a_java_that_can_make_none_is_not_asked_again(
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setattr(java, "find", lambda: java.Java(program, 17, "test"))
-    monkeypatch.setattr(training, "note_classes", lambda _, to: to.write_text(CLASSES))
+    monkeypatch.setattr(training, "note_classes", lambda _, to, __: to.write_text(CLASSES))
     monkeypatch.setattr(training.os, "nice", lambda _: 0)
     assert training.main() == 1
     (left,) = cache.iterdir()
-    assert left == place_of(program, *map(Path, java.class_path())).refused
+    assert left == place_of(program, *map(Path, class_path.needed())).refused
 
 
 def test_the_jobs_that_java_is_trained_on(spark: SparkSession, tmp_path: Path) -> None:

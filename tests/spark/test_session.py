@@ -93,10 +93,12 @@ def no_jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Popen[bytes]]]:
     """A process without a JVM, in which one that only reads its input can be started."""
     started: list[Popen[bytes]] = []
 
-    def begin(found: java.Java, conf: Mapping[str, str], log: Path) -> java.Starting:
+    def begin(
+        found: java.Java, conf: Mapping[str, str], log: Path, *, whole: bool
+    ) -> java.Starting:
         process = Popen(["cat"], stdin=PIPE)
         started.append(process)
-        return java.Starting(process, found, conf, log, None, shared=False)
+        return java.Starting(process, found, conf, log, None, shared=False, whole=whole)
 
     monkeypatch.setattr(launch, "_ahead", [])
     monkeypatch.setattr(launch, "_runs_already", lambda: False)

@@ -30,7 +30,7 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake, Table
-from singerlake.spark.jvm import class_data, java
+from singerlake.spark.jvm import class_data, class_path, java, unsigned
 from singerlake.spark.jvm.class_data import Archive
 from singerlake.transactions.staging import StagedTable
 
@@ -70,7 +70,7 @@ def main(args: Sequence[str] = ()) -> int:
         runtime = java.find()
     except SingerlakeError:
         return 1
-    archive = class_data.archive_for(runtime.path, java.class_path())
+    archive = class_data.archive_for(runtime.path, class_path.needed())
     if archive is None:
         return 1
     archive.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,6 +85,7 @@ def main(args: Sequence[str] = ()) -> int:
         logger.warning("no class data could be made for %s", runtime.path, exc_info=True)
     try:
         if not made:
+            class_data.discard(archive)
             archive.refused.touch()
     finally:
         class_data.end_turn(archive)
@@ -102,8 +103,10 @@ def make(archive: Archive) -> bool:
     """
     with tempfile.TemporaryDirectory(prefix=NEW, dir=archive.path.parent) as temporary:
         classes, new = Path(temporary, "classes"), Path(temporary, "new.jsa")
-        note_classes(Path(temporary), classes)
-        if not classes.exists() or not _dump(archive.java, classes, new):
+        archive.jars.mkdir(mode=0o700, exist_ok=True)
+        front = unsigned.copies(class_path.needed(), archive.jars)
+        note_classes(Path(temporary), classes, front)
+        if not classes.exists() or not _dump(archive.java, classes, new, front):
             return False
         new.chmod(0o600)
         with new.open("rb") as file:
@@ -112,9 +115,9 @@ def make(archive: Archive) -> bool:
     return True
 
 
-def _dump(java_program: Path, classes: Path, new: Path) -> bool:
+def _dump(java_program: Path, classes: Path, new: Path, front: Sequence[str]) -> bool:
     command = [
-        *java.command_head(java_program),
+        *java.command_head(java_program, front),
         _HEAP,
         "-XX:TieredStopAtLevel=1",
         "-Xshare:dump",
@@ -128,17 +131,21 @@ def _dump(java_program: Path, classes: Path, new: Path) -> bool:
     return done.returncode == 0 and new.exists()
 
 
-def note_classes(folder: Path, classes: Path) -> None:
+def note_classes(folder: Path, classes: Path, front: Sequence[str]) -> None:
     """Run the jobs in a session of their own, whose Java notes its classes.
 
     Args:
         folder: For the jobs' lake.
         classes: The file to write.
+        front: Jars that come before Spark's on the class path.
     """
     from singerlake.spark.jvm.session import session
 
     os.environ[class_data.SETTING] = "off"  # its own start must not use what it makes
-    noting = {"spark.driver.defaultJavaOptions": f"-XX:DumpLoadedClassList={classes}"}
+    noting = {
+        "spark.driver.defaultJavaOptions": f"-XX:DumpLoadedClassList={classes}",
+        "spark.driver.extraClassPath": os.pathsep.join(front),
+    }
     spark = session("local[*]", noting)
     gateway: Any = spark.sparkContext._gateway
     jobs(spark, folder)

@@ -38,6 +38,7 @@ REFUSED_SECONDS = 30 * 86400.0
 """After a failure nobody tries again for so long: a full disk may have been emptied by then."""
 _BUSY = "training"
 _NONE = ".none"
+_JARS = ".jars"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class Archive:
 
     path: Path
     java: Path
+
+    @property
+    def jars(self) -> Path:
+        """A folder of jars that belong before all others on the class path."""
+        return self.path.with_suffix(_JARS)
 
     @property
     def refused(self) -> Path:
@@ -111,10 +117,22 @@ def options(archive: Archive) -> list[str]:
     return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive.path}", *check]
 
 
+def jars(archive: Archive) -> list[str]:
+    """Return the jars that the archive goes with; none where nobody but this user wrote them."""
+    try:
+        found = sorted(archive.jars.iterdir())
+        if not all(_own(path.stat()) for path in [archive.jars, *found]):
+            return []
+    except OSError:
+        return []
+    return [*map(str, found)]
+
+
 def discard(archive: Archive) -> None:
     """Delete an archive that did harm."""
     with contextlib.suppress(OSError):
         archive.path.unlink()
+    shutil.rmtree(archive.jars, ignore_errors=True)
 
 
 def train_later(archive: Archive) -> None:
@@ -171,6 +189,7 @@ def end_turn(archive: Archive) -> None:
     with contextlib.suppress(OSError):
         for old in _by_use(folder)[KEPT:]:
             old.unlink()
+            shutil.rmtree(old.with_suffix(_JARS), ignore_errors=True)
     (folder / _BUSY).unlink(missing_ok=True)
 
 

