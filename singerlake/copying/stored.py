@@ -26,7 +26,7 @@ class NamedFile:
 
     Attributes:
         path: Where it lies, within the table's folder.
-        size: Its bytes.
+        size: Its bytes; 0 where no row says how many.
     """
 
     path: str
@@ -131,11 +131,8 @@ def files_in(store: Store, table: TableName, lists: Iterable[FileList]) -> dict[
     Raises:
         DamagedError: One cannot be read.
     """
-    return {
-        path: NamedFile(path, size)
-        for _, named in file_lists.read_all(store, table, lists)
-        for path, size in named.items()
-    }
+    sizes = file_lists.sizes(file_lists.read_all(store, table, lists))
+    return {path: NamedFile(path, size) for path, size in sizes.items()}
 
 
 def missing(
@@ -152,7 +149,7 @@ def missing(
         size = sizes.get(path)
         if size is None:
             yield file
-        elif size != file.size:
+        elif file.size not in (0, size):
             raise DamagedError(
                 f"{destination.uri}/{table.key(path)} has {size:,} bytes, and {file.size:,} are "
                 "right; move it away, and copy again with --verify"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,7 @@ from singerlake.transactions import file_lists
 from singerlake.transactions.snapshot import Snapshot
 
 _DIGEST_BYTES = 32
+_EMPTY = hashlib.sha256().digest()
 
 
 class KnownFiles:
@@ -93,7 +95,9 @@ class KnownFiles:
             self._db.close()
 
     def _put(self, files: Iterable[tuple[str, int]]) -> None:
-        rows = ((bytes.fromhex(file_paths.digest_in(path)), path, size) for path, size in files)
+        digests = ((bytes.fromhex(file_paths.digest_in(path)), path, size) for path, size in files)
+        # A row that a person gave need not say a size; one that is to name the file again does.
+        rows = (row for row in digests if row[2] or row[0] == _EMPTY)
         with self._mutex:
             self._insert("INSERT OR IGNORE INTO files VALUES (?, ?, ?)", rows)
 

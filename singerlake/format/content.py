@@ -257,6 +257,8 @@ def schema_line_of(member: bytes) -> bytes:
 def named_in(text: bytes, place: Place) -> dict[str, int]:
     """Find the files that an inflated block's rows name: their paths, and the sizes said of them.
 
+    Of a file that no row says a size of, it is 0.
+
     Raises:
         DamagedError: It holds a line that is no message.
     """
@@ -267,7 +269,7 @@ def named_in(text: bytes, place: Place) -> dict[str, int]:
                 stored = _STORED.decode(raw)
                 if isinstance(stored.path, str) and file_paths.is_content(stored.path):
                     size = stored.size if type(stored.size) is int else 0
-                    named[stored.path] = max(0, size)
+                    named[stored.path] = max(0, size, named.get(stored.path, 0))
     except msgspec.DecodeError as error:
         raise DamagedError(f"a block holds a line that is no message: {error}") from error
     return named

@@ -50,9 +50,11 @@ def check_lists(
     there: list[NamedFile] = []
     for path, said in named.items():
         actual = sizes.get(path)
-        if actual is None or any(size != actual for size in said):
+        wrong = [size for size in said if size not in (0, actual)]  # 0: the row says none
+        if actual is None or wrong:
+            wanted = f"{(wrong or said)[0]} bytes"
             found = "nothing" if actual is None else f"{actual} bytes"
-            problems.append(Problem("file", table.key(path), f"{said[0]} bytes", found, BACKUP))
+            problems.append(Problem("file", table.key(path), wanted, found, BACKUP))
         if actual is not None:
             there.append((path, actual))
     return problems, there

@@ -36,7 +36,7 @@ def publish(store: Store, table: TableName, listed: FileList, data: bytes) -> No
 
 
 def read(store: Store, table: TableName, listed: FileList) -> dict[str, int]:
-    """Read a list: the files' paths, and the sizes that rows say.
+    """Read a list: the files' paths, and the sizes that rows say; 0 where they say none.
 
     Raises:
         DamagedError: It is gone, or damaged.
@@ -106,12 +106,21 @@ def check_kept(store: Store, present: Snapshot, entry: Entry) -> None:
                 )
 
 
+def sizes(lists: Iterable[tuple[FileList, Mapping[str, int]]]) -> dict[str, int]:
+    """Return what lists name, each file with its size; 0 where no row says it."""
+    found: dict[str, int] = {}
+    for _, named in lists:
+        for path, size in named.items():
+            found[path] = max(size, found.get(path, 0))
+    return found
+
+
 _GIVEN_BY_PEOPLE = frozenset({Operation.CHANGE, Operation.CREATE})
 """Operations whose rows may name files that were never stored."""
 
 
 def check_there(store: Store, present: Snapshot, entry: Entry, stored: Container[str]) -> None:
-    """Refuse rows that people gave and that name files which the table has not.
+    """Refuse rows that people gave and that name files which the table has not, or not so large.
 
     That a file lies there is not enough: a vacuum may have announced it, and be held up since.
 
@@ -129,11 +138,18 @@ def check_there(store: Store, present: Snapshot, entry: Entry, stored: Container
     if not lists:
         return
     table = present.table
-    named = {path for _, paths in read_all(store, table, lists) for path in paths}
+    said = sizes(read_all(store, table, lists))
+    unknown = {*said}
     for _, known in read_all(store, table, lists_of(present.blocks)):
-        named -= known.keys()
+        unknown -= known.keys()
+        for path in said.keys() & known.keys():
+            if said[path] not in (0, known[path]) and known[path]:
+                raise InputError(
+                    f"a row says that {path} has {said[path]:,} bytes, and it has "
+                    f"{known[path]:,}: leave out the size, or correct it; nothing was changed"
+                )
     with ThreadPoolExecutor(READERS, "lists") as pool:
-        paths = sorted(named)
+        paths = sorted(unknown)
         for path, there in zip(paths, pool.map(store.exists, map(table.key, paths)), strict=True):
             if not there or path not in stored:
                 raise InputError(

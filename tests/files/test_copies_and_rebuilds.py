@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from singerlake.errors import DamagedError, StoreError
-from singerlake.format import file_paths
+from singerlake.errors import DamagedError, InputError, StoreError
+from singerlake.format import block as format_block
+from singerlake.format import file_paths, messages
+from singerlake.format.log import Entry, Operation
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.drop import drop_table
@@ -18,6 +23,9 @@ from singerlake.maintenance.verify import check_log
 from singerlake.maintenance.verify_block import check_block
 from singerlake.maintenance.verify_files import check_file, check_lists
 from singerlake.storage.local.store import LocalStore
+from singerlake.transactions.commit import commit, draft_entry
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.staging import StagedTable, replace_block
 from tests.copying.world import QUICK, copy
 from tests.files.photos import NAME, clean, forget, listed, lists, stored, sync, table_of
 from tests.maintenance.plain_table import freeze
@@ -153,3 +161,46 @@ def test_verify_finds_what_is_wrong_with_files(table: Table) -> None:
     (Path("lake") / NAME.key(listing)).write_bytes(b"z")
     assert any("list" in problem for problem in problems(table))
     assert two
+
+
+def test_a_change_need_not_say_how_large_a_file_is(table: Table, tmp_path: Path) -> None:
+    """A row that a person gives may say a path alone: nothing is damaged for that."""
+    change_photo(table, lambda path: {"path": path})
+    assert problems(table) == []
+    backup = LocalStore(tmp_path / "backup")
+    for _ in range(2):
+        copy(table.store, backup, options=VERIFY)
+    assert problems(Lake(backup).table(NAME)) == []
+    clean(table)
+    assert problems(table) == []
+    sync("lake", {4: "b"})  # is known by the list that says its size, and not stored again
+    assert len(stored(table.store)) == 2
+
+
+def test_a_change_says_no_wrong_size(table: Table) -> None:
+    before = table.snapshot().number
+    with pytest.raises(InputError, match=r"has 7 bytes, and it has 10: leave out the size"):
+        change_photo(table, lambda path: {"path": path, "size": 7})
+    assert table.snapshot().number == before
+    change_photo(table, lambda path: {"path": path, "size": 10})
+    assert problems(table) == []
+
+
+def change_photo(table: Table, photo: Callable[[str], dict[str, Any]]) -> None:
+    """Commit a change as the job does: a new row has the file of another."""
+    head = table.snapshot()
+    value = photo(sorted(listed(table))[0])
+    lines = [messages.schema_line(NAME.stream, head.tap_schema)]
+    row = {"type": "RECORD", "stream": NAME.stream, "record": {"id": 9, "photo": value}}
+    lines.append(json.dumps(row).encode() + b"\n")
+    text = b"".join(lines)
+    block = replace_block(head.blocks[0], first_version=0, bytes=len(text), rows=1)
+    staged = StagedTable(table.store, NAME)
+    staged.set_schema(head.schema_hash, head.tap_schema)
+    staged.add(head.schema_hash, format_block.encode(text, 1, 1), block)
+    staged.publish()
+
+    def draft(present: Snapshot) -> Entry:
+        return draft_entry(NAME, Operation.CHANGE, blocks=staged.numbered(present.last_block))
+
+    commit(table.store, head, draft)
