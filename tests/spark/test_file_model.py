@@ -1,7 +1,7 @@
 """Random histories of rows that name files, against a plain model (``file_histories.py``).
 
 After each step, every state that can still be read has its files, byte for byte, and every frozen
-version, and the head, is read as programs read it. In CI one history, the same in every run:
+version, and the head, is read as programs read it. In CI three histories, the same in every run:
 
     SINGERLAKE_EXAMPLES=50 pytest tests/spark/test_file_model.py --hypothesis-seed=1
 """
@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, Phase, assume, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -39,6 +39,8 @@ class FileHistory(RuleBasedStateMachine):
 
     @initialize(first=PHOTOS, second=PHOTOS)
     def begin(self, first: dict[int, str], second: dict[int, str]) -> None:
+        # Not the simplest history, which is always first: it freezes, and freezes, and freezes.
+        assume({*first.values(), *second.values()} != {"a"})
         self._folder = fast_folder()
         self.world = Histories(self.spark, Path(self._folder.__enter__()) / "lake")
         self.world.sync(first)
@@ -102,8 +104,8 @@ def test_random_histories_of_files(spark: SparkSession) -> None:
     run_state_machine_as_test(
         Machine if long else seed(3)(Machine),
         settings=settings(
-            max_examples=EXAMPLES or 1,
-            stateful_step_count=20 if long else 8,
+            max_examples=EXAMPLES or 3,
+            stateful_step_count=20 if long else 10,
             database=None,
             deadline=None,
             print_blob=True,
