@@ -141,6 +141,8 @@ def test_class_data(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert seen() == ("note", "this Java could make none, and starts slower")
     place.path.write_bytes(bytes(2048))
     place.path.chmod(0o600)
+    place.jars.mkdir(mode=0o700)
+    class_data.note_jars(place, [])
     assert seen() == ("ok", f"2.0 kB in {place.path}: Java starts sooner")
 
 

@@ -71,6 +71,8 @@ def put(place: Archive, data: bytes = b"x") -> None:
     place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     place.path.write_bytes(data)
     place.path.chmod(0o600)
+    place.jars.mkdir(mode=0o700, exist_ok=True)
+    class_data.note_jars(place, [])
 
 
 def test_the_name_says_what_it_depends_on(tmp_path: Path, cache: Path) -> None:
@@ -266,7 +268,7 @@ def test_what_is_made_is_used(small: Path, tmp_path: Path, monkeypatch: pytest.M
     assert starting.shared
     assert "org.apache.spark.deploy.SparkSubmit source: shared objects file" in said
     signed = [Path(jar).name for jar in class_path.needed() if is_signed(jar)]
-    assert signed == sorted(path.name for path in jars.iterdir())
+    assert signed == sorted(path.name for path in jars.glob("*.jar"))
     assert b"org/codehaus/janino/Token" in archive.read_bytes(), "Java keeps none of a signed jar"
 
 
@@ -282,6 +284,8 @@ def test_jars_that_others_may_write_are_not_run(tmp_path: Path, cache: Path) -> 
     for name in ("b.jar", "a.jar"):
         (place.jars / name).touch(0o600)
     whole = [str(place.jars / name) for name in ("a.jar", "b.jar")]
+    assert class_data.jars(place) == []  # nobody has said that they are whole
+    class_data.note_jars(place, whole)
     assert class_data.jars(place) == whole
     for path, mode in ((place.jars, 0o770), (place.jars / "a.jar", 0o606)):
         before = stat.S_IMODE(path.stat().st_mode)
@@ -290,6 +294,32 @@ def test_jars_that_others_may_write_are_not_run(tmp_path: Path, cache: Path) -> 
         path.chmod(before)
     class_data.discard(place)
     assert not place.jars.exists()
+
+
+@pytest.mark.parametrize("spoilt", ["gone", "damaged", "one of them"])
+def test_an_archive_without_its_jars_is_made_anew(tmp_path: Path, cache: Path, spoilt: str) -> None:
+    """Java would run what a damaged jar says, and refuse the archive for ever without them."""
+    place = place_of(home(tmp_path))
+    place.jars.mkdir(mode=0o700, parents=True)
+    made = [place.jars / "a.jar", place.jars / "b.jar"]
+    for jar in made:
+        jar.write_bytes(b"x" * 100)
+        jar.chmod(0o600)
+    class_data.note_jars(place, map(str, made))
+    place.path.write_bytes(b"classes")
+    place.path.chmod(0o600)
+    (place.jars / "left.new").write_bytes(b"by a training that was killed")
+    assert (place.size(), class_data.jars(place)) == (7, [*map(str, made)])
+    if spoilt == "gone":
+        shutil.rmtree(place.jars)
+    elif spoilt == "damaged":
+        seen = made[0].stat()
+        made[0].write_bytes(b"x" * 50 + b"y" + b"x" * 49)
+        os.utime(made[0], ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    else:
+        made[1].unlink()
+    assert place.size() is None  # so that the next job has it made
+    assert class_data.options(place) == class_data.jars(place) == []
 
 
 @pytest.mark.parametrize("spoilt", ["cut", "flipped", "junk"])

@@ -105,6 +105,7 @@ def make(archive: Archive) -> bool:
         classes, new = Path(temporary, "classes"), Path(temporary, "new.jsa")
         archive.jars.mkdir(mode=0o700, exist_ok=True)
         front = unsigned.copies(class_path.needed(), archive.jars)
+        class_data.note_jars(archive, front)
         note_classes(Path(temporary), classes, front)
         if not classes.exists() or not _dump(archive.java, classes, new, front):
             return False

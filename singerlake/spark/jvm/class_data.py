@@ -20,7 +20,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,7 @@ REFUSED_SECONDS = 30 * 86400.0
 _BUSY = "training"
 _NONE = ".none"
 _JARS = ".jars"
+_SUMS = "sha256"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Archive:
         except OSError:
             return None
         # What is in it is run. Nobody else may have written it.
-        if not _own(status) or not _own(folder):
+        if not _own(status) or not _own(folder) or _kept_jars(self) is None:
             return None
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
@@ -94,7 +95,7 @@ def archive_for(java: Path, class_path: Sequence[str]) -> Archive | None:
         None where no cache is kept.
     """
     folder = _folder()
-    if folder is None:
+    if folder is None or os.pathsep in str(folder):  # which no class path can spell
         return None
     home = java.resolve().parent.parent
     parts = [platform.machine(), str(home)]
@@ -118,14 +119,37 @@ def options(archive: Archive) -> list[str]:
 
 
 def jars(archive: Archive) -> list[str]:
-    """Return the jars that the archive goes with; none where nobody but this user wrote them."""
+    """Return the jars that the archive goes with; none where they are not those that were made."""
+    return _kept_jars(archive) or []
+
+
+def _kept_jars(archive: Archive) -> list[str] | None:
+    """The jars that the archive was made with, or None: a damaged one would be run.
+
+    Without them Java would refuse the archive each time, and none would be made in its place.
+    """
     try:
-        found = sorted(archive.jars.iterdir())
-        if not all(_own(path.stat()) for path in [archive.jars, *found]):
-            return []
-    except OSError:
-        return []
-    return [*map(str, found)]
+        listed = (archive.jars / _SUMS).read_text(encoding="utf-8").splitlines()
+        found = [archive.jars / line.partition("  ")[2] for line in listed]
+        if not all(_own(path.stat()) for path in [archive.jars, archive.jars / _SUMS, *found]):
+            return None
+        whole = [_sum(path) for path in found] == listed
+    except (OSError, ValueError):
+        return None
+    return [*map(str, found)] if whole else None
+
+
+def note_jars(archive: Archive, made: Iterable[str]) -> None:
+    """Note which jars an archive is made with, once they are there."""
+    lines = "".join(f"{_sum(Path(jar))}\n" for jar in made)
+    new = archive.jars / f"{_SUMS}.new"
+    new.write_text(lines, encoding="utf-8")
+    new.chmod(0o600)
+    new.replace(archive.jars / _SUMS)
+
+
+def _sum(jar: Path) -> str:
+    return f"{hashlib.sha256(jar.read_bytes()).hexdigest()}  {jar.name}"
 
 
 def discard(archive: Archive) -> None:

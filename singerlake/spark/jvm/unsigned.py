@@ -45,6 +45,8 @@ def _copied(jar: Path, to: Path) -> Path:
                 data = re.split(rb"\r?\n\r?\n", data, maxsplit=1)[0] + b"\r\n\r\n"
             copy.writestr(item, data)
     new.chmod(0o600)
+    with new.open("rb") as file:
+        os.fsync(file.fileno())
     # Java tells by its time and size whether a jar is the one that an archive was made of.
     seen = jar.stat()
     os.utime(new, ns=(seen.st_atime_ns, seen.st_mtime_ns))
