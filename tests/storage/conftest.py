@@ -49,7 +49,11 @@ def s3_port() -> Iterator[int]:
         yield port
     finally:
         process.terminate()
-        process.wait(10)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:  # on a busy machine it may take longer
+            process.kill()
+            process.wait()
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:

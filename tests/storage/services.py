@@ -94,7 +94,11 @@ def _running(process: subprocess.Popen[bytes], port: int) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:  # on a busy machine it may take longer
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="session")
