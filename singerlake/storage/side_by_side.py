@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from singerlake.errors import SingerlakeError
@@ -15,6 +16,28 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 LOOKS = 32
 """At once; S3's client keeps as many connections."""
+
+
+@contextmanager
+def threads(count: int, name: str) -> Iterator[ThreadPoolExecutor]:
+    """Threads for a generator to take, which waits for them at its end, but not if it is given up.
+
+    A generator that nobody goes on with may be collected anywhere, also while Python itself starts
+    a thread and holds the lock that the end of one asks for: to wait there would be for ever.
+
+    Args:
+        count: How many at most.
+        name: What theirs begin with.
+    """
+    pool = ThreadPoolExecutor(count, name)
+    given_up = False
+    try:
+        yield pool
+    except GeneratorExit:
+        given_up = True
+        raise
+    finally:
+        pool.shutdown(wait=not given_up, cancel_futures=given_up)
 
 
 def in_order(store: Store, look: Callable[[Item], Found], items: Iterable[Item]) -> Iterator[Found]:
@@ -32,7 +55,7 @@ def in_order(store: Store, look: Callable[[Item], Found], items: Iterable[Item])
         yield from map(look, items)
         return
     under_way: deque[Future[Found]] = deque()
-    with ThreadPoolExecutor(LOOKS, "look") as pool:
+    with threads(LOOKS, "look") as pool:
         try:
             for item in items:
                 if len(under_way) == LOOKS:

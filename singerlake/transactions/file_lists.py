@@ -17,6 +17,7 @@ from singerlake.format import content
 from singerlake.format.log import Block, Entry, FileList, Operation
 from singerlake.format.names import TableName
 from singerlake.storage.base import READERS, KeyExistsError, KeyMissingError, Store
+from singerlake.storage.side_by_side import threads
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -59,7 +60,7 @@ def read_all(
         DamagedError: One is gone, or damaged.
     """
     wanted = list(lists)
-    with ThreadPoolExecutor(READERS, "lists") as pool:
+    with threads(READERS, "lists") as pool:
         # A stretch at a time: not all that were read wait for who takes them.
         for start in range(0, len(wanted), READERS):
             some = wanted[start : start + READERS]

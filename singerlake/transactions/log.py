@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,7 @@ from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.storage.base import READERS, KeyMissingError, Listed, Store
 from singerlake.storage.opening import is_remote
+from singerlake.storage.side_by_side import threads
 from singerlake.transactions import files, head_file
 from singerlake.transactions.chain import ForeignEntryError, Rewritings
 from singerlake.transactions.checkpoint import differing, from_manifest
@@ -103,7 +103,7 @@ def read_entries(
     if len(wanted) == 1:  # as of most tables that are looked at: a thread takes longer to begin
         yield one(wanted[0])
         return
-    with ThreadPoolExecutor(READERS, "log") as pool:
+    with threads(READERS, "log") as pool:
         yield from pool.map(one, wanted)
 
 

@@ -69,3 +69,17 @@ def test_an_error_comes_where_its_item_has_its_turn(far: LocalStore) -> None:
     assert [next(taken) for _ in range(40)] == list(range(40))
     with pytest.raises(ValueError, match="40"):
         next(taken)
+
+
+def test_who_gives_it_up_waits_for_no_look(far: LocalStore) -> None:
+    """Python may collect it while it starts a thread: to wait there would be for ever."""
+    end = threading.Event()
+    taken = in_order(far, lambda item: item == 0 or end.wait(60), range(10))
+    assert next(taken)
+    closing = threading.Thread(target=taken.close)  # type: ignore[attr-defined]
+    closing.start()
+    closing.join(30)
+    waits = closing.is_alive()
+    end.set()
+    closing.join()
+    assert not waits
