@@ -378,6 +378,12 @@ def main() -> None:
 
 def _fail(error: Exception, exit_code: int) -> None:
     logger.error("%s", error)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # What nobody takes Python would write once more at its end, and exit with 120 over it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(exit_code)
 
 

@@ -47,7 +47,7 @@ def test_a_small_body_goes_out_with_its_headers() -> None:
 
 def test_requests_say_who_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SDK_UA_APP_ID", "night sync\n2")
-    monkeypatch.setenv("AWS_EXECUTION_ENV", "AWS_ECS_FARGATE")
+    monkeypatch.setenv("AWS_EXECUTION_ENV", "AWS ECS_FARGATE é\n")
     client, sent = sent_by()
     client.get_object(Bucket="b", Key="k")
     client.list_objects_v2(Bucket="b")
@@ -55,5 +55,6 @@ def test_requests_say_who_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
         names = request.headers["User-Agent"].decode().split(" ")
         assert len(names) == len(set(names))
         tools = {name.partition("/")[0] for name in names}
-        assert tools >= {"Boto3", "Botocore", "Python", "exec-env"}
+        assert tools >= {"Boto3", "Botocore", "Python"}
+        assert "exec-env/AWS-ECS_FARGATE---" in names
         assert {f"Singerlake/{__version__}", "app/night-sync-2"} <= set(names)

@@ -37,6 +37,8 @@ from tests.target.harness import (
 
 PLAIN = [schema("a"), record("a", {"id": 1}), state({"n": 1})]
 
+UNBUFFERED = "PYTHONUNBUFFERED"
+
 
 class Live:
     """A target that waits for more input.
@@ -293,6 +295,26 @@ def test_a_state_that_no_one_reads_any_more(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
     assert b"everything is committed" in done.stderr
     assert len(lines_of(tmp_path / "lake", "a")) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")
+def test_a_state_that_goes_to_a_full_disk(tmp_path: Path) -> None:
+    """As users start it: with a buffer that Python would write once more at its end."""
+    args, env = command(tmp_path / "lake")
+    env = {name: value for name, value in {**os.environ, **env}.items() if name != UNBUFFERED}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            args,
+            input=text(PLAIN),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=env,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == StoreError.exit_code
+    assert b"nobody took the STATE from standard output: No space left" in done.stderr
+    assert b"Exception ignored" not in done.stderr
 
 
 def test_a_standard_output_that_is_closed(tmp_path: Path) -> None:

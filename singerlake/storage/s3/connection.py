@@ -84,7 +84,10 @@ def _names(core: Any) -> Config:
     It takes a tenth of a request's processor time.
     """
     extra = f" {core.user_agent_extra}" if core.user_agent_extra else ""  # boto3 adds it once more
-    names = [core.user_agent().removesuffix(extra), f"Singerlake/{__version__}"]
+    where = os.environ.get("AWS_EXECUTION_ENV", "")
+    agent = core.user_agent().removesuffix(extra)
+    agent = agent.replace(f"exec-env/{where}", f"exec-env/{_ODD.sub('-', where)}")
+    names = [agent, f"Singerlake/{__version__}"]
     if app := core.get_config_variable("user_agent_appid"):
         names.append(f"app/{_ODD.sub('-', str(app))}")
     return Config(user_agent=" ".join(names))
