@@ -19,6 +19,7 @@ from singerlake.format.content import Place
 from singerlake.format.log import FileList
 from singerlake.format.names import TableName
 from singerlake.storage.base import READERS, Store
+from singerlake.storage.side_by_side import threads
 
 MOST_BYTES = 64 << 20
 """The most that a file may have, unless the caller says otherwise."""
@@ -73,7 +74,7 @@ class ContentColumn:
             found = known.find(digest)
             return None if found is None else found[0]
 
-        with ThreadPoolExecutor(READERS, "contents") as pool:
+        with threads(READERS, "contents") as pool:
             try:
                 for array in values:
                     rows = (self._named(value, find) for value in array.to_pylist())
