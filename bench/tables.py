@@ -47,9 +47,9 @@ class FarStore(LocalStore):
     def folders(self, prefix: str) -> Sequence[str]:
         return self._late(lambda: LocalStore.folders(self, prefix))
 
-    def link(self, source: str, key: str, **how: Any) -> None:
+    def link(self, *what: Any, **how: Any) -> None:
         """Create an object, whatever for."""
-        self._late(lambda: LocalStore.link(self, source, key, **how))
+        self._late(lambda: LocalStore.link(self, *what, **how))
 
     def replace(self, key: str, data: bytes, etag: str | None, *, durable: bool = True) -> str:
         return self._late(lambda: LocalStore.replace(self, key, data, etag, durable=durable))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,9 @@ from singerlake.spark.state import frames, layers
 _GLOB = re.compile(r"[*?{}\[\]\\]")
 """Spark takes these in a path for a pattern and finds nothing; with its option ``__globPaths__``
 off, it reads each of several files twice (seen in 4.3)."""
+ONE_TASK_BYTES = 1 << 20
+"""A file of no more is read by one task in any case. Where Spark knows that, an aggregate, a join
+or an order of its rows is done in that task, and not in another stage."""
 
 
 def readable(
@@ -57,10 +61,11 @@ def plain(spark: SparkSession, index: Index) -> DataFrame | None:
     """
     if index.below is not None or index.misfits or not index.parts:
         return None
-    paths = _paths(index)
-    return (
-        None if paths is None else _files(spark, paths, _named(index)[: len(index.shape.columns)])
-    )
+    if (paths := _paths(index)) is None:
+        return None
+    frame = _files(spark, paths, _named(index)[: len(index.shape.columns)])
+    small = len(paths) == 1 and os.path.getsize(paths[0]) <= ONE_TASK_BYTES
+    return frame.coalesce(1) if small else frame
 
 
 def own_rows(spark: SparkSession, index: Index, *, digests: bool) -> DataFrame:
