@@ -16,7 +16,7 @@ from singerlake.reading import index
 from singerlake.reading.index import Index
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.sql import plan
-from singerlake.spark.state import index_build, requested_rows
+from singerlake.spark.state import index_build, index_rows, requested_rows
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.spark import here
@@ -326,3 +326,16 @@ def test_the_index_of_a_small_table_is_made_in_this_process(
             ]  # fmt: skip
         assert index.sound(table, table.snapshot().at(number)) is not None
     assert made == [1, 2], "Spark makes what has more bytes, or more files"
+
+
+@pytest.mark.parametrize(("most", "stages"), [(0, 1), (index_rows.ONE_TASK_BYTES, 0)])
+def test_rows_of_a_small_table_are_one_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, stages: int
+) -> None:
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
+    commit_rows(lake, "tap.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}, {"id": 3}])
+    monkeypatch.setattr(index_rows, "ONE_TASK_BYTES", most)
+    with query(spark, lake, "select max(id) as last from tap.s") as answer:
+        planned = answer.frame._jdf.queryExecution().executedPlan().toString()
+        assert planned.count("Exchange SinglePartition") == stages
+        assert list(answer.rows()) == [(3,)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
@@ -64,7 +64,7 @@ def plain(spark: SparkSession, index: Index) -> DataFrame | None:
     if (paths := _paths(index)) is None:
         return None
     frame = _files(spark, paths, _named(index)[: len(index.shape.columns)])
-    small = len(paths) == 1 and os.path.getsize(paths[0]) <= ONE_TASK_BYTES
+    small = len(paths) == 1 and Path(paths[0]).stat().st_size <= ONE_TASK_BYTES
     return frame.coalesce(1) if small else frame
 
 
