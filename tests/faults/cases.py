@@ -136,15 +136,20 @@ class Bench:
         operation: Which.
         place: Where its lakes lie.
         folder: For the STATEs that come out.
+        once: Whether it is run once only before its cases, which then have to strike at what they
+            are to strike at.
     """
 
-    def __init__(self, operation: Operation, place: Place, folder: Path) -> None:
+    def __init__(
+        self, operation: Operation, place: Place, folder: Path, *, once: bool = False
+    ) -> None:
         self.operation = operation
         self._place = place
         self._acknowledged = folder / "acknowledged"
         place.prepare(operation)
+        self._once = once
         # Twice, for a process asks some things once only, and the cases come after that.
-        for _ in range(2):
+        for _ in range(1 if once else 2):
             self.trace: list[Done] = []
             self._fresh()
             with place.watched(self.trace) as store:
@@ -216,7 +221,7 @@ class Bench:
     def _strike(self, case: Case) -> bool:
         """Run with the fault; whether the operation said that it succeeded."""
         try:
-            with self._place.failing(case) as store:
+            with self._place.failing(case) as store, self._struck(case, store):
                 self.operation.run(store, self._acknowledged)
         except SingerlakeError:
             assert not case.kind.harmless, "it should have got over this by itself"
@@ -227,6 +232,18 @@ class Bench:
         committed = "/transactions/" in case.done.key
         assert not (committed and case.kind == NOT_DURABLE), "what is not durable was acknowledged"
         return True
+
+    @contextmanager
+    def _struck(self, case: Case, store: Store) -> Iterator[None]:
+        """Hold that the run came to what it came to before, of which names may be others."""
+        try:
+            yield
+        finally:
+            if self._once:
+                assert isinstance(store, FaultyStore)
+                done = store.trace[case.at - 1]
+                assert done.method == case.done.method, done
+                assert ("/transactions/" in done.key) == ("/transactions/" in case.done.key), done
 
     def _kill(self, case: Case) -> bool:
         assert isinstance(self._place, Folder)

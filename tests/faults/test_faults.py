@@ -1,8 +1,8 @@
 """Every operation on the store goes wrong once in each way: before or after, never between.
 
-The suite runs all of it for what needs no Spark, but for kills before an operation: they leave what
-a kill after the one before it leaves. Of each Spark job it takes the commit. ``make faults`` runs
-everything and writes the counts into docs/safety.md.
+The suite runs all of it for what needs no Spark, but for kills before an operation and after one
+that only reads: they leave what a kill after the write before leaves. Of each kind of Spark job it
+takes the commit. ``make faults`` runs everything and writes the counts into docs/safety.md.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tests.faults.faulty_store import (
     LOST_THEN_OUTAGE,
     NOT_DURABLE,
     OUTAGE,
+    READS,
     TAKEN,
     Kind,
 )
@@ -45,14 +46,11 @@ from tests.faults.operations import (
     OPERATIONS,
     Alter,
     Change,
-    ChangeKey,
-    ChangeKeyless,
     CreateTable,
     Drop,
     Freeze,
     Operation,
     Revert,
-    RevertKeyless,
     Target,
     TargetLongLog,
     Undo,
@@ -78,16 +76,15 @@ SPARK = [
     *UPLOADS,
     *PUBLISHING,
 ]
-# Of the Spark jobs the suite takes a fault at the commit each, and one that was a bug once.
+# Of the Spark jobs the suite takes a fault at the commit each, and one that was a bug once. A table
+# without a key and one with a new key are changed by the same commit; test_small_revert.py turns
+# one without a key back.
 QUICK = [
     (Freeze, TAKEN, "_index.json"),
     (Freeze, LOST_THEN_OUTAGE, "/transactions/"),
     (Revert, LOST_THEN_OUTAGE, "/transactions/"),
-    (RevertKeyless, INTERRUPT, "/transactions/"),
     (Undo, LOST_THEN_OUTAGE, "/transactions/"),
     (Change, LOST_THEN_OUTAGE, "/transactions/"),
-    (ChangeKeyless, INTERRUPT, "/transactions/"),
-    (ChangeKey, LOST_THEN_OUTAGE, "/transactions/"),
     (Alter, LOST_THEN_OUTAGE, "/transactions/"),
     (CreateTable, LOST_REPLY, "/transactions/"),
     (EraseRow, LOST_THEN_OUTAGE, "/000000000006.json"),  # the erasure itself
@@ -151,7 +148,9 @@ def benches() -> Iterator[Benches]:
         def bench(operation: type[Operation]) -> Bench:
             if operation not in made:
                 folder = stack.enter_context(fast_folder())
-                made[operation] = Bench(operation(), Folder(folder), folder)
+                # What Spark takes longest for is not done twice where few cases follow.
+                once = operation in SPARK and not EVERYTHING
+                made[operation] = Bench(operation(), Folder(folder), folder, once=once)
             return made[operation]
 
         yield bench
@@ -214,7 +213,10 @@ def test_every_operation_of_the_store(
     benches: Benches, counts: report.Counts, operation: type[Operation], kind: Kind
 ) -> None:
     bench = benches(operation)
-    run(bench, bench.cases(kind), counts, operation.name)
+    cases = bench.cases(kind)
+    if kind == KILL_AFTER and not EVERYTHING:
+        cases = [case for case in cases if case.done.method not in READS]
+    run(bench, cases, counts, operation.name)
 
 
 @pytest.mark.parametrize(
@@ -249,6 +251,7 @@ def test_a_copied_lake_version(
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("quick_plans")
 @pytest.mark.parametrize(
     ("operation", "kind", "part"),
     [(operation, kind, "") for kind in KINDS for operation in SPARK] if EVERYTHING else QUICK,
