@@ -17,14 +17,14 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 SECONDS = {
-    "tests/faults/test_faults.py": 222,
+    "tests/faults/test_faults.py": 170,
     "tests/spark/test_change.py": 144,
     "tests/spark/test_stage.py": 108,
-    "tests/spark/test_model.py": 101,
+    "tests/spark/test_model.py": 75,
     "tests/model/test_model.py": 98,
     "tests/spark/test_difference.py": 81,
     "tests/spark/test_erase.py": 79,
-    "tests/spark/test_changes_at_once.py": 65,
+    "tests/spark/test_changes_at_once.py": 44,
     "tests/test_wheel.py": 62,
     "tests/meltano/test_meltano.py": 60,
     "tests/spark/test_published_files.py": 55,
@@ -48,7 +48,7 @@ SECONDS = {
     "tests/spark/test_interleavings.py": 26,
     "tests/projections/test_dry_run.py": 26,
     "tests/spark/test_index.py": 25,
-    "tests/spark/test_class_data.py": 24,
+    "tests/spark/test_class_data.py": 17,
     "tests/projections/test_publish.py": 22,
     "tests/test_notebook.py": 22,
     "tests/spark/test_change_overlay.py": 21,
