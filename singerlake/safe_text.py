@@ -16,6 +16,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Iterable
+from functools import cache
 from types import TracebackType
 from typing import Any, TextIO
 from urllib.parse import quote, quote_plus
@@ -50,15 +51,13 @@ _LONG = 12
 """From so many characters on a secret is hidden inside of words too, and an id of a key is one."""
 
 # A scheme begins where nothing of one stands before, so that a long word is looked at once.
-_USERINFO = re.compile(
-    r"""(?<![A-Za-z0-9+.-]) ([A-Za-z0-9+.-]+://)
+_USERINFO = r"""(?<![A-Za-z0-9+.-]) ([A-Za-z0-9+.-]+://)
     (?: [^\s/?#'"]*
       | [^\s/?#'"@:\[]* : (?! \d* (?:[/?#\s'"] | $) ) [^\s'"]{0,256}  # a slash in a password
-    ) @""",
-    re.VERBOSE,
-)
-_NAMED = re.compile(
-    r"""(?P<name>
+    ) @"""
+_WORDS = ("key", "token", "secret", "sig", "credential", "password")
+"""Every name of a secret has one of these in it."""
+_NAMED = r"""(?P<name>
         (?: aws_ (?:access_key_id | secret_access_key | session_token | security_token)
           | access_?key_?id | secret_?access_?key | session_?token | private_?key
           | account_?key | shared_?access_?signature | sas_?(?:token|key) | client_?secret
@@ -71,9 +70,7 @@ _NAMED = re.compile(
       | (?P<opens> \\["']) .{1,4096}? (?P<closes> \\["'])
       | (?<= >) [^<]{1,4096} (?= </)
       | (?P<half> \\?["'])? (?![\s*]) [^\s"',;<>&})\]\\]+
-    )""",
-    re.IGNORECASE | re.VERBOSE | re.DOTALL,
-)
+    )"""
 """A secret behind its name: in settings, environments, headers, URLs, answers in JSON or XML."""
 
 _secrets: set[str] = set()
@@ -142,7 +139,13 @@ def redacted(text: str) -> str:
     """Return a text without secrets: those that are known, and what stands where one would."""
     if _pattern is not None:
         text = _pattern.sub(HIDDEN, text)
-    return _NAMED.sub(_hidden, _USERINFO.sub(rf"\1{HIDDEN}@", text))
+    if "://" in text:
+        text = _userinfo().sub(rf"\1{HIDDEN}@", text)
+    small = text.lower()
+    # Letters beyond ASCII may stand for one within: to an expression, a long s is an s.
+    if not text.isascii() or any(word in small for word in _WORDS):
+        text = _named().sub(_hidden, text)
+    return text
 
 
 def _hidden(match: re.Match[str]) -> str:
@@ -150,6 +153,18 @@ def _hidden(match: re.Match[str]) -> str:
     return f"{match['name']}{before}{HIDDEN}{match['close'] or match['closes'] or ''}"
 
 
+# Compiled when the first text comes that needs them: most runs of a plugin have none.
+@cache
+def _userinfo() -> re.Pattern[str]:
+    return re.compile(_USERINFO, re.VERBOSE)
+
+
+@cache
+def _named() -> re.Pattern[str]:
+    return re.compile(_NAMED, re.IGNORECASE | re.VERBOSE | re.DOTALL)
+
+
+@cache
 def _escapes() -> dict[int, str]:
     """Characters that a terminal obeys, that reorder a line, or that nothing can print."""
     controls = [*range(0x20), *range(0x7F, 0xA0)]
@@ -163,17 +178,20 @@ def _escapes() -> dict[int, str]:
     return escapes | {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
-_ESCAPES = _escapes()
-_JSON_ESCAPES = (
-    {  # JSON has escaped those below already, and breaks its lines where it likes
+@cache
+def _json_escapes() -> dict[int, str]:
+    # JSON has escaped those below already, and breaks its lines where it likes.
+    beyond = {
         code: json.dumps(chr(code))[1:-1]
-        for code in _ESCAPES
+        for code in _escapes()
         if code > 0x7E  # noqa: PLR2004
     }
-    | {0x7F: "\\u007f"}
-)
-_LINES_KEPT = {code: text for code, text in _ESCAPES.items() if code != ord("\n")}
-_SPACES_KEPT = {code: text for code, text in _LINES_KEPT.items() if code != ord("\t")}
+    return beyond | {0x7F: "\\u007f"}
+
+
+@cache
+def _escapes_but(kept: str) -> dict[int, str]:
+    return {code: text for code, text in _escapes().items() if chr(code) not in kept}
 
 
 def visible(text: str, *, lines: bool = False, spaces: bool = False) -> str:
@@ -184,12 +202,18 @@ def visible(text: str, *, lines: bool = False, spaces: bool = False) -> str:
         lines: Keep ends of lines.
         spaces: Keep ends of lines and tabs.
     """
-    return text.translate(_SPACES_KEPT if spaces else _LINES_KEPT if lines else _ESCAPES)
+    kept = "\n\t" if spaces else "\n" if lines else ""
+    rest = text
+    for character in kept:
+        rest = rest.replace(character, "")
+    if rest.isascii() and rest.isprintable():  # as nearly always
+        return text
+    return text.translate(_escapes_but(kept))
 
 
 def visible_json(text: str) -> str:
     """JSON that a terminal does not obey either; it means the same."""
-    return text.translate(_JSON_ESCAPES)
+    return text.translate(_json_escapes())
 
 
 def for_people(text: object, *, lines: bool = False) -> str:

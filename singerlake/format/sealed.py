@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import inspect
 
 from singerlake.errors import DamagedError, NewerFormatError
 from singerlake.version import FORMAT
+
+if TYPE_CHECKING:  # late: it takes a twentieth of a plugin's start-up, for files of format 1
+    from msgspec import inspect
 
 PLAIN = 1
 """The format's number of files that have no hash; they are read as they were."""
@@ -127,7 +130,13 @@ class Reader:
     def __init__(self, kind: type[msgspec.Struct]) -> None:
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
         self._kind = kind
-        self._type = inspect.type_info(kind)
+
+    @cached_property
+    def _type(self) -> inspect.Type:
+        """What members there are; unlike a decoder's, these may be looked up by two threads."""
+        from msgspec import inspect
+
+        return inspect.type_info(self._kind)
 
     def read(self, data: bytes, number: int, where: str) -> Any:
         """Decode a file of a format number that was checked before.
@@ -172,6 +181,8 @@ class Reader:
 
 def _known(value: Any, kind: inspect.Type) -> Any:
     """A decoded value without the members that its type does not have."""
+    from msgspec import inspect
+
     if isinstance(kind, inspect.UnionType):
         for one in kind.types:
             value = _known(value, one)

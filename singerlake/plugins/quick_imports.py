@@ -21,6 +21,7 @@ _UNUSED: Names = {
     "importlib.resources": (),
     "importlib.resources.abc": ("Traversable",),  # where newer Pythons have it
     "importlib_metadata": ("entry_points",),  # of other packages, of which some encode batches
+    "ipaddress": (),  # for URLs with brackets
     "joblib": ("Parallel", "delayed", "parallel_config"),  # and with it numpy and psutil
     "jsonschema": (f"validators{NOTED}",),  # for settings that are in doubt: see LakePlugin
     "logging.config": (),  # for SINGER_SDK_LOG_CONFIG
@@ -29,6 +30,8 @@ _UNUSED: Names = {
     "referencing": ("Registry",),  # and with it attrs
     "referencing.jsonschema": ("DRAFT202012",),
     "requests": (),
+    "simplejson": (),
+    "singer_sdk.about": (),  # for --about
     "singer_sdk.mapper_base": ("InlineMapper",),
     "singer_sdk.schema.source": (
         "OpenAPISchema",
@@ -40,6 +43,22 @@ _UNUSED: Names = {
 }
 """What the SDK imports, and of what no use is made then in the plugins here."""
 _SINKS: Names = {"singer_sdk.sinks": ("BatchSink", "RecordSink", "Sink")}
+_CATALOG = (
+    "Catalog",
+    "CatalogEntry",
+    "Metadata",
+    "MetadataMapping",
+    "SelectionMask",
+    "StreamMetadata",
+)
+_MESSAGES = (
+    "ActivateVersionMessage",
+    "Message",
+    "RecordMessage",
+    "SchemaMessage",
+    "StateMessage",
+    "exclude_null_dict",
+)
 UNUSED_BY_TAP: Names = {
     **_UNUSED,
     **_SINKS,
@@ -50,6 +69,20 @@ UNUSED_BY_TAP: Names = {
 UNUSED_BY_TARGET: Names = {
     **_UNUSED,
     **_SINKS,  # for streams with a map, flattening or added metadata
+    "singer_sdk.helpers._batch": ("BaseBatchFileEncoding",),  # batches in the SDK's own way
+    "singer_sdk.singerlib.catalog": _CATALOG,  # of taps
+    "singer_sdk.singerlib.encoding.simple": (
+        *_MESSAGES,
+        "SimpleSingerReader",
+        "SimpleSingerWriter",
+    ),
+    "singer_sdk.singerlib.messages": (
+        *_MESSAGES,
+        "SingerMessageType",
+        "format_message",
+        "write_message",
+    ),
+    "singer_sdk.singerlib.schema": ("Schema", "resolve_schema_references"),
     "singer_sdk.mapper": ("PluginMapper", "RemoveRecordTransform", "SameRecordTransform"),
     "singer_sdk.streams": ("GraphQLStream", "RESTStream", "Stream"),
     "singer_sdk.tap_base": ("Tap",),

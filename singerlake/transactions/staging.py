@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from tempfile import SpooledTemporaryFile
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import msgspec
 
@@ -20,6 +18,9 @@ from singerlake.format.names import FileNamer, TableName
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Staged, Store
 from singerlake.storage.together import Together
 from singerlake.transactions import file_lists
+
+if TYPE_CHECKING:
+    from tempfile import SpooledTemporaryFile
 
 FILE_BYTES = 128 * 1024 * 1024
 """Compressed size at which a file is closed and the next begun, unless a setting differs."""
@@ -72,9 +73,13 @@ class _Kept:
 
     @contextmanager
     def _opened(self) -> Iterator[SpooledTemporaryFile[bytes]]:
+        import tempfile  # late: few tables have lists
+
         try:
             if self._file is None:
-                self._file = SpooledTemporaryFile(_IN_MEMORY, prefix="singerlake-")  # noqa: SIM115
+                self._file = tempfile.SpooledTemporaryFile(  # noqa: SIM115
+                    _IN_MEMORY, prefix="singerlake-"
+                )
             yield self._file
         except OSError as error:
             raise StoreError(

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from singer_sdk.logging import StructuredFormatter
 
 from singerlake import safe_text
@@ -404,3 +406,22 @@ def test_records_of_every_logger_are_guarded(
     assert "*** \\x1b x" in caplog.text
     assert "ValueError: ***" in caplog.text
     assert SECRET not in caplog.text
+
+
+PARTS = """aws_ access private sas_ x-amz- _ - id = : ' " \\ > </ https:// u:pa55 @ K ſ x 1 [ / ?"""
+PIECES = st.sampled_from([*safe_text._WORDS, *PARTS.split(), " ", "\n"])
+
+
+@settings(deadline=None)
+@given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=30))
+def test_what_a_quick_look_passes_over_has_no_secret(text: str) -> None:
+    whole = safe_text._userinfo().sub(rf"\1{safe_text.HIDDEN}@", text)
+    whole = safe_text._named().sub(safe_text._hidden, whole)
+    assert redacted(text) == whole
+
+
+@settings(deadline=None)
+@given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=30))
+def test_a_text_that_stays_as_it_is_has_nothing_that_a_terminal_obeys(text: str) -> None:
+    for kept, arguments in (("", {}), ("\n", {"lines": True}), ("\n\t", {"spaces": True})):
+        assert safe_text.visible(text, **arguments) == text.translate(safe_text._escapes_but(kept))

@@ -18,13 +18,15 @@ from singerlake.plugins.stand_ins import NOTED, stand_ins
 
 UNNEEDED = {
     "asyncio", "attr", "boto3", "csv", "dotenv", "email.message", "fsspec", "importlib.metadata",
-    "importlib.resources", "importlib_metadata", "joblib", "jsonpath_ng", "jsonschema",
-    "jsonschema_specifications", "logging.config", "numpy", "packaging", "psutil", "pyarrow",
-    "pyspark", "referencing", "requests", "rpds", "singer_sdk.mapper_base",
+    "importlib.resources", "importlib_metadata", "ipaddress", "joblib", "jsonpath_ng", "jsonschema",
+    "jsonschema_specifications", "logging.config", "numpy", "packaging", "psutil",
+    "pyarrow", "pyspark", "referencing", "requests", "rpds", "shutil", "singer_sdk.about",
+    "singer_sdk.mapper_base",
     "singer_sdk.schema.source",
     "singer_sdk.sinks", "singer_sdk.streams.rest", "singerlake.annotations.changes",
     "singerlake.maintenance.alter", "singerlake.maintenance.difference",
-    "singerlake.maintenance.scan", "singerlake.records.given", "upath", "urllib3", "yaml",
+    "singerlake.maintenance.scan", "singerlake.records.given", "tempfile", "upath", "urllib3",
+    "yaml",
     "zipfile",
 }  # fmt: skip
 """What neither plugin needs to begin."""
@@ -32,6 +34,11 @@ UNNEEDED_BY = {
     "tap": {"singer_sdk.target_base", "singerlake.transactions.writer"},
     "target": {
         "simpleeval",
+        "simplejson",
+        "singer_sdk.helpers._batch",
+        "singer_sdk.singerlib.catalog",
+        "singer_sdk.singerlib.messages",
+        "singer_sdk.singerlib.schema",
         "singer_sdk.mapper",
         "singer_sdk.streams",
         "singer_sdk.tap_base",
@@ -61,9 +68,14 @@ AFTERWARDS = """
 gone = [name for name in unneeded if name.startswith("singer") and find_spec(name) is None]
 assert not gone, gone  # renamed: rename it in the test
 
-import importlib.metadata, importlib.resources, logging, logging.config
+import importlib.metadata, importlib.resources, json, logging, logging.config
 import dotenv, joblib, jsonschema, referencing, requests, singer_sdk
-from singer_sdk import about, target_base
+from singer_sdk import about, singerlib, target_base
+assert singerlib.Catalog().to_dict() == {{"streams": []}}
+record = singerlib.RecordMessage(stream="a", record={{"id": 1}})
+assert json.loads(singerlib.format_message(record))["stream"] == "a"
+assert isinstance(record, singerlib.Message)
+assert singer_sdk.io_base.SingerReader and about.AboutInfo
 from singer_sdk.helpers import _batch
 from singer_sdk.plugin_base import JSONSchemaValidator
 with target_base.parallel_config(backend="threading", n_jobs=2):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import threading
 import time
 import uuid
@@ -36,7 +35,7 @@ held up for the other two between its last look and its write. See ``model/Turns
 
 def new_writer_id() -> str:
     """An id for this process: host, process and something no other has."""
-    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    return f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
 def elapsed() -> float:
