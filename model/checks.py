@@ -205,10 +205,16 @@ def small() -> list[Check]:
     changed = (*CHANGES, "AllIsReached")
     named, readers = (*CONTENTS, "AllIsReached", "DropsAreReached"), {"Readers": 1, "Passers": 1}
     return [
-        Check("Lake, a reader", "Lake", lake(1, 1, 0, 0, 1), reached, view="Essence"),
         Check("Lake, a freezer", "Lake", lake(0, 0, 1, 1, 1), reached, view="Essence"),
         Check("Lake, two vacuums", "Lake", lake(1, 0, 0, 0, 2), reached, view="Essence"),
-        Check("Lake, a drop", "Lake", lake(1, 1, 0, 0, 1, 1), dropped, view="Essence"),
+        # Who drops a table may never do it, so this is a reader beside a vacuum alone, too.
+        Check(
+            "Lake, a drop",
+            "Lake",
+            lake(1, 1, 0, 0, 1, 1),
+            (*reached, "DropsAreReached"),
+            view="Essence",
+        ),
         Check("Lake, versions", "Lake", lake(1, 0, 0, 1, 0, 1), dropped, view="Essence"),
         # Without the view, which leaves out what these two go by.
         Check("Lake, numbers", "Lake", lake(2, 0, 0, 0, 1), NUMBERS),

@@ -24,6 +24,12 @@ ONLY_MUTANTS = {
     ("LakeVersions", "FNameAhead"),
 }
 """Actions that only the lack of a rule lets happen."""
+UNCOUNTED = {
+    *("Lake, two vacuums", "Lake, versions", "Lake, numbers", "Lake, all ends"),
+    *("Contents, two vacuums", "History, two vacuums", "Changes, all ends", "Publish, a log"),
+    *("Publish, all ends", "Erase, twice", "Erase, all ends"),
+}
+"""Runs whose actions fire in others as well: to count them takes a third of a run."""
 TO_REACH = {
     what
     for module in ("Lake", "Contents", "Changes", "Publish", "LakeVersions", "Erase")
@@ -68,7 +74,7 @@ def test_without_a_rule_its_invariant_fails(check: Check) -> None:
 
 def test_the_smallest_lakes() -> None:
     """All holds, all ends, each action fires and each interesting state is reached."""
-    outcomes = [run(check, count_actions=True) for check in small()]
+    outcomes = [run(check, count_actions=check.name not in UNCOUNTED) for check in small()]
     assert [one.text[-3000:] for one in outcomes if not one.as_expected] == []
     assert set().union(*(one.reached for one in outcomes)) == TO_REACH
     fired = {
@@ -81,15 +87,17 @@ def test_the_smallest_lakes() -> None:
     assert never == ONLY_MUTANTS
 
 
+FEWER = {"MaxBehind": 0, "LateRequests": False}
 ALIKE = [
-    lake(1, 1, 0, 0, 1),
-    {**lake(0, 1, 0, 1, 1), "MaxBehind": 0, "LateRequests": False},
-    {**lake(2, 0, 0, 0, 1), "MaxBehind": 0, "LateRequests": False},
-    lake(0, 0, 1, 0, 1, 1),
+    # The next ones have a reader, and writers.
+    pytest.param(lake(1, 1, 0, 0, 1), id="reader", marks=pytest.mark.variant),
+    pytest.param({**lake(0, 1, 0, 1, 1), **FEWER}, id="freezer"),
+    pytest.param({**lake(2, 0, 0, 0, 1), **FEWER}, id="writers"),
+    pytest.param(lake(0, 0, 1, 0, 1, 1), id="drop"),
 ]
 
 
-@pytest.mark.parametrize("constants", ALIKE, ids=["reader", "freezer", "writers", "drop"])
+@pytest.mark.parametrize("constants", ALIKE)
 def test_states_that_a_view_takes_for_one_go_on_alike(constants: dict[str, object]) -> None:
     """Their next states are the same by the view; so none is missed where one is gone on from."""
     told = Check("all", "Steps", constants, properties=("Told",), symmetry=False)
