@@ -46,7 +46,7 @@ from tests.spark.model_machine import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))
 KINDS = {"keyed": ("id",), "compound": ("id", "part"), "keyless": ()}
 SEEDS = {"keyed": 1, "compound": 2, "keyless": 3}
@@ -55,8 +55,8 @@ BASE = {
     "part": Column("string", nullable=False),
     "n": Column("integer", nullable=False),
 }
-FEWER = ["keyed", pytest.param("compound", marks=pytest.mark.variant), "keyless"]
-"""Of these histories a key of two columns is a variant; that of a vacuum has it instead of one."""
+KEYED = ["keyed", pytest.param("keyless", marks=pytest.mark.variant)]
+"""Of histories told below; without a key there are random ones, erasures, and changes by people."""
 Lines: TypeAlias = tuple[int, int]
 WORDS = ["", "a", 'q"\\`.', "é\n\t\x01🙂", "1"]
 LARGE = 2**53 + 1
@@ -345,7 +345,9 @@ class History(RuleBasedStateMachine):
         return record, self.version if chance.random() < 0.9 else 1
 
 
-@pytest.mark.parametrize("kind", FEWER)
+@pytest.mark.parametrize(
+    "kind", ["keyed", pytest.param("compound", marks=pytest.mark.variant), "keyless"]
+)
 def test_random_histories(spark: SparkSession, kind: str) -> None:
     class Machine(History):
         keys = KINDS[kind]
@@ -380,7 +382,7 @@ def row(id_: int, n: Any = 1, part: str = "a", **more: Any) -> dict[str, Any]:
     return {"id": id_, "part": part, "n": n, **more}
 
 
-@pytest.mark.parametrize("kind", FEWER)
+@pytest.mark.parametrize("kind", [*KEYED, pytest.param("compound", marks=pytest.mark.variant)])
 def test_back_and_forth(world: World, kind: str) -> None:
     """Every kind of step once, in an order that random histories take too seldom."""
     plain, more = schema_of(kind), schema_of(kind, x="integer")
@@ -413,7 +415,8 @@ def test_back_and_forth(world: World, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param("keyed", marks=pytest.mark.variant), "compound", "keyless"]
+    "kind",
+    ["compound", *(pytest.param(one, marks=pytest.mark.variant) for one in ("keyed", "keyless"))],
 )
 def test_vacuum_between_all_the_others(world: World, kind: str) -> None:
     plain, more = schema_of(kind), schema_of(kind, x="integer")
@@ -540,7 +543,7 @@ def test_changes_by_people_between_all_the_others(world: World) -> None:
     world.check_end()
 
 
-@pytest.mark.parametrize("kind", ["keyed", "keyless"])
+@pytest.mark.parametrize("kind", KEYED)
 def test_undoing_between_all_the_others(world: World, kind: str) -> None:
     plain, more = schema_of(kind), schema_of(kind, x="integer")
     world.sync((plain, [row(1), row(2), row(3)]))
