@@ -83,7 +83,8 @@ def run(
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, f"{plugin}\n{done.stderr.decode()[-8000:]}"
+    said = f"{plugin} ended with {done.returncode}\n{done.stderr.decode()[-8000:]}"
+    assert done.returncode == 0, said
     return done.stdout
 
 
