@@ -328,13 +328,13 @@ def test_the_index_of_a_small_table_is_made_in_this_process(
     assert made == [1, 2], "Spark makes what has more bytes, or more files"
 
 
-@pytest.mark.parametrize(("most", "stages"), [(0, 1), (index_rows.ONE_TASK_BYTES, 0)])
+@pytest.mark.parametrize(("most", "stages"), [(0, 1), (1, 0)])
 def test_rows_of_a_small_table_are_one_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, stages: int
 ) -> None:
     lake = Lake.open(str(tmp_path / "lake"), create=True)
     commit_rows(lake, "tap.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}, {"id": 3}])
-    monkeypatch.setattr(index_rows, "ONE_TASK_BYTES", most)
+    monkeypatch.setattr(index_rows, "ONE_TASK_ROWS", 2 * most)
     with query(spark, lake, "select max(id) as last from tap.s") as answer:
         planned = answer.frame._jdf.queryExecution().executedPlan().toString()
         assert planned.count("Exchange SinglePartition") == stages

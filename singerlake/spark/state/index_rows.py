@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 
+from singerlake.format.metadata import IndexMarker
 from singerlake.reading.index import Index
 from singerlake.records.blocks.misfits import FAIL
 from singerlake.records.rows.row_columns import file_schema
@@ -17,8 +17,11 @@ _GLOB = re.compile(r"[*?{}\[\]\\]")
 """Spark takes these in a path for a pattern and finds nothing; with its option ``__globPaths__``
 off, it reads each of several files twice (seen in 4.3)."""
 ONE_TASK_BYTES = 1 << 20
-"""A file of no more is read by one task in any case. Where Spark knows that, an aggregate, a join
-or an order of its rows is done in that task, and not in another stage."""
+"""A file of no more is read by one task, unless somebody has set Spark's sizes otherwise. Where
+Spark knows that, an aggregate, a join or an order of its rows is done in that task, and not in
+another stage."""
+ONE_TASK_ROWS = 100_000
+"""Of more rows, however well they are packed, what is made of them may be worth sharing out."""
 
 
 def readable(
@@ -64,8 +67,12 @@ def plain(spark: SparkSession, index: Index) -> DataFrame | None:
     if (paths := _paths(index)) is None:
         return None
     frame = _files(spark, paths, _named(index)[: len(index.shape.columns)])
-    small = len(paths) == 1 and Path(paths[0]).stat().st_size <= ONE_TASK_BYTES
-    return frame.coalesce(1) if small else frame
+    return frame.coalesce(1) if _is_one_tasks(index.marker) else frame
+
+
+def _is_one_tasks(marker: IndexMarker) -> bool:
+    bytes_ = [file.bytes for file in marker.files]
+    return len(bytes_) == 1 and bytes_[0] <= ONE_TASK_BYTES and (marker.rows or 0) <= ONE_TASK_ROWS
 
 
 def own_rows(spark: SparkSession, index: Index, *, digests: bool) -> DataFrame:
