@@ -238,7 +238,7 @@ def small() -> list[Check]:
         Check("Contents, two vacuums", "Contents", contents(1, 2), named),
         Check("Contents, readers", "Contents", contents(0, 1, **readers, Droppers=1), named),
         Check("History, a sync", "History", history(1, 1, 3), HISTORY),
-        # What deletes versions meets two vacuums here, and one in `full`, where there are more syncs.
+        # What deletes versions meets two vacuums here; in `full` one, and more syncs.
         Check("History, two vacuums", "History", history(1, 2, 2), HISTORY),
         Check("Changes", "Changes", changes(2, 0, MaxDrops=0), changed),
         Check("Changes, a drop", "Changes", changes(1), changed),
