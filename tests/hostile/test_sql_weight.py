@@ -62,6 +62,16 @@ def test_what_a_value_weighs(spark: SparkSession, value: str, bytes_: int) -> No
         list(plain_rows(row_weight.limited(frame, bytes_)))
 
 
+def test_a_result_is_weighed_whatever_its_columns_are_called(spark: SparkSession) -> None:
+    for names in (["a`b", "item0", "x.y"], ["a", "A", "c0"], ["", "select", "a b"]):
+        frame = spark.sql("select 'x', array('y'), 3").toDF(*names)
+        weighed = row_weight.limited(frame, 18)
+        assert weighed.columns == names
+        assert weighed.collect() == [("x", ["y"], 3)]
+        with pytest.raises(InvalidQueryError, match="takes 18 bytes"):
+            list(plain_rows(row_weight.limited(frame, 17)))
+
+
 def test_what_is_small_by_its_type_is_not_weighed(spark: SparkSession) -> None:
     frame = spark.sql("select 1, 2.0, true, current_date()")
     assert row_weight.limited(frame, 0) is frame

@@ -15,8 +15,8 @@ from singerlake.records.blocks import block_tasks
 from singerlake.records.state.shape import shape_of
 from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import index_build, parcels
-from singerlake.spark.state.from_blocks import state
+from singerlake.spark.state import candidates, index_build, parcels
+from singerlake.spark.state.from_blocks import planned, state
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.spark.index_frames import read_index
@@ -91,7 +91,7 @@ def test_the_state_is_that_of_the_model(spark: SparkSession, lake: Lake, kind: s
         expected = [{name: record.get(name) for name in FLAT} for record in folded(seen, keys)]
         got = rows_of(spark, lake, at=table.snapshot().at(at))
         assert in_order(got) == in_order(expected)
-        # The first comes from one writer, and so by way of candidates, of which some fall.
+        # What the last writer brought goes by way of candidates, of which some fall.
         built = index_build.ensure(spark, table, table.snapshot().at(at), fresh=True)
         assert in_order(read_index(spark, built).toArrow().to_pylist()) == in_order(expected)
         kept = {f"{table.name.index(at)}{file.path}" for file in built.marker.files}
@@ -114,6 +114,33 @@ def test_a_table_whose_rows_came_once_is_read_once(
     table = lake.find("tap.t")[0]
     assert index_build.ensure(spark, table, table.snapshot()).marker.rows == 79
     assert len(store.taken()) == 5
+
+
+def test_of_runs_that_send_all_rows_the_last_is_read_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
+    store = WatchedStore(tmp_path / "lake", tmp_path / "notes")
+    lake = Lake(store)
+    wide = FLAT | {"id": {"type": "number"}, "more": {"type": ["null", "string"]}}
+    older = [{"id": n, "n": n, "part": "old"} for n in range(80)]
+    newer = [{"id": n, "n": -n, "more": "x" * 20} for n in range(79)]
+    newer[7]["_sdc_deleted_at"] = "2026-01-01T00:00:00Z"
+    commit_rows(lake, "tap.s", FLAT, ["id"], older, block_rows=10)
+    commit_rows(lake, "tap.s", wide, ["id"], newer, block_rows=10)
+    table = lake.find("tap.s")[0]
+    plan = planned(spark, table, table.snapshot())
+    tasks = [[block.number for block in task] for task in plan.tasks]
+    once = candidates.likely(table.snapshot(), plan)
+    assert [tasks[number][0] > 8 for number in range(len(tasks))] == [n in once for n in range(4)]
+    assert 0 < len(once) < 4, tasks
+    store.taken()
+    built = index_build.ensure(spark, table, table.snapshot())
+    assert len(store.taken()) == 5, "once for each task, and the old row that no other replaced"
+    state_now = in_order(rows_of(spark, lake))
+    assert in_order(read_index(spark, built).toArrow().to_pylist()) == state_now
+    ids = sorted(json.loads(row)["id"] for row in state_now)
+    assert ids == [n for n in range(80) if n != 7]
 
 
 @pytest.mark.usefixtures("tasks")

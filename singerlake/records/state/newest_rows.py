@@ -51,7 +51,11 @@ class KeyStep:
     def __call__(self, numbers: Batches) -> Batches:
         """Read the tasks whose numbers come in."""
         for _, blocks in self.reader.given(numbers):
-            yield split(self.newest(self.reader.texts(blocks)), self.parts)
+            yield self.of(blocks)
+
+    def of(self, blocks: Iterable[Block]) -> pa.RecordBatch:
+        """Read the keys of a task's blocks."""
+        return split(self.newest(self.reader.texts(blocks)), self.parts)
 
     def newest(self, texts: Iterable[BlockText]) -> pa.Table:
         """Find the newest row of each key in some blocks."""

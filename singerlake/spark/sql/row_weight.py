@@ -24,7 +24,10 @@ _FIXED = 16
 def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
     """Give the same rows; one that weighs more than ``most`` is an error when it is computed."""
     fields = frame.schema.fields
-    names = aliases(len(fields))
+    own = [field.name for field in fields]
+    # Each renaming is another plan that Java analyses.
+    renamed = len({name.lower() for name in own}) < len(own)
+    names = aliases(len(own)) if renamed else [quote(name) for name in own]
     weights = [
         weight
         for name, field in zip(names, fields, strict=True)
@@ -37,7 +40,9 @@ def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
     first, *others = names
     # As text: each function that is called from here asks Java several times.
     checked = f"case when {whole} > {most} then {error} else {first} end as {first}"
-    return frame.toDF(*names).selectExpr(checked, *others).toDF(*frame.columns)
+    if renamed:
+        return frame.toDF(*names).selectExpr(checked, *others).toDF(*own)
+    return frame.selectExpr(checked, *others)
 
 
 def shortened(frame: DataFrame, longest: int, most: int) -> tuple[DataFrame, set[int]]:

@@ -1,10 +1,11 @@
-"""An index of what one run of a tap brought: read once, for a tap seldom sends a row twice.
+"""What the last run of a tap brought is read once, for a tap seldom sends a row twice.
 
-Each task reads its blocks whole and writes their rows to a candidate file as they come, while
-the keys go the way they go in ``from_blocks.py``. A file of which every row turns out to be the
-newest stands; the others are deleted and their rows read again, only the right ones. So a wrong
-guess costs time, never an answer. It makes the first index of a table cheaper: of a million rows
-in 11.5 s of processor time rather than 13.6 s (Spark's own included), so it is worth its code.
+Each task of that run's blocks reads them whole and writes their rows to a candidate file as they
+come, while the keys go the way they go in ``from_blocks.py``. A file of which every row turns out
+to be the newest stands; the others are deleted and their rows read again, only the right ones. So
+a wrong guess costs time, never an answer. Of older runs' blocks keys are read first, as there: a
+tap that sends all rows each time has made them old. Where all came from one run, a million rows
+take 11.5 s of processor time rather than 13.6 s (Spark's own included), so it is worth its code.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.rows.steps import Batches
 from singerlake.records.state import keys, newest_rows
 from singerlake.records.state.activations import Survival
-from singerlake.records.state.newest_rows import NewestStep, RowStep
+from singerlake.records.state.newest_rows import KeyStep, NewestStep, RowStep
 from singerlake.records.state.parquet_parts import WRITTEN, PartWriter
 from singerlake.spark.state import parcels
 from singerlake.spark.state.from_blocks import Plan
@@ -57,22 +58,38 @@ class Candidate(msgspec.Struct):
 _CANDIDATE = msgspec.json.Decoder(Candidate)
 
 
-def likely(snapshot: Snapshot, plan: Plan) -> bool:
-    """Tell whether no row is likely to be there twice: all came from one writer."""
-    if not plan.shape.keys or len(plan.tasks) <= 1:
-        return False
-    first, last = plan.tasks[0][0].number, plan.tasks[-1][-1].number
-    begin, end = (snapshot.transaction_of_block(number) for number in (first, last))
-    return len({snapshot.summary(n).writer for n in range(begin, end + 1)}) == 1
+def likely(snapshot: Snapshot, plan: Plan) -> range:
+    """Return the tasks in which every row is likely to be the newest: those of the last writer."""
+    number = count = len(plan.tasks)
+    if not plan.shape.keys or count <= 1:
+        return range(0)
+    last = snapshot.transaction_of_block(plan.tasks[-1][-1].number)
+    writer, begin = snapshot.summary(last).writer, last
+    while number:
+        first = snapshot.transaction_of_block(plan.tasks[number - 1][0].number)
+        if any(snapshot.summary(n).writer != writer for n in range(first, begin)):
+            break
+        number, begin = number - 1, first
+    return range(number, count)
 
 
 STAGES = ("reading rows", "finding newest rows", "writing the rest")
 """What Spark's stages do for :func:`written`."""
 
 
-def written(spark: SparkSession, plan: Plan, writer: PartWriter) -> DataFrame:
-    """Write the state's rows; gives what a ``PartWriter`` gives."""
-    first = CandidateStep(plan.reader, plan.shape.keys, plan.shape.survival, plan.parts, writer)
+def written(spark: SparkSession, plan: Plan, once: range, writer: PartWriter) -> DataFrame:
+    """Write the state's rows; gives what a ``PartWriter`` gives.
+
+    Args:
+        spark: The session.
+        plan: How the state's blocks are shared out; it has a key.
+        once: The tasks whose rows are written while their keys are read.
+        writer: Writes files.
+    """
+    keys_alone = KeyStep(plan.key_reader, plan.parts)
+    first = CandidateStep(
+        plan.reader, plan.shape.keys, plan.shape.survival, writer, keys_alone, once
+    )
     shared = parcels.numbered(spark, plan.sent).mapInArrow(first, _SHARED)
     newest = shared.repartitionById(plan.parts, "part")
     picked = newest.mapInArrow(NewestWithCandidates(plan.ends), _PICKED)
@@ -83,34 +100,37 @@ def written(spark: SparkSession, plan: Plan, writer: PartWriter) -> DataFrame:
 
 @dataclass
 class CandidateStep:
-    """Reads tasks whole, writes their rows, and shares their keys out.
+    """Reads tasks whole, writes their rows, and shares their keys out; of others keys alone.
 
     Attributes:
         reader: Reads all the columns.
         indexes: Of the key columns.
         survival: What the activations leave.
-        parts: Parts that keys are shared out to.
         writer: Writes files.
+        keys_alone: Reads the keys of the others.
+        once: Which tasks are read whole.
     """
 
     reader: BlockReader
     indexes: tuple[int, ...]
     survival: Survival
-    parts: int
     writer: PartWriter
+    keys_alone: KeyStep
+    once: range
 
     def __call__(self, numbers: Batches) -> Batches:
         """Read the tasks whose numbers come in."""
         for number, blocks in self.reader.given(numbers):
-            yield from self._task(number, blocks)
+            if number in self.once:
+                yield from self._task(number, blocks)
+            else:
+                yield _without_candidate(self.keys_alone.of(blocks))
 
     def _task(self, number: int, blocks: list[Block]) -> Batches:
         some: list[pa.Table] = []
         files = list(self.writer(self._rows(blocks, some)))
         newest = keys.newest(some)
-        shared = newest_rows.split(newest, self.parts)
-        nothing = pa.nulls(len(shared), pa.binary())
-        yield shared.append_column("candidate", nothing)
+        yield _without_candidate(newest_rows.split(newest, self.keys_alone.parts))
         candidate = Candidate(number, len(newest))
         # A file with rows that another of the same task replaces cannot stand.
         wrong = len(newest) != sum(map(len, some))
@@ -147,13 +167,17 @@ class NewestWithCandidates(NewestStep):
         """Find the newest rows in the keys of one part, all that there are."""
         waiting: list[bytes] = []
         for picked in super().__call__(_without(parts, waiting)):
-            yield picked.append_column("candidate", pa.nulls(len(picked), pa.binary()))
+            yield _without_candidate(picked)
         for data in waiting:
             task = _CANDIDATE.decode(data).task
             yield pa.RecordBatch.from_arrays(
                 [pa.array([task], pa.int32()), pa.nulls(1, pa.binary()), pa.array([data])],
                 ["task", "picked", "candidate"],
             )
+
+
+def _without_candidate(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.append_column("candidate", pa.nulls(len(rows), pa.binary()))
 
 
 def _without(parts: Batches, waiting: list[bytes]) -> Iterator[pa.RecordBatch]:

@@ -70,8 +70,8 @@ def _from_blocks(
 ) -> tuple[DataFrame, tuple[str, ...]]:
     """The files of a whole state, and what Spark's stages do for them."""
     plan = from_blocks.planned(spark, table, snapshot, digests=True)
-    if candidates.likely(snapshot, plan):
-        return candidates.written(spark, plan, writer), candidates.STAGES
+    if once := candidates.likely(snapshot, plan):
+        return candidates.written(spark, plan, once, writer), candidates.STAGES
     return from_blocks.through(spark, plan, writer, WRITTEN), from_blocks.stage_words(plan)
 
 
