@@ -101,6 +101,7 @@ class Story:
         self.lake, self.kind = lake, kind
         self.table: Table = lake.table(NAME)
         self.promised: dict[int, list[Event]] = {}
+        self.erased: list[list[Any]] = []
 
     def sync(self) -> None:
         properties, keys = self.random.choice(SCHEMAS[self.kind])
@@ -146,6 +147,7 @@ class Story:
             if v.transaction in left
         ]
         erase(self.table, going, told)
+        self.erased += [key] if keys else []
         after = self.table.snapshot()
         assert events(self.table, after) == rest, "and nothing else has moved"
         assert states(self.table, after).items() >= left.items()
@@ -241,7 +243,13 @@ class Story:
         assert min(back.values(), default=0) >= 0, "a message that the table has is not found"
         wanted, rows = self.promised[snapshot.number], state(found, keys)
         if self.kind != "rekeyed":
-            assert contents(rows) == contents(wanted)
+            # Nobody deletes here what an erasure leaves: where the row that went had deleted an
+            # older one, which history has dropped since, that one's file brings it back.
+            kept = [row for row in rows if key_of(row, keys) not in self.erased]
+            assert contents(kept) == contents(
+                [row for row in wanted if key_of(row, keys) not in self.erased]
+            )
+            assert {*contents(wanted)} <= {*contents(rows)}
             return
         # What went by one key counts again by the next: as a row, and over older rows of that key.
         since = [key_of(event, keys) for event in found if back[placeless(event)]]
@@ -270,6 +278,7 @@ class Story:
 @pytest.mark.parametrize("kind", SCHEMAS)
 @given(st.integers(0, 2**32), st.lists(st.sampled_from("sssfvde"), min_size=3, max_size=12))
 @example(125393, ["f", "f", "f", "s", "v", "s"])  # what comes back hides an older row
+@example(13695900, ["s", "s", "s", "v", "e"])  # what had deleted an older row is erased
 @settings(max_examples=25, deadline=None)
 def test_promised_states_stay_and_the_rest_goes(kind: str, seed: int, steps: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
