@@ -256,7 +256,9 @@ def test_a_link_in_staging_is_a_leftover_like_any_other(root: Path, outside: Pat
     store = LocalStore(root)
     (root / ".staging" / "link").symlink_to(outside)
     (root / ".staging" / "link.alive").symlink_to(outside)
-    os.mkfifo(root / ".staging" / "pipe.alive")
+    pipe = root / ".staging" / "pipe.alive"
+    os.mkfifo(pipe)
+    os.utime(pipe, (0, 0))  # no writer that has just begun
     plan = plan_leftovers(store, NOTHING, now=1e12)
     assert len(remove_leftovers(store, plan)) == 3
     assert {path.name for path in (root / ".staging").iterdir()} <= {"replace.lock"}

@@ -6,15 +6,18 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from singerlake.errors import UsageError
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import VacuumOptions
+from singerlake.storage.local import liveness
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.unfinished import Leftover
 
@@ -97,6 +100,35 @@ def test_this_process_s_own_are_safe_too(store: LocalStore) -> None:
     third.discard()
     third.discard()
     assert staged_files(store) == []
+
+
+def test_a_writer_that_is_about_to_lock_its_marker_is_no_dead_one(store: LocalStore) -> None:
+    """Its marker is there, and not locked yet: what died so long ago has no rights left."""
+    marker = store.root / ".staging" / f"{'0' * 32}.alive"
+    store.stage().discard()
+    marker.touch()
+    assert list(store.leftovers()) == []
+    long_ago = time.time() - 120
+    os.utime(marker, (long_ago, long_ago))
+    assert [one.name for one in store.leftovers()] == [f".staging/{marker.name}"]
+
+
+def test_a_writer_that_begins_again_meanwhile_keeps_its_marker(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, asked = store.stage(), liveness._is_alive
+    meanwhile: list[Any] = []
+
+    def is_alive(*args: Any) -> bool:
+        first.discard()
+        answer = asked(*args)
+        meanwhile.append(store.stage())
+        return answer
+
+    monkeypatch.setattr(liveness, "_is_alive", is_alive)
+    assert list(LocalStore(store.root).leftovers()) == []
+    assert len(staged_files(store)) == 2, "a file and its marker"
+    meanwhile[0].discard()
 
 
 def test_a_forked_writer_lives_on_when_its_parent_ends(store: LocalStore) -> None:

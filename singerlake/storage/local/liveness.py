@@ -11,6 +11,7 @@ import fcntl
 import os
 import stat
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +22,9 @@ from singerlake.storage.local.files import folder, open_file, readable
 from singerlake.storage.unfinished import Leftover
 
 ALIVE = ".alive"
+
+_LOCKING = 60.0
+"""Seconds from which on a marker that nobody holds, with no file beside it, is a dead one's."""
 
 
 class Session:
@@ -108,16 +112,24 @@ def abandoned_files(root: Path, staging: str, keep: str) -> Iterator[Leftover]:
                     session = name.partition("-")[0].removesuffix(ALIVE)
                     sessions.setdefault(session, []).append(name)
             for session, files in sessions.items():
-                if _is_alive(root, [staging, f"{session}{ALIVE}"]):
-                    continue
-                for name in files:
-                    with suppress(FileNotFoundError):
-                        about = os.stat(name, dir_fd=names, follow_symlinks=False)
-                        if not stat.S_ISDIR(about.st_mode):  # never one of ours
-                            leftover = f"{staging}/{name}"
-                            yield Leftover(leftover, about.st_size, about.st_mtime)
+                if not _is_alive(root, [staging, f"{session}{ALIVE}"]):
+                    yield from _left(names, staging, files)
     except FileNotFoundError:
         return
+
+
+def _left(names: int, staging: str, files: list[str]) -> Iterator[Leftover]:
+    """What is there of a session's files, its marker last."""
+    dead = False
+    for name in sorted(files, key=lambda name: name.endswith(ALIVE)):
+        with suppress(FileNotFoundError):
+            about = os.stat(name, dir_fd=names, follow_symlinks=False)
+            # A marker alone may be of a writer at work, which makes it before it can lock it. A
+            # staged file that is there now was there when nobody held the lock.
+            sure = dead or not name.endswith(ALIVE) or about.st_mtime < time.time() - _LOCKING
+            if sure and not stat.S_ISDIR(about.st_mode):  # never one of ours
+                dead = True
+                yield Leftover(f"{staging}/{name}", about.st_size, about.st_mtime)
 
 
 def _is_alive(root: Path, parts: list[str]) -> bool:
