@@ -131,6 +131,7 @@ class State:
         try:
             head = lease.snapshot
             snapshot = head if head.number == self.transaction else head.at(self.transaction)
+            snapshot = snapshot.by_rules(self._snapshot.rules)
             selected = selection(
                 snapshot.table,
                 shape_of(snapshot),
@@ -273,6 +274,8 @@ class State:
         from singerlake.spark.jobs.queries.reading import read_state
 
         wanted = f"@{self.transaction}" if self._snapshot.from_log else None
+        if self.version is not None:  # which is read by the rules that it was frozen under
+            wanted = str(self.version.number)
         return read_state(self.table, wanted, spark=spark, misfits=self._misfits, files=files)
 
     def _index(self, snapshot: Snapshot) -> Index | None:

@@ -118,7 +118,7 @@ def make_plan(
     Raises:
         NotFoundError: The table has no such version.
     """
-    snapshot = head if version is None else head.at(head.version(version).transaction)
+    snapshot = head if version is None else head.frozen_as(head.version(version))
     start, stale = _start(head, bookmark, logger)
     if start > snapshot.number:
         logger.warning(

@@ -146,7 +146,7 @@ class TapSingerlake(LakePlugin, Tap):
             return None
         version = choice.version
         try:
-            at = head if version is None else head.at(head.version(version).transaction)
+            at = head if version is None else head.frozen_as(head.version(version))
         except NotFoundError as error:
             raise self._without(error) from error
         return LakeStream(

@@ -16,7 +16,7 @@ from singerlake.format.erased_keys import KeyHashes
 from singerlake.format.laid import block_columns, laid, table_columns
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.overlay import Overlay
-from singerlake.format.types import key_positions
+from singerlake.format.types import identity, key_positions
 from singerlake.records.blocks.decoding import BlockSpec, message_type
 from singerlake.records.state import keys
 from singerlake.records.state.blocked_keys import BlockedRows
@@ -82,15 +82,17 @@ class _Keys:
         target = tuple(columns[index] for index in positions)
         own = block_columns(entry, overlay)
         empty = Block(0, "", 0, 0, 0, 0)
+        columns = identity(target)  # a key that its column would round is that key all the same
         self._spec = BlockSpec(
             where=f"a new block of {table.table}",
             block=empty,
             source=own.columns,
             members=own.members,
-            target=target,
+            target=columns,
+            keys=frozenset(name for name, _ in columns),
             table=table.table,
         )
-        self._rows = BlockedRows.of(hashes, target, erasures.key_members(entry, overlay))
+        self._rows = BlockedRows.of(hashes, columns, erasures.key_members(entry, overlay))
 
     def mask(self, block: Block, text: bytes) -> NDArray[np.bool_]:
         """Tell which records of a block have a blocked key."""

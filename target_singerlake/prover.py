@@ -84,7 +84,10 @@ class Prover:
         """Tell whether lines may hold a time that is beyond the calendar, which no type tells."""
         timed = [values for values in self._values.values() if values.has_times]
         # The strictest speaks for all.
-        return bool(timed) and max(timed, key=lambda v: v.strict).may_leave_the_calendar(data)
+        if not timed:
+            return False
+        strictest = max(timed, key=lambda values: (values.times_exact, values.strict))
+        return strictest.may_leave_the_calendar(data)
 
     def decoders(self) -> tuple[msgspec.json.Decoder[Any], ...]:
         """Decode the RECORDs of the streams known: with their times, and with or without.

@@ -206,7 +206,7 @@ class TargetSingerlake(LakePlugin, LateMaps):
                 "record" if mended == 1 else "records",
                 {"null": "null", "string": "its spelling"}[self.config["non_finite"]],
             )
-        for warning in self._warnings.words():
+        for warning in self._warnings.words(settings.tap_id(self.config)):
             logger.warning("%s", warning)
         for table, left_out in sorted(run.left_out.counts.items()):
             logger.warning(

@@ -20,7 +20,9 @@ from msgspec import Raw
 
 from singerlake.format import values
 from singerlake.format.log import SchemaEntry
-from singerlake.format.types import DIGITS, Columns, Kind, Type, columns_of
+from singerlake.format.names import TableName
+from singerlake.format.types import DIGITS, Columns, Kind, Type, columns_of, is_exact
+from singerlake.records.blocks.misfits import retype_command
 from singerlake.records.validation.typed import neutral_names
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.places import Line
@@ -46,6 +48,10 @@ _PLAIN: dict[Kind, Any] = {
     Kind.BOOLEAN: bool,
     Kind.TEXT: Raw,
 }
+_EXACT_INTEGERS = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
+"""What is certain to be a double of its own; of other numbers no type says so."""
+_FINER = re.compile(rb"[.,]\d{6}\d*[1-9]")
+"""Digits past the microsecond, of which a key must have none."""
 Noted: TypeAlias = "dict[tuple[str, str], Misfits]"
 
 
@@ -61,11 +67,13 @@ class Misfits:
         type: The column's type.
         values: How many.
         first: The first of them, in words.
+        of_key: Whether the column is part of the key, and would only have to round them.
     """
 
     type: str
     values: int
     first: str
+    of_key: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +156,7 @@ class ValueCheck:
     Attributes:
         columns: The columns.
         has_times: Whether one of them holds instants.
+        times_exact: Whether one of the key does, which then holds no digit past the microsecond.
         strict: Whether instants are among what is refused if it does not fit.
 
     Args:
@@ -180,6 +189,7 @@ class ValueCheck:
         self.columns = columns_of(self._entry, retyped=retyped)
         timed = {name for name, type_ in self.columns if _has_times(type_)}
         self.has_times = bool(timed)
+        self.times_exact = any(_has_times(t) and is_exact(t) for _, t in self.columns)
         self.strict = self._refuses or not timed.isdisjoint(self._entry.key_properties)
         self._tried = _Tried(self.columns)
 
@@ -225,11 +235,13 @@ class ValueCheck:
         return True
 
     def may_leave_the_calendar(self, data: bytes) -> bool:
-        """Whether a time in here may be of a day at either end of the calendar."""
+        """Whether a time in here may be one that its column cannot hold, which no type tells."""
         if not self.has_times:
             return False
         # From the right: Python then looks for them in a third of the time.
         if any(data.rfind(day) >= 0 and edge.search(data) for day, edge in _EDGES.items()):
+            return True
+        if self.times_exact and _FINER.search(data):
             return True
         # Only who refuses must be as strict as a reader about a spelling that nobody uses.
         escaped = self.strict and any(data.rfind(escape) >= 0 for escape in _ESCAPES)
@@ -251,20 +263,22 @@ class ValueCheck:
             ask, self._retyped = self._retyped, None
             self._learn(ask())
             misfits = list(self.misfits(raw, columns))
-        for name, type_, reason in misfits:
-            if refused := self._refusal(name):
+        for column, rounds, reason in misfits:
+            if refused := self._refusal(column.name, rounds=rounds):
                 where = f"line {line}: the record of stream {self._stream!r}"
                 raise InvalidRecordError(f"{where}: {reason}, {refused}", {})
-            noted = self._noted.get((self._stream, name))
+            noted = self._noted.get((self._stream, column.name))
             if noted is None:
                 first = f"line {line}: {reason}"
-                self._noted[self._stream, name] = Misfits(type_, 1, first)
+                self._noted[self._stream, column.name] = Misfits(
+                    str(column.type), 1, first, of_key=rounds
+                )
             else:
                 noted.values += 1
 
-    def _refusal(self, column: str) -> str:
+    def _refusal(self, column: str, *, rounds: bool) -> str:
         """Say why a value that does not fit is refused; empty where it is taken."""
-        if column in self._entry.key_properties:
+        if column in self._entry.key_properties and not rounds:
             return (
                 "and the column is part of the key, so no query could read the table; correct "
                 "the value or the column's type in the tap"
@@ -275,16 +289,19 @@ class ValueCheck:
 
     def misfits(
         self, raw: Raw, columns: Container[str] | None = None
-    ) -> Iterator[tuple[str, str, str]]:
-        """Yield column, type and reason for each value that does not fit."""
+    ) -> Iterator[tuple[_Column, bool, str]]:
+        """Yield each value's column, whether it only has to be rounded, and why it does not fit."""
         record = _RECORD.decode(raw)
         for column in self._tried.columns:
             name = column.name
             if columns is not None and name not in columns:
                 continue
             value = record.get(name)
-            if value is not None and (reason := values.misfit(bytes(value), column.convert, name)):
-                yield name, str(column.type), reason
+            if value is None:
+                continue
+            raw_value = bytes(value)
+            if reason := values.misfit(raw_value, column.convert, name):
+                yield column, values.only_rounds(raw_value, column.type), reason
 
 
 @dataclass
@@ -297,10 +314,24 @@ class Warnings:
 
     noted: Noted = field(default_factory=dict)
 
-    def words(self) -> Iterator[str]:
-        """Yield one sentence a column."""
+    def words(self, tap: str) -> Iterator[str]:
+        """Yield one sentence a column.
+
+        Args:
+            tap: Whose streams these are.
+        """
         for (stream, column), misfits in sorted(self.noted.items()):
             count = "1 value" if misfits.values == 1 else f"{misfits.values:,} values"
+            if misfits.of_key:
+                yield (
+                    f"{stream}: {count} taken that the key column {column!r} ({misfits.type}) "
+                    f"would have to round, the first in {misfits.first}; no query reads the "
+                    "column, and no change finds a row by it, until it has a type that holds them "
+                    "all: "
+                    f"{retype_command(TableName(tap, stream), column, 'TYPE')}; or refuse such "
+                    "values with check_values: true"
+                )
+                continue
             yield (
                 f"{stream}: {count} taken that column {column!r} ({misfits.type}) cannot hold, the "
                 f"first in {misfits.first}; a query that reads the column will fail: see 'Values "
@@ -352,7 +383,7 @@ def _typed(type_: Type) -> Any:
         return list[_nullable(type_.item)]  # type: ignore[misc]
     if type_.kind not in _PLAIN:
         raise UnsureError
-    return _PLAIN[type_.kind]
+    return _EXACT_INTEGERS if type_.exact and type_.kind is Kind.NUMBER else _PLAIN[type_.kind]
 
 
 def _digits(scale: int) -> re.Pattern[bytes]:

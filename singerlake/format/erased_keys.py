@@ -62,10 +62,12 @@ class KeyHashes:
     Attributes:
         secret: What the hashes take: 32 random bytes, the table's alone.
         hashes: They.
+        rounded: Whether some may be of keys as their columns had rounded them.
     """
 
     secret: bytes
     hashes: frozenset[bytes] = frozenset()
+    rounded: bool = False
 
     @classmethod
     def new(cls) -> KeyHashes:

@@ -12,8 +12,9 @@ import zlib
 
 ID = b"ST"
 PROVER = 1
-"""What is proved (``records/blocks/type_prover.py``); another number is another proof, and so are
-other rules of types (``types.RULES``), for a block says only that it has those of its time."""
+"""What is proved (``records/blocks/type_prover.py``): types by the rules 2 and 3, which differ only
+in what a key may be. Another number is another proof, and so are other rules (``types.RULES``), for
+a block says only that it has the types of its time."""
 _HEAD = struct.Struct("<2sHI")
 _TRAILER = struct.Struct("<II")
 

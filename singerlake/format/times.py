@@ -16,6 +16,7 @@ _TIMESTAMP = re.compile(
     r"\s*([Zz]|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII,
 )
+_FINER = re.compile(r"[.,]\d{6}(\d+)", re.ASCII)
 _AGE = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d|w)")
 _AGE_UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -56,6 +57,12 @@ def parse(text: str) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return instant
+
+
+def finer_digits(text: str) -> str:
+    """Return the digits of a timestamp past the microsecond, without zeros at their end."""
+    match = _FINER.search(text)
+    return match[1].rstrip("0") if match else ""
 
 
 def now() -> datetime:

@@ -6,7 +6,7 @@ Needs neither Spark nor Arrow: whoever takes records must know what a reader wil
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import lru_cache
@@ -26,10 +26,13 @@ MAX_DEPTH = 32
 """Deeper nesting (or a schema that refers to itself) is kept as JSON text from there on."""
 MAX_PARTS = 5_000
 """A column of more parts, as a schema has that refers to itself twice, is text from there on."""
-RULES = 2
-"""The number of the rules by which columns are read. A version that was frozen under the first
-keeps them: they overlaid the parts of ``allOf``, knew one format of decimals and no booleans as
-bounds, and counted no parts."""
+RULES = 3
+"""The number of the rules by which columns are read. A version keeps the rules it was frozen under.
+Rules 1 overlaid the parts of ``allOf``, knew one format of decimals and no booleans as bounds, and
+counted no parts. Rules 1 and 2 compared keys as their columns had rounded them, took rows with a
+null in their key for one row, and any value of ``_sdc_deleted_at`` for a deletion."""
+EXACT_KEYS = 3
+"""The first rules by which keys are exact, and a row with a null in its key is a row of its own."""
 DECIMAL_FORMATS = ("singer.decimal", "x-singer.decimal")
 INT64 = range(-(1 << 63), 1 << 63)
 """The whole numbers that a 64-bit column holds."""
@@ -62,6 +65,8 @@ class Type:
         item: What a list holds.
         own: Of a key column that a person made text of, its type by the schema: a value that
             has it is text in one way only, so that 1 and 1.0 stay one key.
+        exact: Of a number or an instant that is part of a key: a value that the column would have
+            to round does not fit, for two keys that are rounded to one are two rows.
     """
 
     kind: Kind
@@ -69,6 +74,7 @@ class Type:
     fields: tuple[tuple[str, Type], ...] = ()
     item: Type | None = None
     own: Type | None = None
+    exact: bool = False
 
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
@@ -108,11 +114,43 @@ def columns_of(
     keys = set(entry.key_properties)
 
     def column(name: str, spec: Any) -> Type:
-        if name not in retyped:
-            return reader.column(spec)
-        return Type(Kind.TEXT, own=reader.column(spec)) if name in keys else TEXT
+        if name not in keys:
+            return TEXT if name in retyped else reader.column(spec)
+        own = exact(reader.column(spec)) if rules >= EXACT_KEYS else reader.column(spec)
+        return Type(Kind.TEXT, own=own) if name in retyped else own
 
     return tuple((name, column(name, spec)) for name, spec in properties.items())
+
+
+def exact(type_: Type, *, is_key: bool = True) -> Type:
+    """Return a type under which no value is rounded, for a column of a key; or its reverse."""
+    if type_.kind in (Kind.NUMBER, Kind.TIMESTAMP):
+        return replace(type_, exact=is_key)
+    if type_.kind is Kind.STRUCT:
+        fields = tuple((name, exact(inner, is_key=is_key)) for name, inner in type_.fields)
+        return replace(type_, fields=fields)
+    return type_ if type_.item is None else replace(type_, item=exact(type_.item, is_key=is_key))
+
+
+def identity(columns: Columns) -> Columns:
+    """Return columns that tell the rows of a key apart whatever their values are.
+
+    What an exact column would have to round is a text there, each value in one way only.
+    """
+    return tuple(
+        (name, Type(Kind.TEXT, own=type_) if is_exact(type_) else type_) for name, type_ in columns
+    )
+
+
+def is_exact(type_: Type) -> bool:
+    """Tell whether a column is of a key whose values it may not round, as :func:`exact` says."""
+    return type_ != exact(type_, is_key=False)
+
+
+def rounds(type_: Type) -> bool:
+    """Tell whether a column would have to round some of the values that its schema allows."""
+    inner = [field for _, field in type_.fields] + ([type_.item] if type_.item else [])
+    return type_.kind in (Kind.NUMBER, Kind.TIMESTAMP) or any(map(rounds, inner))
 
 
 def descriptions_of(entry: SchemaEntry) -> dict[str, str]:
@@ -149,7 +187,7 @@ def never_fails(source: Type, target: Type) -> bool:
         source == target
         or target.kind in (Kind.STRING, Kind.TEXT)
         or (source.kind is Kind.INTEGER and target == NUMBER)
-        or (source.kind is Kind.DATE and target == TIMESTAMP)
+        or (source.kind is Kind.DATE and target.kind is Kind.TIMESTAMP)
     )
 
 
@@ -183,7 +221,7 @@ class _Reader:
 
     def resolved(self, spec: Any) -> dict[str, Any]:
         """A schema with its own ``$ref`` and ``allOf`` put in place."""
-        if self._rules == RULES:
+        if self._rules > 1:
             return json_schema.resolved(spec, self._root)
         return _overlaid(spec, self._root)
 

@@ -15,10 +15,17 @@ from typing import Any, TypeAlias
 import msgspec
 
 from singerlake.format import times
-from singerlake.format.types import DIGITS, INT64, TEXT, Kind, Type
+from singerlake.format.types import DIGITS, INT64, TEXT, Kind, Type, exact, is_exact
 
 SHOWN = 60
 """Characters of a value in an error message."""
+SURE_DIGITS = 15
+"""Each decimal number of so many digits is a double of its own (``DBL_DIG`` of C)."""
+
+EXACT_NUMBER = (
+    "number that a double holds exactly, as one in a key must be: decimal(38,0), a decimal with "
+    "places, or text would hold it"
+)
 
 _INTEGER = re.compile(rb"-?\d{1,4000}")
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?")
@@ -50,6 +57,25 @@ def misfit(raw: bytes, read_value: Converter, name: str) -> str | None:
     except ValueError as error:  # MisfitError, msgspec's and Unicode's are all ValueErrors
         return why(raw, name, error)
     return None
+
+
+def only_rounds(raw: bytes, type_: Type, *, loose: bool = False) -> bool:
+    """Tell whether a value fits a column of a key but for digits that it would have to drop.
+
+    Args:
+        raw: The value's JSON text, which does not fit.
+        type_: The column's type.
+        loose: As for :func:`converter`.
+    """
+    if not is_exact(type_):
+        return False
+    if type_.kind is Kind.NUMBER and _NUMBER.fullmatch(raw):
+        return True  # beyond a double's range, too
+    try:
+        converter(exact(type_, is_key=False), loose=loose)(raw)
+    except ValueError:
+        return False
+    return True
 
 
 def why(raw: bytes, name: str, error: ValueError) -> str:
@@ -96,11 +122,11 @@ def _build(type_: Type, loose: bool) -> Converter:
         return _text
     simple = {
         Kind.INTEGER: _bare(_integer, loose),
-        Kind.NUMBER: _bare(_number, loose),
+        Kind.NUMBER: _bare(exact_number if type_.exact else _number, loose),
         Kind.BOOLEAN: _bare(_boolean, loose),
         Kind.STRING: _string,
         Kind.DATE: _date,
-        Kind.TIMESTAMP: _timestamp,
+        Kind.TIMESTAMP: _exact_timestamp if type_.exact else _timestamp,
         Kind.TEXT: _text,
     }
     return simple[kind]
@@ -137,6 +163,24 @@ def _number(raw: bytes) -> float:
     if value in (float("inf"), float("-inf")):
         raise MisfitError("number that a double can hold")
     return value
+
+
+def exact_number(raw: bytes) -> float:
+    """Read a number of which a double keeps every digit.
+
+    Raises:
+        MisfitError: A double would round it.
+    """
+    value = _number(raw)
+    if not keeps_digits(raw.decode(), value):
+        raise MisfitError(EXACT_NUMBER)
+    return value
+
+
+def keeps_digits(text: str, value: float) -> bool:
+    """Tell whether the shortest digits that read back as a double are those it was read from."""
+    short = len(text) <= SURE_DIGITS and "e" not in text and "E" not in text
+    return short or Decimal(text) == Decimal(repr(value))
 
 
 def _parsed(raw: bytes, kind: str) -> Decimal:
@@ -186,6 +230,16 @@ def _timestamp(raw: bytes) -> datetime:
     instant = times.parse(_string(raw)) if raw[:1] == b'"' else None
     if instant is None:
         raise MisfitError("timestamp")
+    return instant
+
+
+def _exact_timestamp(raw: bytes) -> datetime:
+    instant = _timestamp(raw)
+    if times.finer_digits(_string(raw)):
+        raise MisfitError(
+            "timestamp of at most six digits behind the second, as one in a key must be: text "
+            "would hold it"
+        )
     return instant
 
 

@@ -65,11 +65,14 @@ class BlockedKeys(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
         id: Names the object that has a keyed hash of each, with 32 random hexadecimal digits; empty
             where there are none.
         columns: The key's columns, by the names that records have for them.
+        types: The rules of types by which the keys became texts: before 3, a number's text was that
+            of the nearest double, and an instant's had six digits behind the second.
     """
 
     keys: Count
     id: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{32})?$")] = ""
     columns: list[str] = []
+    types: Count = 2
 
 
 class Erasure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

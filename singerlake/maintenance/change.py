@@ -6,7 +6,7 @@ Plain data; what Spark has to find out and to write comes in as arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -100,8 +100,7 @@ class ChangePlan:
     @property
     def state(self) -> Snapshot:
         """The same rows, read as they will be: by today's rules, under the overlay to come."""
-        state = replace(self.head, earlier_rules={})
-        return state if self.overlay is None else state.laid_over(self.overlay)
+        return self.head if self.overlay is None else self.head.laid_over(self.overlay)
 
 
 def plan(head: Snapshot, options: ChangeOptions) -> ChangePlan:

@@ -108,8 +108,7 @@ def commit_version(
         The version, with the number it got; or the one that is there instead.
 
     Raises:
-        ConflictError: The label was taken meanwhile, a vacuum took blocks away, or an earlier
-            release froze the same state, whose columns are read by its rules from then on.
+        ConflictError: The label was taken meanwhile, or a vacuum took blocks away.
         StoreError: The store refused.
     """
     transaction, rules = wanted.at.number, wanted.at.rules
@@ -119,7 +118,6 @@ def commit_version(
             raise _ThereAlreadyError(there)
         conflicts.check_label_free(present, wanted.label)
         conflicts.check_readable(present, transaction)
-        conflicts.check_same_rules(present, transaction, rules)
         version = FrozenVersion(
             number=present.last_version + 1,
             transaction=transaction,

@@ -143,6 +143,8 @@ def version_at_cut(head: Snapshot, cut: Cut, *, allow_violations: bool) -> Froze
     for version in reversed(head.frozen):
         if version.only_against_accident or (version.violations and not allow_violations):
             continue
+        if version.types != at.rules:  # it may mean other rows than the state does by now
+            continue
         if first <= version.transaction <= at.number:
             return version
     return None

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from singerlake.errors import DamagedError, UsageError
 from singerlake.format import times
 from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.metadata import TransactionSummary
+from singerlake.format.types import RULES
 from singerlake.maintenance.alter import retyped_columns
 from singerlake.maintenance.state_files import missing
 from singerlake.storage.base import Store
@@ -45,7 +46,7 @@ class RevertPlan:
     @property
     def after(self) -> Snapshot:
         """The old state as it will be read: by what people say now, and by the rules of today."""
-        return replace(self.to.laid_over(self.head.overlay), earlier_rules={})
+        return self.to.laid_over(self.head.overlay).by_rules(RULES)
 
     @property
     def retyped(self) -> set[str]:

@@ -227,7 +227,7 @@ def _check_told_apart(undo: UndoPlan) -> None:
         if state is None:
             continue
         if bool(state.key) is not bool(head.key) or (
-            head.key and (state.key_reading, state.rules) != (head.key_reading, head.rules)
+            head.key and state.key_reading != head.key_reading
         ):
             raise UsageError(
                 f"the key of {head.table} is another, or is read otherwise, than at transaction "

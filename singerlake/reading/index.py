@@ -23,6 +23,7 @@ from singerlake.format import metadata, names
 from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
 from singerlake.lake import Table
 from singerlake.reading.file_checks import is_sound
+from singerlake.records.blocks.misfits import key_ways_out
 from singerlake.records.rows.row_columns import DELETED, DIGEST, PROVENANCE
 from singerlake.records.state.parquet_parts import Part, PartReader
 from singerlake.records.state.shape import Shape, shape_of
@@ -74,6 +75,22 @@ class Index:
         counted = self.marker.misfits
         own = {index for index, name in enumerate(self.shape.names) if name in counted}
         return own if self.below is None else own | self.below.misfits
+
+    def with_keys(self) -> Index:
+        """Return it to somebody who finds rows by their keys.
+
+        Raises:
+            DamagedError: A column of the key would have to round some of its values.
+        """
+        for index in self.shape.keys:
+            if index in self.misfits:
+                name = self.shape.names[index]
+                way = key_ways_out(self.table.name, name, rounds=True)
+                raise DamagedError(
+                    f"{self.table.name} has rows whose {name!r} its column would have to round, "
+                    f"{way}"
+                )
+        return self
 
     @property
     def bytes(self) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from singerlake.errors import UsageError
 from singerlake.format.log import Block
+from singerlake.format.types import identity
 from singerlake.lake import Table
 from singerlake.quantities import size
 from singerlake.reading import index
@@ -104,9 +105,10 @@ def _through(
         return iter(())
     store, keys = table.store, shape.key_names
     reader = BlockReader.of(store, snapshot, [blocks], shape.columns, keys, digests=digests)
+    reader.lenient = True
     row_step = RowStep(reader, shape.survival, consumer)
     step: Step = row_step
     if shape.keys:
-        key_reader = BlockReader.of(store, snapshot, [blocks], shape.key_columns, keys)
+        key_reader = BlockReader.of(store, snapshot, [blocks], identity(shape.key_columns), keys)
         step = SingleTaskStep(key_reader, row_step)
     return step(iter([pa.record_batch({"id": [0]})]))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from singerlake.format import messages, times
 from singerlake.format.block import MAX_ROWS
+from singerlake.format.laid import member_of
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.lake import Table
 from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
@@ -232,9 +233,16 @@ class LinesAgain:
                 file_bytes=FILE_BYTES,
                 deletions=deletions,
                 defaults=self.defaults,
+                key=key_members(head),
             )
 
         # Descriptions of blocks, and never their rows.
         described = [*actions.write(head.blocks, writer)]
         written = line_writer.in_order(described, self.schema_hash)
         return written, sum(row["deleted"] for row in described)
+
+
+def key_members(head: Snapshot) -> list[str]:
+    """Return what every record with a key must have: its members, but for those people added."""
+    members = (member_of(head.overlay, name) for name in head.schema.key_properties)
+    return [name for name in members if name not in head.overlay.added]

@@ -91,7 +91,7 @@ class _Here(Engine):
         self._table = table
         self._wanted = wanted
         state = wanted.to.earliest_equal()
-        self._old = index.sound(table, state) or small_state.build(table, state)
+        self._old = (index.sound(table, state) or small_state.build(table, state)).with_keys()
 
     def rows(self) -> int:
         known = self._old.marker.rows

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from singerlake.errors import DamagedError
 from singerlake.format import erased_keys
 from singerlake.format.erased_keys import KeyHashes
 from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
+from singerlake.format.types import EXACT_KEYS, RULES
 from singerlake.format.version_notes import BlockedKeys
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
 from singerlake.transactions import erasures
@@ -40,7 +42,8 @@ def read(store: Store, snapshot: Snapshot) -> KeyHashes:
         return KeyHashes.new()
     where = key_of(snapshot.table, said)
     try:
-        return KeyHashes.decode(store.get(where).data, said.keys, where)
+        found = KeyHashes.decode(store.get(where).data, said.keys, where)
+        return replace(found, rounded=said.types < EXACT_KEYS)
     except KeyMissingError:
         if refresh(store, snapshot).blocked != said:
             raise erasures.changed(snapshot.table) from None
@@ -65,7 +68,8 @@ def write(store: Store, table: TableName, hashes: KeyHashes, columns: Sequence[s
     """
     if not hashes.hashes:
         return BlockedKeys(0)
-    said = BlockedKeys(len(hashes.hashes), erased_keys.new_id(), [*columns])
+    types = BlockedKeys(0).types if hashes.rounded else RULES
+    said = BlockedKeys(len(hashes.hashes), erased_keys.new_id(), [*columns], types)
     store.put_if_absent(key_of(table, said), hashes.encode())
     return said
 

@@ -377,18 +377,3 @@ def check_readable(present: Snapshot, transaction: int) -> None:
             f"the history that transaction {transaction} of {present.table} needs was dropped "
             "while it was read: nothing was frozen"
         )
-
-
-def check_same_rules(present: Snapshot, transaction: int, rules: int) -> None:
-    """Refuse to freeze a state that is read by other rules of types by now.
-
-    A state is read by one set of rules, that of the version which froze it first.
-
-    Raises:
-        ConflictError: An earlier release froze it since.
-    """
-    if present.at(transaction).rules != rules:
-        raise ConflictError(
-            f"an earlier release froze transaction {transaction} of {present.table} meanwhile, and "
-            "its columns are read by that release's rules now: nothing was frozen; freeze it again"
-        )

@@ -17,7 +17,6 @@ from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.metadata import DroppedFile
 from singerlake.format.names import TableName
 from singerlake.format.packed import PackedSequence
-from singerlake.format.types import RULES
 from singerlake.format.version_notes import Deleted
 from singerlake.transactions import chain, erasures, lifetimes, unread
 from singerlake.transactions.snapshot import Snapshot
@@ -95,7 +94,6 @@ class Folding:
         self._format, self._chain = start.format, start.chain
         self._anchored, self._doubtful = start.anchored, start.doubtful
         self._overlays = dict(start.overlays)
-        self._earlier_rules = dict(start.earlier_rules)
         self._drops = start.drops
         self._restorable = start.restorable
         self._earlier_versions = list(start.earlier_versions)
@@ -121,7 +119,6 @@ class Folding:
             anchored=self._anchored,
             doubtful=self._doubtful,
             overlays=self._overlays,
-            earlier_rules=self._earlier_rules,
             drops=self._drops,
             restorable=self._restorable,
             earlier_versions=self._earlier_versions,
@@ -205,7 +202,7 @@ class Folding:
         self._wait_dropped(self._blocks, entry.number, entry.time)
         self._blocks = []
         self._earlier_versions += by_number(self._frozen, self._deleted_versions)
-        self._frozen, self._deleted_versions, self._earlier_rules = [], [], {}
+        self._frozen, self._deleted_versions = [], []
 
     def _undrop(self, entry: Entry) -> None:
         if self._restorable is None:
@@ -223,19 +220,16 @@ class Folding:
             self.add_version(version)
 
     def add_version(self, version: FrozenVersion) -> None:
-        """Take up a version, and the rules that its state is read by from now on."""
+        """Take up a version."""
         if version.deleted is not None:
             self._deleted_versions = by_number([*self._deleted_versions, version])
             return
         self._frozen.append(version)
-        if version.types != RULES and 1 <= version.transaction <= len(self._transactions):
-            state = self._transactions[version.transaction - 1]
-            self._earlier_rules[state.last_block, state.schema_hash] = version.types
 
     def _delete_version(self, entry: Entry) -> None:
         """Take a version away; one that a rebuild could not bring back was gone before."""
         said = entry.deletion
-        before, self._frozen, self._earlier_rules = self._frozen, [], {}
+        before, self._frozen = self._frozen, []
         for version in before:
             if said is not None and version.number == said.version:
                 how = Deleted(entry.number, entry.time, said.reason, said.by)

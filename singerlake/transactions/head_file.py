@@ -58,7 +58,6 @@ def snapshot_of(
         chain=head.chain,
         anchored=True,
         overlays=head.overlays,
-        earlier_rules={(block, schema): rules for block, schema, rules in head.rules},
         drops=tuple(Drop(*drop) for drop in head.drops),
         erased_at=head.erased,
     )
@@ -90,7 +89,6 @@ def write(store: Store, snapshot: Snapshot) -> None:
         pending_lists=[one for one in snapshot.pending_lists if one[0] > snapshot.vacuumed],
         overlays=dict(snapshot.overlays),
         drops=[(one.transaction, one.ended, one.undone) for one in snapshot.drops],
-        rules=[(*state, rules) for state, rules in snapshot.earlier_rules.items()],
         erased=snapshot.erased_at,
         chain=snapshot.chain,
     )

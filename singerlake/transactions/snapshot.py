@@ -59,7 +59,8 @@ class Snapshot:
             a writer that seems to live may belong to it. Empty where nothing speaks against it.
         from_log: False where log and manifest are lost and blocks were found among the files.
         overlays: What people said of the table, by the transaction from which it holds.
-        earlier_rules: The rules of types that states were frozen under, by last block and schema.
+        rules: The number of the rules of types by which it is read: those that a version was frozen
+            under, where it is read as that version; else the present ones.
         drops: The times in which the table was dropped, in order.
         restorable: The blocks that an undrop would bring back; None where it can bring none.
         earlier_versions: Versions of tables that were dropped, which nobody can read.
@@ -88,7 +89,7 @@ class Snapshot:
     doubtful: str = field(default="", compare=False)
     from_log: bool = True
     overlays: Mapping[int, Overlay] = field(default_factory=dict)
-    earlier_rules: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    rules: int = RULES
     drops: Drops = ()
     restorable: Sequence[Block] | None = None
     earlier_versions: Sequence[FrozenVersion] = field(default_factory=list)
@@ -212,11 +213,6 @@ class Snapshot:
         """Columns that are text, whatever the schemas say, by the names that people see."""
         return retyped_of(self.overlay)
 
-    @property
-    def rules(self) -> int:
-        """The number of the rules that make columns of the schemas."""
-        return self.earlier_rules.get((self.last_block, self.schema_hash), RULES)
-
     def reads_like(self, other: Snapshot) -> bool:
         """Tell whether a row is read as the same columns here and there."""
         mine, theirs = ((one.schema_hash, one.overlay, one.rules) for one in (self, other))
@@ -235,15 +231,17 @@ class Snapshot:
         return self.laid_over(texts_of(self.overlay, later.overlay))
 
     @property
-    def key_reading(self) -> tuple[Columns, bytes]:
+    def key_reading(self) -> tuple[Columns, bytes, int]:
         """Its key's columns, and how they are read: equal where rows have the same keys.
+
+        That is by what people said of them, and by which rules.
 
         Raises:
             DamagedError: The schema in effect lacks one of them.
         """
         columns = self.columns
         key = tuple(columns[index] for index in self.key)
-        return key, reading_of(self.overlay, (name for name, _ in key))
+        return key, reading_of(self.overlay, (name for name, _ in key)), self.rules
 
     def schema_of(self, schema_hash: str) -> SchemaEntry:
         """Return a schema by its hash.
@@ -291,7 +289,7 @@ class Snapshot:
         return any(self.summary(v.transaction).last_block == last_block for v in protecting)
 
     def at(self, number: int) -> Snapshot:
-        """Return the table as of an earlier transaction.
+        """Return the table as of an earlier transaction, read by the rules of today.
 
         Raises:
             NotFoundError: There is no such transaction, or its state was given up.
@@ -312,7 +310,7 @@ class Snapshot:
             NotFoundError: There is no such transaction.
         """
         if number == self.number:
-            return self
+            return self.by_rules(RULES)
         last_block = self.summary(number).last_block
         count = bisect_right(self.blocks, last_block, key=lambda block: block.number)
         return replace(
@@ -330,7 +328,20 @@ class Snapshot:
             overlays={n: overlay for n, overlay in self.overlays.items() if n <= number},
             drops=lifetimes.as_of(self.drops, number),
             restorable=None,
+            rules=RULES,
         )
+
+    def by_rules(self, rules: int) -> Snapshot:
+        """Return the same state, read by other rules of types."""
+        return self if rules == self.rules else replace(unread.whole(self), rules=rules)
+
+    def frozen_as(self, version: FrozenVersion) -> Snapshot:
+        """Return the table as a version means it: as of its transaction, read by its rules.
+
+        Raises:
+            NotFoundError: Its state was given up.
+        """
+        return self.at(version.transaction).by_rules(version.types)
 
     def earliest_equal(self) -> Snapshot:
         """Return the table at the earliest transaction with the same rows, read in the same way.
@@ -343,7 +354,7 @@ class Snapshot:
             if (before.last_block, before.schema_hash) != (here.last_block, here.schema_hash):
                 break
             number -= 1
-        return self.at(number)
+        return self.at(number).by_rules(self.rules)
 
     def at_time(self, text: str) -> Snapshot:
         """Return the table as of the last transaction committed at or before a time.
@@ -382,7 +393,7 @@ class Snapshot:
         if re.fullmatch(r"@[0-9]{1,18}", name):
             return None, self.at(self.summary(int(name[1:])).number)
         version = self.version(name)
-        return version, self.at(version.transaction)
+        return version, self.frozen_as(version)
 
     def transaction_of_block(self, number: int) -> int:
         """Return the transaction that added a block, by its number as it was then."""

@@ -67,3 +67,12 @@ class Engine(ABC):
     @abstractmethod
     def misfits(self, table: Table, state: Snapshot) -> list[ColumnMisfits]:
         """Find the values of a state that do not fit, from its blocks alone."""
+
+    @abstractmethod
+    def differing_rows(self, table: Table, one: Snapshot, other: Snapshot) -> tuple[int, int, int]:
+        """Compare which rows two states have, by their places in the blocks.
+
+        Returns:
+            How many rows the other has; how many of them the one has not; and how many of the one
+            the other has not.
+        """

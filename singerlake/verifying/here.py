@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from singerlake.errors import SingerlakeError
 from singerlake.format.types import Columns
 from singerlake.freezing import SMALL_BYTES, SMALL_CELLS
@@ -17,6 +20,7 @@ from singerlake.maintenance.problems import MAX_PROBLEMS, Problem, Report
 from singerlake.reading import small_state
 from singerlake.reading.index import Index
 from singerlake.reading.state_reader import StateReader
+from singerlake.records.blocks import positions
 from singerlake.records.blocks.misfits import ColumnMisfits
 from singerlake.records.rows.row_columns import DIGEST
 from singerlake.records.rows.steps import Batches
@@ -27,6 +31,7 @@ from singerlake.transactions import log
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.verifying.engine import Engine, T, TooLargeError
 from singerlake.verifying.remembered import Remembered
+from singerlake.verifying.upgrade import TableUpgrade, upgrade_of
 from singerlake.verifying.whole_table import verify, verify_leased
 
 SIDE_BYTES = 1 << 20
@@ -81,6 +86,30 @@ class _Here(Engine):
         shape = shape_of(state)
         counted = MisfitCounter.of(shape)(small_state.rows(table, state))
         return merged([row for batch in counted for row in batch.to_pylist()], shape)
+
+    def differing_rows(self, table: Table, one: Snapshot, other: Snapshot) -> tuple[int, int, int]:
+        was, now = (_places(table, state) for state in (one, other))
+        return len(now), len(np.setdiff1d(now, was)), len(np.setdiff1d(was, now))
+
+
+def _places(table: Table, state: Snapshot) -> NDArray[np.int64]:
+    found = [positions.codes_in(rows) for rows in small_state.rows(table, state)]
+    return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+
+def upgrade_here(table: Table, *, most: int = SMALL_BYTES) -> TableUpgrade | None:
+    """Find what the rules of today change in a small table, without Spark.
+
+    Returns:
+        None where the table is too large for it.
+
+    Raises:
+        SingerlakeError: The table cannot be read.
+    """
+    try:
+        return upgrade_of(_Here(most), table)
+    except TooLargeError:
+        return None
 
 
 def _summed(rows: Batches, columns: Columns, proofs: tuple[Proof, ...]) -> Content:

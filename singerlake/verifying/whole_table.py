@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
 from blake3 import blake3
 
@@ -28,6 +29,13 @@ from singerlake.storage.base import Store
 from singerlake.transactions.folding import restored
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.verifying.engine import Engine
+
+_State: TypeAlias = tuple[int, int]
+
+
+def _state(at: Snapshot) -> _State:
+    """What tells one state, and how it is read, from another."""
+    return at.number, at.rules
 
 
 def verify(engine: Engine, table: Table, version: str | None = None) -> Report:
@@ -61,7 +69,7 @@ def verify_leased(engine: Engine, table: Table, version: str | None) -> Report:
         log.notes.append(checks.dropped_words(head))
         head = restored(head)
     wanted = head.frozen if version is None else [head.version(version)]
-    engine.check_size(head, (head.at(version.transaction).earliest_equal() for version in wanted))
+    engine.check_size(head, (head.frozen_as(version).earliest_equal() for version in wanted))
     listing = list(table.store.list(table.name.folder))
     problems, readable = check_files(head, listing)
     report = Report(
@@ -112,7 +120,7 @@ def _weak(table: Table, versions: list[int]) -> str:
 def _add_misfits(engine: Engine, table: Table, head: Snapshot, report: Report) -> None:
     """Report the values in the head that no reader can have as what their columns are."""
     state = head.earliest_equal()
-    if any(head.at(v.transaction).earliest_equal().number == state.number for v in head.frozen):
+    if any(_state(head.frozen_as(v).earliest_equal()) == _state(state) for v in head.frozen):
         return  # a version was made of it, so all fits, and was read above
     try:
         report.misfits = engine.misfits(table, state)
@@ -163,15 +171,15 @@ class _Versions:
     table: Table
     head: Snapshot
     read: set[str] = field(default_factory=set)
-    _contents: dict[int, Content | SingerlakeError] = field(default_factory=dict)
-    _indexes: dict[int, list[Problem]] = field(default_factory=dict)
-    _proofs: dict[int, dict[Proof, str]] = field(default_factory=dict)
+    _contents: dict[_State, Content | SingerlakeError] = field(default_factory=dict)
+    _indexes: dict[_State, list[Problem]] = field(default_factory=dict)
+    _proofs: dict[_State, dict[Proof, str]] = field(default_factory=dict)
 
     def check(self, versions: Sequence[FrozenVersion]) -> list[Problem]:
         problems = []
-        states = [self.head.at(version.transaction).earliest_equal() for version in versions]
+        states = [self.head.frozen_as(version).earliest_equal() for version in versions]
         for version, at in zip(versions, states, strict=True):
-            self._proofs.setdefault(at.number, {}).update(claims(version))
+            self._proofs.setdefault(_state(at), {}).update(claims(version))
         for version, at in zip(versions, states, strict=True):
             content = self._content(at)
             where = f"version {version.number}, transaction {version.transaction}"
@@ -181,20 +189,21 @@ class _Versions:
                 continue
             known = Content(version.rows, claims(version))
             problems += _differences("version", where, known, content, "")
-            if at.number not in self._indexes:
-                self._indexes[at.number] = self._check_index(at, content)
-                problems += self._indexes[at.number]
+            if _state(at) not in self._indexes:
+                self._indexes[_state(at)] = self._check_index(at, content)
+                problems += self._indexes[_state(at)]
         return problems
 
     def _content(self, at: Snapshot) -> Content | SingerlakeError:
         """From the blocks alone: an index may be what is wrong."""
-        if at.number not in self._contents:
+        state = _state(at)
+        if state not in self._contents:
             try:
-                proofs = tuple(self._proofs[at.number])
-                self._contents[at.number] = self.engine.state_content(self.table, at, proofs)
+                proofs = tuple(self._proofs[state])
+                self._contents[state] = self.engine.state_content(self.table, at, proofs)
             except SingerlakeError as error:
-                self._contents[at.number] = error
-        return self._contents[at.number]
+                self._contents[state] = error
+        return self._contents[state]
 
     def _check_index(self, at: Snapshot, known: Content) -> list[Problem]:
         """Queries read the index of a version if there is one, so it must hold the same."""

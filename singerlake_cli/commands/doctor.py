@@ -24,9 +24,10 @@ from singerlake.safe_text import redacted
 from singerlake.storage.base import KeyMissingError
 from singerlake.storage.local import facts as local_facts
 from singerlake.storage.opening import is_remote
-from singerlake_cli import output
+from singerlake_cli import output, upgrade_check
 from singerlake_cli.shared import Shared
 
+LOCAL = "local[*]"
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 SKEW_NOTE = 60.0
 SKEW_REFUSED = 900.0
@@ -57,9 +58,14 @@ class Finding:
 
 
 @click.command("doctor")
-@click.option("--master", metavar="URL", default="local[*]", help="The Spark master to look for.")
+@click.option("--master", metavar="URL", default=LOCAL, help="The Spark master to look for.")
+@click.option(
+    "--upgrade",
+    is_flag=True,
+    help="List what this release reads otherwise than the one before; see below.",
+)
 @click.pass_obj
-def command(shared: Shared, master: str) -> None:
+def command(shared: Shared, master: str, upgrade: bool) -> None:
     """Check this machine and the lake, and say what to do.
 
     Checks Python, Java and its class data, Spark, the lake, credentials, conditional writes and
@@ -67,11 +73,21 @@ def command(shared: Shared, master: str) -> None:
     Java, prints no secret. Exits with 0 if commands will work, otherwise with the code that they
     would end with.
 
+    With --upgrade, read the keys of every table instead, and list each table whose rows this
+    release shows otherwise than the one before: rows that appear or vanish, key columns that need
+    another type, versions that stay as they were, and erasures and dropped histories that an
+    earlier release may have applied to several keys at once. Nothing is changed. Tables of more
+    than 32 MiB of messages need Spark.
+
     \b
     singerlake doctor
+    singerlake doctor --upgrade
     singerlake --lake s3://bucket/prefix doctor
     singerlake --output json doctor
     """
+    if upgrade:
+        upgrade_check.run(shared, None if master == LOCAL else master)
+        return
     jobs = [_no_spark()]
     if find_spec("pyspark") is not None:
         jobs = [_java(master), *_class_data(master), _spark()]

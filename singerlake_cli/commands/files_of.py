@@ -116,7 +116,7 @@ def _index(
     from singerlake.spark.state.index_build import ensure
 
     with table.lease(), working(f"making an index of {ref}"):
-        return ensure(start_spark(*build), table, snapshot)
+        return ensure(start_spark(*build), table, snapshot, shown=True)
 
 
 def _print_index(shared: Shared, index: Index, form: str) -> None:

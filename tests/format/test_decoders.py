@@ -30,6 +30,7 @@ OF_A_SCHEMA = {
     ("target_singerlake/values.py", "proves"),
     ("target_singerlake/values.py", "fitting_decoder"),
     ("singerlake/records/blocks/bounded_keys.py", "decoder_of"),
+    ("singerlake/records/blocks/exact_numbers.py", "_decoder_of"),
     ("singerlake/records/blocks/type_prover.py", "_decoder_of"),
     ("singerlake/records/lines/members.py", "_quick"),
 }

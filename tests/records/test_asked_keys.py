@@ -43,9 +43,7 @@ TEXTS = st.text(CODES, max_size=3) | st.text(
 )
 WHOLE = st.integers(-3, 3) | st.integers(-(1 << 63), (1 << 63) - 1) | st.just((1 << 53) + 1)
 DECIMALS = st.sampled_from(["1.0", "1.00", "1", "-0.0", "0", "12345678901234567.01"])
-NUMBERS = st.sampled_from(
-    ["0", "-0.0", "0.0", "1e0", "9007199254740993", "9007199254740992", "0.5"]
-)
+NUMBERS = st.sampled_from(["0", "-0.0", "0.0", "1e0", "9007199254740992", "0.5"])
 TIMES = st.sampled_from(
     ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "1999-12-31T23:59:59"]
 )

@@ -41,8 +41,8 @@ PROPERTIES: dict[str, Any] = {
 }
 
 
-def columns(properties: dict[str, Any]) -> Columns:
-    return columns_of(SchemaEntry({"properties": properties}))
+def columns(properties: dict[str, Any], keys: frozenset[str] = frozenset()) -> Columns:
+    return columns_of(SchemaEntry({"properties": properties}, sorted(keys)))
 
 
 def read(
@@ -55,7 +55,7 @@ def read(
     text = schema_line("s", properties, []) + b"".join(lines)
     block = Block(number=7, file="", offset=0, length=0, rows=count, bytes=0)
     spec = decoding.BlockSpec(
-        "block 7 of tap.s", block, columns(properties), columns(target or properties), keys
+        "block 7 of tap.s", block, columns(properties), columns(target or properties, keys), keys
     )
     return decoding.read(text, spec)
 

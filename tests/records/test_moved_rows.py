@@ -50,7 +50,7 @@ def picked(lake: Lake, at: Snapshot) -> tuple[list[list[Block]], list[Any]]:
     assert len(tasks) > 2
     keys = BlockReader.of(lake.store, at, tasks, shape.key_columns, shape.key_names)
     by_part = shuffled(each(KeyStep(keys, PARTS), numbers(len(tasks))), "part")
-    newest = each(NewestStep([task[-1].number for task in tasks]), by_part)
+    newest = each(NewestStep([task[-1].number for task in tasks], apart=True), by_part)
     return tasks, shuffled(newest, "task")
 
 

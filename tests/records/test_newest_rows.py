@@ -68,7 +68,7 @@ def state_by_steps(lake: Lake, snapshot: Snapshot, task_bytes: int) -> list[dict
         out = each(SingleTaskStep(keys, row_step), numbers(len(tasks)))
     else:
         by_part = shuffled(each(KeyStep(keys, PARTS), numbers(len(tasks))), "part")
-        newest = NewestStep([task[-1].number for task in tasks])
+        newest = NewestStep([task[-1].number for task in tasks], apart=True)
         out = each(row_step, shuffled(each(newest, by_part), "task"))
     rows: list[dict[str, Any]] = []
     for batch in out:
@@ -115,7 +115,7 @@ def test_blocks_without_a_key_that_is_asked_for_are_not_read(lake: Lake, task_by
             out = each(SingleTaskStep(key_reader, row_step, asked), numbers(1))
         else:
             split = each(KeyStep(key_reader, PARTS, asked), numbers(len(tasks)))
-            newest = NewestStep([task[-1].number for task in tasks])
+            newest = NewestStep([task[-1].number for task in tasks], apart=True)
             found = shuffled(each(newest, shuffled(split, "part")), "task")
             out = each(row_step, found)
         left = [row["c0"] for batch in out for row in batch.to_pylist()]

@@ -17,7 +17,7 @@ def fold(messages: list[Message], keys: list[str]) -> list[dict[str, Any]]:
             continue
         record, version = message if isinstance(message, tuple) else (message, None)
         key = tuple(record.get(name) for name in keys)
-        if keys:
+        if keys and None not in key:  # a row with a null in its key is a row of its own
             rows = [row for row in rows if row[0] != key]
         if record.get("_sdc_deleted_at") is None:
             rows.append((key, version, record))

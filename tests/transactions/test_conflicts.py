@@ -94,7 +94,7 @@ def test_a_version_frozen_meanwhile_keeps_its_history() -> None:
             assert refuses(conflicts.check_versions_kept, deleted, {2}, 3) is still
 
 
-def test_a_freeze_needs_its_label_its_state_and_its_rules() -> None:
+def test_freeze_needs_its_label_and_its_state() -> None:
     transactions = snapshot("sync", "sync", "drop-history").transactions
     present = Snapshot(TABLE, transactions, frozen=[version(2, "monday")], floor=2)
     assert refuses(conflicts.check_label_free, present, "monday")
@@ -102,5 +102,3 @@ def test_a_freeze_needs_its_label_its_state_and_its_rules() -> None:
     assert not refuses(conflicts.check_label_free, present, None)
     assert refuses(conflicts.check_readable, present, 1)
     assert not refuses(conflicts.check_readable, present, 2)
-    assert refuses(conflicts.check_same_rules, present, 2, 1)
-    assert not refuses(conflicts.check_same_rules, present, 2, 2)

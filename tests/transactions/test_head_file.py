@@ -262,10 +262,10 @@ def test_a_table_with_blocked_keys_has_none(store: BrokenStore) -> None:
 def test_every_part_of_a_snapshot_is_thought_of() -> None:
     """One that is new here has to go into the head file, or there must be none where it is set."""
     kept = {"schemas", "floor", "pending_deletes", "pending_lists", "checkpoint", "format", "chain"}
-    kept |= {"checkpoint_due", "overlays", "earlier_rules", "drops", "erased_at"}
+    kept |= {"checkpoint_due", "overlays", "drops", "erased_at"}
     unread = {"transactions", "blocks", "frozen", "deleted_versions", "earlier_versions", "dropped"}
     of_reading = {"table", "checkpoint_etag", "anchored", "doubtful", "from_log", "vacuumed"}
-    not_where_set = {"restorable", "blocked"}
+    not_where_set = {"restorable", "blocked", "rules"}
     known = kept | unread | of_reading | not_where_set | {"past"}
     assert {field.name for field in fields(Snapshot)} == known
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from singerlake.format.laid import BlockColumns
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
-from singerlake.format.types import RULES, Columns
+from singerlake.format.types import EXACT_KEYS, Columns
 from singerlake.records.blocks import block_tasks, decoding
 from singerlake.records.blocks.asked_keys import AskedKeys, Sought, may_hold
 from singerlake.records.blocks.decoding import BlockSpec
@@ -54,6 +54,7 @@ class BlockReader:
         digests: Whether the records' digests are wanted.
         defaults: What rows have in columns that people added, by name.
         asked: Keys; blocks that are certain to hold none of them are passed over.
+        lenient: As in a ``BlockSpec``.
     """
 
     store: Store
@@ -65,6 +66,12 @@ class BlockReader:
     digests: bool = False
     defaults: Mapping[str, ColumnDefault] = field(default_factory=dict)
     asked: AskedKeys | None = None
+    lenient: bool = False
+
+    @property
+    def apart(self) -> bool:
+        """Whether a row with a null in its key is a row of its own: by the rules of the columns."""
+        return all(source.rules >= EXACT_KEYS for source in self.sources.values())
 
     @classmethod
     def of(
@@ -169,8 +176,10 @@ class BlockReader:
             keys=self.keys,
             digests=self.digests,
             table=self.table,
-            # What was proved are the types by the present rules.
-            proved=proved and source.rules == RULES,
+            # What was proved are the types by rules 2, which are those of rules 3 but for keys.
+            proved=proved and source.rules > 1,
+            rules=source.rules,
+            lenient=self.lenient,
         )
 
     def rows(self, blocks: Iterable[Block]) -> Iterator[pa.RecordBatch]:

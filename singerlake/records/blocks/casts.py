@@ -9,18 +9,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.errors import DamagedError
-from singerlake.format.types import NUMBER, TEXT, TIMESTAMP, Columns, Kind, Type
-from singerlake.format.values import converter, shown
+from singerlake.format.types import TEXT, Columns, Kind, Type
+from singerlake.format.values import converter, only_rounds, shown
 from singerlake.records.blocks.exact_decoding import DecodedRows
 from singerlake.records.columns import canonical_text
 from singerlake.records.columns.arrow_types import arrow_type
 
+_EXACT = 1 << 53
+"""Up to here every integer is a double."""
 _TEXTS = (Kind.STRING, Kind.TEXT)
 _QUOTED = (Kind.STRING, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP)
 
 
 def cast_columns(
-    decoded: DecodedRows, source: Columns, target: Columns, where: str, keys: frozenset[str]
+    decoded: DecodedRows,
+    source: Columns,
+    target: Columns,
+    where: str,
+    keys: frozenset[str],
+    *,
+    lenient: bool = False,
 ) -> list[pa.Array]:
     """Turn a block's columns into the table's.
 
@@ -33,6 +41,7 @@ def cast_columns(
         target: Columns of the table's schema.
         where: What to call the block in an error.
         keys: Columns by which rows are told apart: here every value must be turned.
+        lenient: Whether one of these that would only have to be rounded is a misfit as others are.
 
     Raises:
         DamagedError: A key cannot be turned.
@@ -47,16 +56,21 @@ def cast_columns(
             result.append(pa.nulls(rows, arrow_type(type_)))
             continue
         array, old = present[name]
-        misfits: dict[int, str] = {}
+        misfits: dict[int, bytes] = {}
         result.append(_cast(array, old, type_, misfits))
         errors = {
-            row: f"row {row} of {where}: the value {text} of column {name!r} was written as {old} "
-            f"and cannot become {type_}"
-            for row, text in misfits.items()
+            row: f"row {row} of {where}: the value {shown(raw)} of column {name!r} was written as "
+            f"{old} and cannot become {type_}"
+            for row, raw in misfits.items()
         }
-        if errors and name in keys:
+        lost = [
+            row
+            for row, raw in (misfits.items() if name in keys else ())
+            if not (lenient and only_rounds(raw, type_, loose=True))
+        ]
+        if lost:
             raise DamagedError(
-                f"{errors[min(errors)]}, and the column is part of the key: give it a type in "
+                f"{errors[min(lost)]}, and the column is part of the key: give it a type in "
                 "the tap's schema that all its values fit, and sync again"
             )
         for row, text in errors.items():
@@ -64,19 +78,28 @@ def cast_columns(
     return result
 
 
-def _cast(array: pa.Array, source: Type, target: Type, misfits: dict[int, str]) -> pa.Array:
+def _cast(array: pa.Array, source: Type, target: Type, misfits: dict[int, bytes]) -> pa.Array:
     if source == target or (source.kind in _TEXTS and target.kind in _TEXTS):
         return array
-    if source.kind is Kind.INTEGER and target == NUMBER:
-        return pc.cast(array, arrow_type(target), safe=False)  # the nearest double, as in JSON
+    if source.kind is Kind.INTEGER and target.kind is Kind.NUMBER:
+        numbers = pc.cast(array, arrow_type(target), safe=False)  # the nearest double, as in JSON
+        if not target.exact or _all_exact(array):
+            return numbers
     if source.kind in (Kind.INTEGER, Kind.BOOLEAN) and target.kind in _TEXTS:
         return pc.cast(array, arrow_type(target))
-    if source.kind is Kind.DATE and target == TIMESTAMP:
+    if source.kind is Kind.DATE and target.kind is Kind.TIMESTAMP:
         return pc.cast(pc.cast(array, pa.timestamp("us")), arrow_type(target))
     return _cast_values(array, source, target, misfits)
 
 
-def _cast_values(array: pa.Array, source: Type, target: Type, misfits: dict[int, str]) -> pa.Array:
+def _all_exact(integers: pa.Array) -> bool:
+    least, most = pc.min_max(integers).as_py().values()
+    return least is None or -_EXACT <= least <= most <= _EXACT
+
+
+def _cast_values(
+    array: pa.Array, source: Type, target: Type, misfits: dict[int, bytes]
+) -> pa.Array:
     """The long way round: each value's JSON text, read again under the other type."""
     read_value = converter(TEXT if target.kind in _TEXTS else target, loose=True)
     values: list[Any] = []
@@ -88,7 +111,7 @@ def _cast_values(array: pa.Array, source: Type, target: Type, misfits: dict[int,
         try:
             values.append(read_value(raw))
         except ValueError:
-            misfits[row] = shown(raw)
+            misfits[row] = raw
             values.append(None)
     return pa.array(values, arrow_type(target))
 

@@ -19,7 +19,7 @@ from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
-from singerlake.format.types import Columns
+from singerlake.format.types import EXACT_KEYS, RULES, Columns, Kind, Type, exact, rounds
 from singerlake.records.blocks import (
     alike_lines,
     digests,
@@ -58,6 +58,9 @@ class BlockSpec:
         members: What its records call those columns that people call otherwise.
         defaults: What rows have in columns that people added, by name.
         proved: Whether its values are certain to have the types of ``source``, but for text.
+        rules: The number of the rules by which it is read.
+        lenient: Whether a key that its column would only have to round is null and a misfit, as
+            other values are: for those who only show it, and tell rows apart by ``types.identity``.
     """
 
     where: str
@@ -70,6 +73,8 @@ class BlockSpec:
     members: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, ColumnDefault] = field(default_factory=dict)
     proved: bool = False
+    rules: int = RULES
+    lenient: bool = False
 
     def in_records(self, columns: Columns) -> Columns:
         """Return columns by the names that the records have for them."""
@@ -185,7 +190,9 @@ def _read_exactly(lines: bytes, source: Columns, spec: BlockSpec) -> DecodedRows
     """Read value by value; what does not fit is noted under the names that people see."""
     members = spec.members
     keys = frozenset(members.get(name, name) for name in spec.keys)
-    rows = exact_decoding.read(lines, spec.in_records(source), spec.where, keys, spec.table)
+    rows = exact_decoding.read(
+        lines, spec.in_records(source), spec.where, keys, spec.table, lenient=spec.lenient
+    )
     if members and rows.misfits:
         shown = {member: name for name, member in members.items()}
         for row, errors in rows.misfits.items():
@@ -194,9 +201,23 @@ def _read_exactly(lines: bytes, source: Columns, spec: BlockSpec) -> DecodedRows
 
 
 def _wanted(spec: BlockSpec) -> Columns:
-    """The block's own columns, those that are wanted."""
-    wanted = {name for name, _ in spec.target}
-    return tuple(column for column in spec.source if column[0] in wanted)
+    """The block's own columns, those that are wanted, by the types that their values are read by.
+
+    Where the schema has changed, a key goes from type to type as the tap wrote it: a double on the
+    way would make one key of two.
+    """
+    wanted = dict(spec.target)
+    columns: list[tuple[str, Type]] = []
+    for name, own in spec.source:
+        if name not in wanted:
+            continue
+        type_ = own
+        if spec.rules >= EXACT_KEYS and rounds(own):
+            type_ = exact(own, is_key=name in spec.keys)
+            if name in spec.keys and type_ != wanted[name]:
+                type_ = Type(Kind.TEXT, own=type_)
+        columns.append((name, type_))
+    return tuple(columns)
 
 
 def _batch(
@@ -221,7 +242,7 @@ def _batch(
 def _columns(
     rows: DecodedRows, source: Columns, spec: BlockSpec, codes: NDArray[np.int64]
 ) -> list[pa.Array]:
-    arrays = cast_columns(rows, source, spec.target, spec.where, spec.keys)
+    arrays = cast_columns(rows, source, spec.target, spec.where, spec.keys, lenient=spec.lenient)
     if not spec.defaults:
         return arrays
     own = {name for name, _ in source}

@@ -15,9 +15,9 @@ import pyarrow as pa
 from singerlake.errors import DamagedError
 from singerlake.format import values
 from singerlake.format.names import TableName
-from singerlake.format.types import INT64, TEXT, Columns, Type
+from singerlake.format.types import INT64, Columns, Type
 from singerlake.records.blocks.misfits import key_ways_out
-from singerlake.records.columns import canonical_text
+from singerlake.records.columns import key_text
 from singerlake.records.columns.arrow_types import arrow_type
 
 DELETED_AT = "_sdc_deleted_at"
@@ -61,6 +61,8 @@ def read(
     where: str,
     keys: frozenset[str] = frozenset(),
     table: TableName | None = None,
+    *,
+    lenient: bool = False,
 ) -> DecodedRows:
     """Read a block's lines after its SCHEMA line.
 
@@ -73,11 +75,12 @@ def read(
         where: What to call the block in an error.
         keys: Columns by which rows are told apart: here a value must fit.
         table: Whose block it is; named in the error about a key that does not fit.
+        lenient: Whether a key that its column would only have to round is a misfit as others are.
 
     Raises:
         DamagedError: A line is no Singer message, or a key does not fit its column.
     """
-    readers = [(name, _reader(type_)) for name, type_ in columns]
+    readers = [(name, type_, _reader(type_)) for name, type_ in columns]
     cells: list[list[Any]] = [[] for _ in columns]
     versions: list[int | None] = []
     deleted: list[bool] = []
@@ -87,7 +90,7 @@ def read(
         if message is None:
             continue
         record = message.record or {}
-        for (name, read_value), column in zip(readers, cells, strict=True):
+        for (name, type_, read_value), column in zip(readers, cells, strict=True):
             raw = record.get(name)
             value = None
             if raw is not None:
@@ -96,7 +99,10 @@ def read(
                 except ValueError as error:
                     text = f"row {len(versions)} of {where}: {values.why(bytes(raw), name, error)}"
                     if name in keys:
-                        raise DamagedError(f"{text}, {key_ways_out(table, name)}") from error
+                        rounds = values.only_rounds(bytes(raw), type_)
+                        if not (lenient and rounds):
+                            way = key_ways_out(table, name, rounds=rounds)
+                            raise DamagedError(f"{text}, {way}") from error
                     misfits.setdefault(len(versions), {})[name] = text
             column.append(value)
         deleted.append(bytes(record.get(DELETED_AT, b"null")) != b"null")
@@ -108,18 +114,7 @@ def read(
 
 
 def _reader(type_: Type) -> values.Converter:
-    if type_.own is None:
-        return values.converter(type_)
-    own, read_own, read_text = type_.own, values.converter(type_.own), values.converter(TEXT)
-
-    def read_value(raw: bytes) -> Any:
-        try:
-            value = read_own(raw)
-        except ValueError:
-            return read_text(raw)
-        return None if value is None else read_text(canonical_text.value_text(value, own).encode())
-
-    return read_value
+    return values.converter(type_) if type_.own is None else key_text.reader(type_.own)
 
 
 def _message(line: bytes, where: str, row: int) -> _Line | None:

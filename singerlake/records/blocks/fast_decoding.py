@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from singerlake.format.types import DIGITS, TEXT, Columns, Kind, Type
-from singerlake.records.blocks import lenient_json, type_prover
+from singerlake.records.blocks import exact_numbers, lenient_json, type_prover
 from singerlake.records.blocks.exact_decoding import DELETED_AT, DecodedRows
 from singerlake.records.columns.arrow_types import DAYS, MICROS, arrow_type
 
@@ -57,6 +57,8 @@ def read(
         return None
     if any(_has(type_, Kind.TEXT) for _, type_ in columns):
         return None
+    if not exact_numbers.are_certain(lines, columns):
+        return None
     if proved and all(type_prover.provable(type_) for _, type_ in columns):
         rows = _tried(lines, columns, count, _read_proved)
         if rows is not None:
@@ -84,6 +86,8 @@ def read_proved(records: bytes, columns: Columns, versions: pa.Array) -> Decoded
         None where only the exact way will do, or there are not as many as there are versions.
     """
     fields = _fields(columns)
+    if not exact_numbers.are_certain(records, columns, in_records=True):
+        return None
     try:
         table = _read_proved(records, pa.schema(fields))
         if table.num_rows != len(versions):
@@ -205,7 +209,7 @@ def _typed(array: pa.Array, type_: Type) -> pa.Array:
         days = pc.cast(array, pa.date32())
         return _within(days, pc.cast(days, pa.int32()), *DAYS)
     if kind is Kind.TIMESTAMP:
-        return _instants(array)
+        return _instants(array, exact=type_.exact)
     if kind is Kind.STRUCT:
         members = [
             _typed(member, inner)
@@ -226,7 +230,7 @@ def _lists(array: pa.ListArray, type_: Type) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, values, type=arrow_type(type_), mask=pc.is_null(array))
 
 
-def _instants(array: pa.Array) -> pa.Array:
+def _instants(array: pa.Array, *, exact: bool) -> pa.Array:
     """ISO timestamps to instants; no offset means UTC."""
     if array.null_count == len(array):
         return pa.nulls(len(array), pa.timestamp("us", "UTC"))
@@ -237,7 +241,9 @@ def _instants(array: pa.Array) -> pa.Array:
     try:
         instants = _cast_instants(array)
     except pa.ArrowInvalid:
-        # Digits past the microsecond, which pyarrow refuses, are dropped.
+        # Digits past the microsecond, which pyarrow refuses, are dropped; but none of a key.
+        if exact and pc.any(pc.match_substring_regex(array, r"[.]\d{6}\d*[1-9]")).as_py():
+            raise _StepAsideError from None
         short = pc.replace_substring_regex(array, r"([.]\d{6})\d{1,30}", r"\1")
         instants = _cast_instants(short)
     return _within(instants, instants.view(pa.int64()), *MICROS)

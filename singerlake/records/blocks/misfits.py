@@ -100,17 +100,26 @@ def reader_ways_out(table: TableName, column: str, *, keyed: bool) -> str:
     )
 
 
-def key_ways_out(table: TableName | None, column: str) -> str:
-    """Say what can be done about a key that does not fit, so that nobody can read the table."""
+def key_ways_out(table: TableName | None, column: str, *, rounds: bool = False) -> str:
+    """Say what can be done about a key that does not fit, so that nobody can read the table.
+
+    Args:
+        table: The table, if it is known.
+        column: The column.
+        rounds: Whether the value only has more digits than the column keeps.
+    """
+    if rounds:
+        way = "and the column is part of the key; give it a type that holds every key"
+        return way if table is None else f"{way}: {retype_command(table, column, 'TYPE')}"
     way = "make the column text"
     if table is not None:
         way += f": {retype_command(table, column)}"
     return f"and the column is part of the key, so no query can read the table; {way}"
 
 
-def retype_command(table: TableName, column: str) -> str:
-    """Spell the command that makes text of a column, as a shell takes it."""
-    words = ["singerlake", "alter", written(table, None), "retype", column, "text"]
+def retype_command(table: TableName, column: str, type_: str = "text") -> str:
+    """Spell the command that gives a column another type, as a shell takes it."""
+    words = ["singerlake", "alter", written(table, None), "retype", column, type_]
     if column.startswith("-"):
         words.insert(4, "--")
     return shlex.join(words)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow as pa
 
+from singerlake.errors import ViolationsError
 from singerlake.format import block as format_block
 from singerlake.format import messages, rewritten, times
 from singerlake.format.log import Block, SchemaEntry, decode_block
@@ -36,6 +37,14 @@ is to be deleted."""
 WRITTEN = "first_block long, first_row int, rows long, deleted long, block binary"
 """What comes back for each block: where its first row came from, how many of its rows are
 deletions, and its description."""
+
+
+class _Record(msgspec.Struct):
+    record: dict[str, msgspec.Raw]
+
+
+_RECORD = msgspec.json.Decoder(_Record)
+NULL = msgspec.Raw(b"null")
 
 
 class Described(Protocol):
@@ -68,6 +77,7 @@ class LineWriter:
             under, where these are not its own.
         defaults: By the hash of a row's schema, what its line must say of columns that people
             added, where a new block would tell otherwise.
+        key: The members of records without which no line deletes a row.
     """
 
     store: Store
@@ -79,6 +89,7 @@ class LineWriter:
     file_bytes: int
     deletions: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
     defaults: Mapping[str, DefaultsWritten] = field(default_factory=dict)
+    key: Sequence[str] = ()
 
     def __call__(self, actions: Batches) -> Batches:
         """Write a partition's rows; its files are durable when the descriptions come out."""
@@ -115,6 +126,8 @@ class LineWriter:
                 number, lines = block.number, lines_by_position(text, block)
                 schema_line = format_block.lines(text)[0]
             line, own = lines[version, row], (block.schema_hash, schema_line)
+            if deleted:
+                self._check_key(line, version, row)
             under, head, line = self._under(line, version, own, deleted=deleted)
             pile = piles.get(under)
             if pile is not None and pile.schema_line != head:
@@ -139,6 +152,17 @@ class LineWriter:
         if defaults is not None and (said := defaults.members(version)):
             return defaults.hash, defaults.schema_line, patched(line, said)
         return *own, line
+
+    def _check_key(self, line: bytes, version: int, row: int) -> None:
+        """Refuse to delete a row of which a line with its key says nothing."""
+        record = _RECORD.decode(line).record
+        for name in self.key:
+            if record.get(name, NULL) == NULL:
+                raise ViolationsError(
+                    f"row {version}:{row} of {self.table} has no value of {name!r}, which is part "
+                    "of its key, so no later line can delete it; nothing was changed. Give the "
+                    f"table a key that every row has: singerlake alter {self.table} set-key COLUMN"
+                )
 
     def _add(self, pile: Pile, line: bytes, *, deleted: bool) -> None:
         if deleted:

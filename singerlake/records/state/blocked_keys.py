@@ -6,8 +6,9 @@ for a blocked one that is none; never the other way round, unless values are spe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from singerlake.format import times
 from singerlake.format.erased_keys import KeyHashes
 from singerlake.format.types import Columns, Kind, Type
 from singerlake.records.columns import canonical_text
@@ -58,21 +60,40 @@ class BlockedRows:
         Args:
             cells: The key's columns, fit to be compared.
         """
-        return np.array(self.hashes.has(self.texts(cells)), dtype=bool)
+        texts = self.texts(cells)
+        found = np.array(self.hashes.has(texts), dtype=bool)
+        if self.hashes.rounded:  # a list of an earlier release has keys as their columns had them
+            found |= np.array(self.hashes.has(self.texts(cells, _rounded)), dtype=bool)
+        return found
 
     def added(self, cells: Sequence[pa.Array]) -> KeyHashes:
         """Return the hashes with those of some more keys."""
         more = {self.hashes.hash_of(text) for text in self.texts(cells) if text is not None}
-        return KeyHashes(self.hashes.secret, self.hashes.hashes | more)
+        return replace(self.hashes, hashes=self.hashes.hashes | more)
 
     def removed(self, cells: Sequence[pa.Array]) -> KeyHashes:
         """Return the hashes without those of some keys."""
         less = {self.hashes.hash_of(text) for text in self.texts(cells) if text is not None}
-        return KeyHashes(self.hashes.secret, self.hashes.hashes - less)
+        return replace(self.hashes, hashes=self.hashes.hashes - less)
 
-    def texts(self, cells: Sequence[pa.Array | pa.ChunkedArray]) -> list[str | None]:
-        """Return the texts of keys; None of one with a null in it."""
-        columns = [_texts(cells[index], self.columns[index][1]) for index in self.order]
+    def texts(
+        self,
+        cells: Sequence[pa.Array | pa.ChunkedArray],
+        changed: Callable[[str, Type], str] = lambda text, _: text,
+    ) -> list[str | None]:
+        """Return the texts of keys; None of one with a null in it.
+
+        Args:
+            cells: The key's columns, fit to be compared.
+            changed: Changes the text of a value.
+        """
+        columns = [
+            [
+                None if text is None else changed(text, self.columns[index][1])
+                for text in _texts(cells[index], self.columns[index][1])
+            ]
+            for index in self.order
+        ]
         if len(columns) == 1:
             return columns[0]
         return [
@@ -102,3 +123,21 @@ def _text(value: Any, type_: Type) -> str:
             digits = f"{number:f}"
             return digits.rstrip("0").rstrip(".") if "." in digits else digits
     return canonical_text.value_text(value, type_).strip('"')
+
+
+def _rounded(text: str, type_: Type) -> str:
+    """Return a key's text as it was while its column was a double, or kept six digits of a second.
+
+    The column may have another type by now, which keeps more.
+    """
+    own = type_.own or type_
+    if own.kind is Kind.TIMESTAMP:
+        instant = times.parse(text)
+        return text if instant is None else times.iso(instant)
+    if own.kind not in _ONE_NUMBER:
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return canonical_text.number_text(value) if math.isfinite(value) else text

@@ -12,6 +12,7 @@ not at all, are turned first: -0.0 into 0.0, structs and lists into their canoni
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
 from zlib import crc32
@@ -22,11 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
-from singerlake.format.types import Columns, Kind, Type
+from singerlake.format.types import TEXT, Columns, Kind, Type
 from singerlake.records.blocks import bounded_keys, decoding, positions
 from singerlake.records.blocks.decoding import BlockSpec
-from singerlake.records.columns import canonical_text
+from singerlake.records.columns import canonical_text, key_text
 from singerlake.records.columns.arrow_types import arrow_type
 from singerlake.records.rows.packing import one_array
 from singerlake.records.rows.row_columns import alias, aliases
@@ -50,7 +52,8 @@ def read(text: bytes, spec: BlockSpec) -> pa.Table:
     """
     arrays = _read_plain(text, spec)
     if arrays is None:
-        arrays = decoding.read(text, spec).columns[: len(spec.target)]
+        arrays = _read_as_texts(text, spec) or decoding.read(text, spec).columns
+        arrays = arrays[: len(spec.target)]
     return table(arrays, spec.target, positions.of_block(text, spec.block))
 
 
@@ -70,19 +73,45 @@ def compared(arrays: list[pa.Array], columns: Columns) -> list[pa.Array]:
     return [_compared(array, type_) for array, (_, type_) in zip(arrays, columns, strict=True)]
 
 
-def newest(tables: list[pa.Table]) -> pa.Table:
-    """Find the newest row of each key in what :func:`read` gave."""
+def newest(tables: list[pa.Table], *, apart: bool) -> pa.Table:
+    """Find the newest row of each key in what :func:`read` gave.
+
+    Args:
+        tables: The rows.
+        apart: Whether a row with a null in its key is a row of its own, as in a ``Shape``.
+    """
     whole = pa.concat_tables(tables)
-    grouped = whole.group_by(whole.column_names[:-1], use_threads=False)
-    return grouped.aggregate([(AT, "max")]).rename_columns(whole.column_names)
+    own = lacking(whole.drop_columns([AT])) if apart else None
+    rows = whole if own is None else whole.filter(pa.array(~own))
+    grouped = rows.group_by(rows.column_names[:-1], use_threads=False)
+    found = grouped.aggregate([(AT, "max")]).rename_columns(rows.column_names)
+    return found if own is None else pa.concat_tables([found, whole.filter(pa.array(own))])
+
+
+def lacking(rows: pa.Table) -> NDArray[np.bool_] | None:
+    """Tell which keys have a null in them; None where none has.
+
+    Args:
+        rows: The key columns.
+    """
+    masks = [column.is_null().to_numpy() for column in rows.columns if column.null_count]
+    return np.logical_or.reduce(masks) if masks else None
 
 
 def numbered(rows: pa.Table) -> NDArray[np.int64]:
-    """Number keys from 0, equal ones alike.
+    """Number keys from 0, equal ones alike; each with a null in it has a number of its own.
 
     Args:
         rows: The key columns, fit to be compared.
     """
+    codes = _numbered(rows)
+    if (own := lacking(rows)) is not None:
+        codes = codes.copy()
+        codes[own] = codes.max() + 1 + np.arange(np.count_nonzero(own))
+    return codes
+
+
+def _numbered(rows: pa.Table) -> NDArray[np.int64]:
     codes = np.zeros(len(rows), dtype=np.int64)
     for column in rows.columns:
         encoded = one_array(column).dictionary_encode(null_encoding="encode")
@@ -140,6 +169,27 @@ def _compared(array: pa.Array, type_: Type) -> pa.Array:
     if type_.kind in (Kind.STRUCT, Kind.LIST):
         return canonical_text.texts(array, type_)
     return pc.add(array, 0.0) if type_.kind is Kind.NUMBER else array
+
+
+def _read_as_texts(text: bytes, spec: BlockSpec) -> list[pa.Array] | None:
+    """Read columns of ``types.identity`` by their own types, whole, where no value is rounded."""
+    source = dict(spec.source)
+    made = {
+        name
+        for name, type_ in spec.target
+        if type_.own is not None and source.get(name, TEXT).kind is not Kind.TEXT
+    }
+    if not made:
+        return None
+    target = tuple((n, t.own if n in made and t.own else t) for n, t in spec.target)
+    try:
+        arrays = decoding.read(text, replace(spec, target=target, lenient=False)).columns
+    except DamagedError:
+        return None
+    return [
+        key_text.of_values(array, type_) if name in made else array
+        for array, (name, type_) in zip(arrays, target, strict=False)
+    ]
 
 
 def _read_plain(text: bytes, spec: BlockSpec) -> list[pa.Array] | None:

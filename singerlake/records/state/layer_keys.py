@@ -23,7 +23,7 @@ def unchanged(rows: pa.Table, changed: pa.Table, shape: Shape) -> pa.Array:
     numbers = np.arange(rows.num_rows, dtype=np.int64)
     columns = [rows.column(name).combine_chunks() for name in shape.key_aliases]
     mine = keys.table(columns, shape.key_columns, numbers)
-    last = keys.newest([mine, changed]).column(AT).to_numpy()
+    last = keys.newest([mine, changed], apart=shape.apart).column(AT).to_numpy()
     # An index holds each key once, so a row's number is the last of its key or is not.
     left = np.zeros(len(numbers), dtype=bool)
     left[last[last < _LATE]] = True

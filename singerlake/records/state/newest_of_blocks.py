@@ -39,7 +39,7 @@ class NewestOfBlocks:
         read = [self._later(rows) for rows in self.reader.rows(blocks)]
         if not self.key or not read:
             return read
-        newest = keys.newest([self._keys(rows) for rows in read])
+        newest = keys.newest([self._keys(rows) for rows in read], apart=self.reader.apart)
         stays = np.sort(newest.column(keys.AT).to_numpy())
         return [rows.filter(pa.array(_among(positions.codes_in(rows), stays))) for rows in read]
 

@@ -61,7 +61,9 @@ class KeyStep:
         """Find the newest row of each key in some blocks."""
         wanted = None if self.asked is None else KeyFilter(self.asked)
         found = [self._read(read, wanted) for read in texts]
-        return keys.newest(found) if found else keys.none(self.reader.target)
+        if not found:
+            return keys.none(self.reader.target)
+        return keys.newest(found, apart=self.reader.apart)
 
     def _read(self, read: BlockText, wanted: KeyFilter | None) -> pa.Table:
         rows = keys.read(read.text, self.reader.spec(read.block, proved=read.proved))
@@ -92,16 +94,18 @@ class NewestStep:
     Attributes:
         ends: Number of the last block of each task, rising: a row lies in the first task that
             does not end before its block, for a vacuum puts rows into later blocks only.
+        apart: As in a ``Shape``.
     """
 
     ends: list[int]
+    apart: bool
 
     def __call__(self, parts: Batches) -> Batches:
         """Find them in the keys of one part, all that there are."""
         found = tables(parts)
         if not found:
             return
-        newest = np.sort(keys.newest(found).column(AT).to_numpy())
+        newest = np.sort(keys.newest(found, apart=self.apart).column(AT).to_numpy())
         task = np.searchsorted(np.array(self.ends), positions.blocks_of(newest))
         first = np.flatnonzero(np.diff(task, prepend=-1))
         pieces = np.split(newest, first[1:])

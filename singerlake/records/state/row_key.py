@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 
 from singerlake.errors import UsageError
+from singerlake.format import times, values
 from singerlake.format.types import INT64, Kind, Type
 from singerlake.transactions.snapshot import Snapshot
 
@@ -37,10 +39,16 @@ def check_key(snapshot: Snapshot, key: Mapping[str, str]) -> None:
             + " ".join(f"--key {name}=…" for name in wanted)
         )
     for name, type_ in wanted.items():
-        if not _can_be(key[name].strip(), type_):
+        text = key[name].strip()
+        if not _can_be(text, type_):
             raise UsageError(
                 f"the key column {name!r} of {snapshot.table} is {type_}, which {key[name]!r} "
                 f"cannot be: say --key {name}=…"
+            )
+        if type_.exact and _would_round(text, type_):
+            raise UsageError(
+                f"the key column {name!r} of {snapshot.table} is {type_}, which would have to "
+                f"round {key[name]!r}: no row of the table has this key"
             )
 
 
@@ -48,6 +56,13 @@ def _can_be(text: str, type_: Type) -> bool:
     """Whether a text may be read as a type; what is left open, Spark decides."""
     check = _CHECKS.get(type_.kind)
     return check is None or check(text)
+
+
+def _would_round(text: str, type_: Type) -> bool:
+    if type_.kind is Kind.TIMESTAMP:
+        return bool(times.finer_digits(text))
+    value = float(text)
+    return math.isfinite(value) and not values.keeps_digits(text, value)
 
 
 _CHECKS: dict[Kind, Callable[[str], bool]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from singerlake.format.types import Columns
+from singerlake.format.types import EXACT_KEYS, Columns
 from singerlake.records.rows.row_columns import alias, aliases
 from singerlake.records.state import activations
 from singerlake.records.state.activations import Survival
@@ -19,11 +19,14 @@ class Shape:
         columns: Its columns.
         keys: Indexes of the key columns; empty for a keyless table.
         survival: What the activations leave.
+        apart: Whether a row with a null in its key is a row of its own; by rules before 3, all
+            such rows with the same other values are one.
     """
 
     columns: Columns
     keys: tuple[int, ...]
     survival: Survival
+    apart: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -57,4 +60,6 @@ def shape_of(snapshot: Snapshot) -> Shape:
     Raises:
         DamagedError: The schema in effect is not in the log, or lacks a key column.
     """
-    return Shape(snapshot.columns, snapshot.key, activations.survival(snapshot.blocks))
+    survival = activations.survival(snapshot.blocks)
+    apart = snapshot.rules >= EXACT_KEYS
+    return Shape(snapshot.columns, snapshot.key, survival, apart=apart)

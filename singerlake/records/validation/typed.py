@@ -197,15 +197,13 @@ def _inner(column: Type, kind: Kind) -> Type:
 
 def _fitting(kind: str, schema: dict[str, Any], column: Type) -> Any:
     """Build the type of a plain value that a column can hold."""
+    if column.exact and column.kind is Kind.NUMBER and kind in ("integer", "number"):
+        # Of other numbers no type says whether a double would round them.
+        return _whole(schema, -(1 << 53), 1 << 53)
     if kind == "integer" and column.kind in (Kind.INTEGER, Kind.NUMBER, Kind.DECIMAL):
-        inside = {word: bound for word, bound in schema.items() if word in _BOUNDS}
-        if not {"minimum", "exclusiveMinimum"} & inside.keys():
-            inside["minimum"] = -(1 << 63)
-        if not {"maximum", "exclusiveMaximum"} & inside.keys():
-            inside["maximum"] = (1 << 63) - 1
         if column.scale:
             raise _UnsupportedError
-        return _limited(int, inside, _BOUNDS)
+        return _whole(schema, -(1 << 63), (1 << 63) - 1)
     if kind == "string" and column.kind in _TIMES:
         if not _LENGTHS.keys().isdisjoint(schema):
             raise _UnsupportedError
@@ -215,6 +213,18 @@ def _fitting(kind: str, schema: dict[str, Any], column: Type) -> Any:
         raise _UnsupportedError
     limits = {"string": _LENGTHS, "number": _BOUNDS}.get(kind, {})
     return _limited(_PLAIN[kind], schema, limits)
+
+
+def _whole(schema: dict[str, Any], least: int, most: int) -> Any:
+    """Build the type of whole numbers within a schema's bounds, or else within others."""
+    inside = {word: bound for word, bound in schema.items() if word in _BOUNDS}
+    if any(isinstance(bound, bool) or not least <= bound <= most for bound in inside.values()):
+        raise _UnsupportedError
+    if not {"minimum", "exclusiveMinimum"} & inside.keys():
+        inside["minimum"] = least
+    if not {"maximum", "exclusiveMaximum"} & inside.keys():
+        inside["maximum"] = most
+    return _limited(int, inside, _BOUNDS)
 
 
 def _limited(kind: Any, schema: dict[str, Any], limits: dict[str, str]) -> Any:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.format.log import Block
+from singerlake.format.types import is_exact
 from singerlake.records.blocks import block_tasks, positions
 from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.rows.steps import Batches
@@ -61,8 +62,8 @@ _CANDIDATE = msgspec.json.Decoder(Candidate)
 def likely(snapshot: Snapshot, plan: Plan) -> range:
     """Return the tasks in which every row is likely to be the newest: those of the last writer."""
     number = count = len(plan.tasks)
-    if not plan.shape.keys or count <= 1:
-        return range(0)
+    if not plan.shape.keys or count <= 1 or any(is_exact(t) for _, t in plan.shape.key_columns):
+        return range(0)  # of rows' own columns not every key can be told from others
     last = snapshot.transaction_of_block(plan.tasks[-1][-1].number)
     writer, begin = snapshot.summary(last).writer, last
     while number:
@@ -92,7 +93,7 @@ def written(spark: SparkSession, plan: Plan, once: range, writer: PartWriter) ->
     )
     shared = parcels.numbered(spark, plan.sent).mapInArrow(first, _SHARED)
     newest = shared.repartitionById(plan.parts, "part")
-    picked = newest.mapInArrow(NewestWithCandidates(plan.ends), _PICKED)
+    picked = newest.mapInArrow(NewestWithCandidates(plan.ends, plan.shape.apart), _PICKED)
     last = LastStep(RowStep(plan.reader, plan.shape.survival, writer), writer)
     known = parcels.joined(spark, picked, plan.sent)
     return known.repartitionById(len(plan.tasks), "task").mapInArrow(last, WRITTEN)
@@ -129,7 +130,7 @@ class CandidateStep:
     def _task(self, number: int, blocks: list[Block]) -> Batches:
         some: list[pa.Table] = []
         files = list(self.writer(self._rows(blocks, some)))
-        newest = keys.newest(some)
+        newest = keys.newest(some, apart=self.reader.apart)
         yield _without_candidate(newest_rows.split(newest, self.keys_alone.parts))
         candidate = Candidate(number, len(newest))
         # A file with rows that another of the same task replaces cannot stand.

@@ -41,7 +41,9 @@ def state_content(
         DamagedError: A block cannot be read, or a value does not fit.
     """
     with plain_errors():
-        plan = from_blocks.planned(spark, table, snapshot, digests=Proof.RECORDS in proofs)
+        plan = from_blocks.planned(
+            spark, table, snapshot, digests=Proof.RECORDS in proofs, shown=True
+        )
         shape = plan.shape
         summer: Step = Summer(shape.columns, proofs)
         if misfits == FAIL:
@@ -83,7 +85,7 @@ def _total(sums: DataFrame, proofs: tuple[Proof, ...]) -> Content:
 
 def state_misfits(spark: SparkSession, table: Table, snapshot: Snapshot) -> list[ColumnMisfits]:
     """Find the values of a state that do not fit, from its blocks alone."""
-    plan = from_blocks.planned(spark, table, snapshot)
+    plan = from_blocks.planned(spark, table, snapshot, shown=True)
     with plain_errors():
         counts = from_blocks.through(spark, plan, MisfitCounter.of(plan.shape), COUNTED).collect()
     return merged(counts, plan.shape)

@@ -153,9 +153,11 @@ class _Search:
             return new.where(~F.col(DELETED)).select(*nothing, BLOCK, ORDINAL).toDF(*BEFORE, *AFTER)
         if sum(block.rows for block in since) <= layers.MOST_ROWS:
             keys = new.select(*(F.col(name).alias(f"now_{name}") for name in self._names))
-            same = _all(F.col(name).eqNullSafe(F.col(f"now_{name}")) for name in self._names)
+            # A row that came since is in no row's place, so a key with a null has no row before.
+            same = _all(F.col(name) == F.col(f"now_{name}") for name in self._names)
             old = old.join(F.broadcast(keys), same, "left_semi")
-        pairs = new.alias("new").join(old.alias("old"), self._same_key(), "left")
+        same_key = _all(F.col(f"old.{name}") == F.col(f"new.{name}") for name in self._names)
+        pairs = new.alias("new").join(old.alias("old"), same_key, "left")
         gone = F.col(f"new.{DELETED}")
         there = F.col(f"old.{BLOCK}").isNotNull()
         pairs = pairs.where((gone & there) | (~gone & ~self._same_record("old", "new")))
@@ -201,7 +203,10 @@ class _Search:
         return pairs.select(*_positions("old"), *_positions("new")).toDF(*BEFORE, *AFTER)
 
     def _same_key(self) -> Column:
-        return _all(_same(("old", name), ("new", name)) for name in self._names)
+        """Whether two rows have one key; a row with a null in it has that of its place alone."""
+        places = (fold.own_place(self._names, f"{side}.") for side in ("old", "new"))
+        same = _all(_same(("old", name), ("new", name)) for name in self._names)
+        return same & reduce(Column.eqNullSafe, places)
 
     def _same_record(self, one: str, other: str) -> Column:
         """Whether two rows are the same bytes, and read alike; false where one is missing."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
@@ -13,6 +15,8 @@ from singerlake.records.state.shape import Shape
 from singerlake.spark.jvm.session import cores
 
 SHUFFLE_BYTES = 128 << 20
+OWN = "own"
+"""What :func:`own_place` gives, where it is a column."""
 
 
 def fold(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
@@ -39,13 +43,27 @@ def newest(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
     """
     if not shape.keys:
         return frame
-    window = Window.partitionBy(*shape.key_aliases).orderBy(F.desc(BLOCK), F.desc(ORDINAL))
+    same = [*shape.key_aliases]
+    if shape.apart:
+        frame, same = frame.withColumn(OWN, own_place(shape.key_aliases)), [*same, OWN]
+    window = Window.partitionBy(*same).orderBy(F.desc(BLOCK), F.desc(ORDINAL))
     parts = max(2 * cores(frame.sparkSession), -(-size // SHUFFLE_BYTES))
     if size < SHUFFLE_BYTES // 16:
         parts = 1
     shuffled = frame.repartition(parts, *shape.key_aliases)
     ranked = shuffled.withColumn("rank", F.row_number().over(window))
-    return ranked.where(F.col("rank") == 1).drop("rank")
+    return ranked.where(F.col("rank") == 1).drop("rank", OWN)
+
+
+def own_place(key: Iterable[str], side: str = "") -> Column:
+    """Give what tells a row from all others whose key has a null in it: its place; else null.
+
+    Args:
+        key: The key's columns.
+        side: What stands before the names of the row's columns.
+    """
+    lacking = reduce(or_, (F.col(f"{side}{name}").isNull() for name in key))
+    return F.when(lacking, F.concat_ws(":", f"{side}{BLOCK}", f"{side}{ORDINAL}"))
 
 
 def undeleted(frame: DataFrame) -> DataFrame:

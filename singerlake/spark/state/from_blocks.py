@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from singerlake.format.log import Block
+from singerlake.format.types import identity
 from singerlake.lake import Table
 from singerlake.records.blocks import block_tasks
 from singerlake.records.blocks.asked_keys import NEVER, WORTHWHILE, AskedKeys
@@ -67,7 +68,7 @@ def state_rows(
         snapshot: The table at the transaction.
         misfits: What becomes of a value that does not fit, where it is read.
     """
-    plan = planned(spark, table, snapshot)
+    plan = planned(spark, table, snapshot, shown=True)
     rows = through(spark, plan, combined, frames.frame_schema(plan.shape.columns))
     every = range(len(plan.shape.columns))
     return frames.guarded(rows, plan.shape, table.name, every, misfits)
@@ -115,7 +116,9 @@ def picked(spark: SparkSession, plan: Plan, *, asked: Sequence[bytes] | None = N
     reader = plan.key_reader if asked is None else _of_keys(plan.key_reader, asked)
     numbered = parcels.numbered(spark, plan.sent)
     keys = numbered.mapInArrow(KeyStep(reader, plan.parts, asked), SPLIT_KEYS)
-    return keys.repartitionById(plan.parts, "part").mapInArrow(NewestStep(plan.ends), PICKED)
+    return keys.repartitionById(plan.parts, "part").mapInArrow(
+        NewestStep(plan.ends, plan.shape.apart), PICKED
+    )
 
 
 def _of_keys(reader: BlockReader, asked: Sequence[bytes]) -> BlockReader:
@@ -170,6 +173,7 @@ def planned(
     digests: bool = False,
     shape: Shape | None = None,
     reads_as: Snapshot | None = None,
+    shown: bool = False,
 ) -> Plan:
     """Share a state's blocks out, to be read with or without their records' digests.
 
@@ -180,6 +184,8 @@ def planned(
         digests: Whether the records' digests are wanted.
         shape: The columns and the key to read it with, if not all of them and its own.
         reads_as: The state that these columns and this key are of, if it is another.
+        shown: Whether the rows are only shown, and not found by the columns of their key: then one
+            that its column would have to round is a misfit, and no error.
     """
     shape = shape or shape_of(snapshot)
     blocks = activations.needed(snapshot.blocks, shape.survival)
@@ -187,12 +193,14 @@ def planned(
     store, keys, by = table.store, shape.key_names, reads_as or snapshot
     reader = BlockReader.of(store, by, shared, shape.columns, keys, digests=digests)
     sent, reader.tasks = reader.tasks, parcels.carried(reader.tasks)
-    defaults = wanted_defaults(by, shape.key_columns)
+    reader.lenient = shown
+    key = identity(shape.key_columns) if shown else shape.key_columns
+    defaults = wanted_defaults(by, key)
     return Plan(
         shape=shape,
         tasks=shared,
         parts=max(2 * cores(spark), sum(block.rows for block in blocks) // PART_ROWS),
         sent=sent,
         reader=reader,
-        key_reader=replace(reader, target=shape.key_columns, digests=False, defaults=defaults),
+        key_reader=replace(reader, target=key, digests=False, defaults=defaults),
     )

@@ -11,19 +11,29 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
+from singerlake.errors import DamagedError
 from singerlake.format.log import Block
+from singerlake.format.types import is_exact
 from singerlake.lake import Table
 from singerlake.reading import index
 from singerlake.reading.index import Index
 from singerlake.records.rows.row_columns import BLOCK, file_schema
 from singerlake.records.state.parquet_parts import WRITTEN, PartWriter
 from singerlake.records.state.shape import Shape, shape_of
+from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.state import candidates, fold, frames, from_blocks, index_rows, layers
 from singerlake.transactions.snapshot import Snapshot
 
 
-def ensure(spark: SparkSession, table: Table, snapshot: Snapshot, *, fresh: bool = False) -> Index:
+def ensure(
+    spark: SparkSession,
+    table: Table,
+    snapshot: Snapshot,
+    *,
+    fresh: bool = False,
+    shown: bool = False,
+) -> Index:
     """Return the index of a transaction: the one that is there, or a new one.
 
     Args:
@@ -31,18 +41,22 @@ def ensure(spark: SparkSession, table: Table, snapshot: Snapshot, *, fresh: bool
         table: The table.
         snapshot: The table at the transaction, read from its log.
         fresh: Start from the blocks alone, past any earlier index.
+        shown: Whether rows are only shown, and not found by their keys.
 
     Raises:
-        DamagedError: A block that is needed cannot be read.
+        DamagedError: A block that is needed cannot be read; or a column of the key would have to
+            round some of its values, where rows are found by these.
         StoreError: The store refused.
     """
     snapshot = snapshot.earliest_equal()
-    return index.sound(table, snapshot) or _build(spark, table, snapshot, fresh)
+    found = index.sound(table, snapshot) or _build(spark, table, snapshot, fresh)
+    return found if shown else found.with_keys()
 
 
 def at_hand(table: Table, snapshot: Snapshot) -> Index | None:
-    """Return the index of a transaction if there is one."""
-    return index.sound(table, snapshot.earliest_equal())
+    """Return the index of a transaction if there is one, for somebody who finds rows by keys."""
+    found = index.sound(table, snapshot.earliest_equal())
+    return None if found is None else found.with_keys()
 
 
 def has_base(table: Table, snapshot: Snapshot) -> bool:
@@ -51,18 +65,37 @@ def has_base(table: Table, snapshot: Snapshot) -> bool:
 
 
 def _build(spark: SparkSession, table: Table, snapshot: Snapshot, fresh: bool) -> Index:
-    shape = shape_of(snapshot)
-    base = None if fresh else _base(table, snapshot, shape)
-    below = None
+    base = None if fresh else _base(table, snapshot, shape_of(snapshot))
     if base is None:
-        parts, words = _from_blocks(spark, table, snapshot, _writer(table, snapshot, shape))
-    else:
-        parts, below = _from_index(spark, snapshot, shape, base)
-        words = ("reading what is new", "writing the index")
+        return _whole(spark, table, snapshot)
+    try:
+        return _on_base(spark, snapshot, base)
+    except DamagedError:
+        if not any(is_exact(type_) for _, type_ in base.shape.key_columns):
+            raise
+    return _whole(spark, table, snapshot)  # some later key may be one that its column rounds
+
+
+def _whole(spark: SparkSession, table: Table, snapshot: Snapshot) -> Index:
+    shape = shape_of(snapshot)
+    parts, words = _from_blocks(spark, table, snapshot, _writer(table, snapshot, shape))
+    return index.finish(table, snapshot, shape, _written(spark, parts, words))
+
+
+def _on_base(spark: SparkSession, snapshot: Snapshot, base: Index) -> Index:
+    shape = shape_of(snapshot)
+    parts, below = _from_index(spark, snapshot, shape, base)
+    with plain_errors():
+        written = _written(spark, parts, ("reading what is new", "writing the index"))
+    return index.finish(base.table, snapshot, shape, written, below)
+
+
+def _written(
+    spark: SparkSession, parts: DataFrame, words: tuple[str, ...]
+) -> list[dict[str, object]]:
     with stages(spark, *words):
         # A few words a file come to the driver, never rows.
-        written = [row.asDict() for row in parts.collect()]
-    return index.finish(table, snapshot, shape, written, below)
+        return [row.asDict() for row in parts.collect()]
 
 
 def _from_blocks(
@@ -127,5 +160,6 @@ def _base(table: Table, snapshot: Snapshot, shape: Shape) -> Index | None:
         if not earlier.reads_like(snapshot):
             continue
         if (base := index.sound(table, earlier)) is not None:
-            return base
+            # Rows cannot be laid over others by keys that columns would have to round.
+            return None if base.misfits.intersection(shape.keys) else base
     return None

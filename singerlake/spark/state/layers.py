@@ -44,6 +44,7 @@ def over(below: DataFrame, layer: DataFrame, shape: Shape) -> DataFrame:
         changed = layer.select(*(F.col(name).alias(f"changed_{name}") for name in names))
         same = F.lit(True)
         for name in names:
-            same &= F.col(name).eqNullSafe(F.col(f"changed_{name}"))
+            here, there = F.col(name), F.col(f"changed_{name}")
+            same &= here == there if shape.apart else here.eqNullSafe(there)
         below = below.join(F.broadcast(changed), same, "left_anti")
     return below.unionByName(layer.where(~F.col(DELETED)).drop(DELETED))

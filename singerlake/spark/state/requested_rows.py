@@ -82,7 +82,7 @@ def rows(
             as the tap wrote it.
         named: Whether the columns are to have their own names, and there is to be no provenance.
     """
-    built = index_if_kept(spark, table, snapshot, here=True)
+    built = index_if_kept(spark, table, snapshot, here=True, shown=True)
     if misfits == FAIL:
         counts = {}
     elif built is not None:
@@ -108,7 +108,12 @@ def with_text(snapshot: Snapshot, columns: Iterable[str]) -> Snapshot:
 
 
 def index_if_kept(
-    spark: SparkSession, table: Table, snapshot: Snapshot, *, here: bool = False
+    spark: SparkSession,
+    table: Table,
+    snapshot: Snapshot,
+    *,
+    here: bool = False,
+    shown: bool = False,
 ) -> Index | None:
     """Return a state's index, made where there is none; None where none can be kept.
 
@@ -118,6 +123,7 @@ def index_if_kept(
         snapshot: The table at the transaction.
         here: Whether that of a small state is made in this process: Spark's jobs, and Python's
             processes that run them, take longer to start, and somebody waits for a first answer.
+        shown: As for ``index_build.ensure``.
     """
     # Files read without a log have no commit id that an index could be held to.
     if not snapshot.from_log:
@@ -125,7 +131,9 @@ def index_if_kept(
     try:
         with plain_errors():  # an executor's StoreError is to be known as one
             made = _made_here(table, snapshot) if here else None
-            return made or index_build.ensure(spark, table, snapshot)
+            if made is not None:
+                return made if shown else made.with_keys()
+            return index_build.ensure(spark, table, snapshot, shown=shown)
     except StoreError as error:
         logger.warning("reading without an index, because none can be kept: %s", error)
         return None

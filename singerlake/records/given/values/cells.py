@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.format import values
-from singerlake.format.types import DIGITS, TEXT, Kind, Type
+from singerlake.format.types import DIGITS, Kind, Type
 from singerlake.format.values import MisfitError
-from singerlake.records.columns import canonical_text
+from singerlake.records.columns import key_text
 from singerlake.records.columns.arrow_types import DAYS, MICROS, arrow_type
 from singerlake.records.given.values import json_summary
 from singerlake.records.given.values.known_members import NESTED, checked
@@ -120,9 +120,17 @@ def _fast(texts: pa.Array, type_: Type) -> pa.Array:
     array = pc.cast(texts, arrow_type(type_))
     if kind is Kind.NUMBER and not pc.all(pc.is_finite(array)).as_py():
         raise _TooLightError  # and NaN, and 1e999 as infinity
+    if kind is Kind.NUMBER and type_.exact and not _sure_numbers(texts):
+        raise _TooLightError
     if kind is Kind.DATE:
         _check_within(pc.cast(array, pa.int32()), *DAYS)
     return array
+
+
+def _sure_numbers(texts: pa.Array) -> bool:
+    """Whether a double keeps all digits of each cell, told by how many there are."""
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    return longest <= values.SURE_DIGITS and not _has_any(texts, b"eE")
 
 
 def _instants(texts: pa.Array) -> pa.Array:
@@ -177,7 +185,7 @@ def reader(type_: Type) -> _Reader:
     simple: dict[Kind, _Reader] = {
         Kind.INTEGER: _numeric("integer", values.converter(type_)),
         Kind.DECIMAL: _numeric("decimal", values.converter(type_)),
-        Kind.NUMBER: _number,
+        Kind.NUMBER: _exact_number if type_.exact else _number,
         Kind.BOOLEAN: _boolean,
         Kind.DATE: _time("date", values.converter(type_)),
         Kind.TIMESTAMP: _time("timestamp", values.converter(type_)),
@@ -191,14 +199,15 @@ def _text(text: str) -> str:
 
 def _key_text(own: Type) -> _Reader:
     """Of a key column that a person made text: a value of its own type is text in one way only."""
-    read_own, read_text = reader(own), values.converter(TEXT)
+    read_own = reader(own)
 
     def read_cell(text: str) -> Any:
         try:
             value = read_own(text)
         except ValueError:
-            return text
-        return read_text(canonical_text.value_text(value, own).encode())
+            raw = msgspec.json.encode(text) if own.kind is Kind.TIMESTAMP else text.encode()
+            return key_text.too_fine(raw, own) or text
+        return key_text.of_value(value, own)
 
     return read_cell
 
@@ -218,6 +227,13 @@ def _number(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
         raise MisfitError("number that a double can hold")
+    return value
+
+
+def _exact_number(text: str) -> float:
+    value = _number(text)
+    if not values.keeps_digits(text, value):
+        raise MisfitError(values.EXACT_NUMBER)
     return value
 
 

@@ -94,7 +94,7 @@ class _Job:
         self._check_constraints()
         if wanted.same_key:
             return self._commit(None)
-        now = index_build.ensure(self._spark, self._table, wanted.head)
+        now = index_build.ensure(self._spark, self._table, wanted.head, shown=True)
         self._check_key(now)
         if folds_alike(self._spark, self._table, wanted.after, index_rows.rows(self._spark, now)):
             return self._commit(None)
@@ -123,7 +123,7 @@ class _Job:
         check_defaults(self._spark, laid, shape_of(laid), wanted.checked_defaults)
         found: list[Violation] = []
         if wanted.new_constraints:
-            now = index_build.ensure(self._spark, self._table, wanted.head)
+            now = index_build.ensure(self._spark, self._table, wanted.head, shown=True)
             rows = index_rows.rows(self._spark, now)
             found += check_constraints(rows, now.shape, wanted.new_constraints)
         if wanted.rechecked:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +19,7 @@ from pyspark.sql import types as T  # noqa: N812
 from singerlake.errors import DamagedError
 from singerlake.format.log import Block, Entry, decode_block
 from singerlake.format.overlay import Overlay
-from singerlake.format.types import Columns
+from singerlake.format.types import RULES, Columns, identity
 from singerlake.lake import Table
 from singerlake.maintenance import drop_history as plans
 from singerlake.maintenance.combine import withdraw
@@ -33,6 +36,7 @@ from singerlake.spark.jvm.session import cores
 from singerlake.spark.state import frames, from_blocks, parcels
 from singerlake.spark.write import routing
 from singerlake.spark.write.rewriting import WRITTEN, Rewriter, encode
+from singerlake.transactions import versions
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
 
@@ -142,7 +146,7 @@ def _kept(spark: SparkSession, table: Table, snapshot: Snapshot, plan: DropHisto
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
         counts = rows.groupBy("block").agg(F.count("*").alias("rows"))
         return _Kept(rows, counts, rows)
-    planned = from_blocks.planned(spark, table, state, digests=True)
+    planned = from_blocks.planned(spark, table, state, digests=True, shown=True)
     picked = from_blocks.picked(spark, planned).persist(StorageLevel.MEMORY_AND_DISK)
     survival = planned.shape.survival
     some = picked.mapInArrow(RowCounter(survival), COUNTED)
@@ -154,6 +158,10 @@ def _kept(spark: SparkSession, table: Table, snapshot: Snapshot, plan: DropHisto
     )
 
 
+_Key: TypeAlias = tuple[Columns, bytes, int]
+"""The columns of a key, and how they are read."""
+
+
 @dataclass
 class _Reading:
     """The states whose rows are told apart by one key.
@@ -161,25 +169,28 @@ class _Reading:
     Attributes:
         first: The first of them.
         last: The last.
-        overlay: By what they are read.
+        overlay: By what they are read,
+        rules: and by which rules.
     """
 
     first: int
     last: int
     overlay: Overlay
+    rules: int
 
 
-def _readings(snapshot: Snapshot, plan: DropHistoryPlan) -> dict[tuple[Columns, bytes], _Reading]:
+def _readings(snapshot: Snapshot, plan: DropHistoryPlan) -> dict[_Key, _Reading]:
     """The keys of the states that can be read afterwards, and how they are read."""
-    known: dict[tuple[str, int], tuple[Columns, bytes]] = {}
-    found: dict[tuple[Columns, bytes], _Reading] = {}
+    known: dict[tuple[str, int, int], _Key] = {}
+    found: dict[_Key, _Reading] = {}
     laid = sorted(snapshot.overlays)
-    for number in _readable(snapshot, plan):
-        said = (snapshot.summary(number).schema_hash, bisect_right(laid, number))
+    for number, rules in _readable(snapshot, plan):
+        said = (snapshot.summary(number).schema_hash, bisect_right(laid, number), rules)
         if said not in known:
-            state = snapshot.at(number).as_read_by(snapshot)
+            state = snapshot.at(number).by_rules(rules).as_read_by(snapshot)
             known[said] = state.key_reading
-            of = found.setdefault(known[said], _Reading(number, number, state.overlay))
+            new = _Reading(number, number, state.overlay, rules)
+            of = found.setdefault(known[said], new)
             of.overlay = state.overlay
         found[known[said]].last = number
     return found
@@ -190,21 +201,24 @@ def _kept_of_intervals(
     table: Table,
     snapshot: Snapshot,
     plan: DropHistoryPlan,
-    readings: dict[tuple[Columns, bytes], _Reading],
+    readings: dict[_Key, _Reading],
 ) -> DataFrame:
     """Positions of the rows that are kept, each once.
 
     The key may differ from schema to schema. A row is kept if it is the newest of its key by
     the key of any state from its interval on that stays readable.
+
+    Keys are told apart by all their digits, and rows with a null in theirs by their places. Rules
+    that take several of these keys for one keep the newest row of them, which is kept here, too.
     """
     kept: DataFrame | None = None
-    for (key, _), reading in readings.items():
+    for (key, _, _), reading in readings.items():
         intervals = [interval for interval in plan.intervals if interval.end <= reading.last]
         if not intervals:
             continue
         # What activations have removed by then need not be readable under its key.
         rule = activations.survival(snapshot.at(reading.first).blocks)
-        laid_over = snapshot.laid_over(reading.overlay)
+        laid_over = snapshot.laid_over(reading.overlay).by_rules(reading.rules)
         frame = _newest(spark, table, laid_over, key, intervals, rule.first_block)
         kept = frame if kept is None else kept.unionAll(frame)
     if kept is None:
@@ -212,14 +226,21 @@ def _kept_of_intervals(
     return kept.distinct() if len(readings) > 1 else kept
 
 
-def _readable(snapshot: Snapshot, plan: DropHistoryPlan) -> list[int]:
-    """The transactions whose states can be read afterwards, as ``Snapshot.readable`` has it."""
+def _readable(snapshot: Snapshot, plan: DropHistoryPlan) -> list[tuple[int, int]]:
+    """The transactions whose states can be read afterwards, as ``Snapshot.readable`` has it.
+
+    Each with the rules of types by which it can be: those of today, and those of its versions.
+    """
     ends = {snapshot.summary(number).last_block for number in plan.protected}
-    return [
-        transaction.number
-        for transaction in snapshot.transactions
-        if transaction.number > plan.floor or transaction.last_block in ends
-    ]
+    frozen = {(one.transaction, one.types) for one in versions.protecting(snapshot, plan.floor)}
+    return sorted(
+        {
+            (transaction.number, RULES)
+            for transaction in snapshot.transactions
+            if transaction.number > plan.floor or transaction.last_block in ends
+        }
+        | frozen
+    )
 
 
 def _newest(
@@ -241,6 +262,7 @@ def _newest(
         for block in activations.needed(interval.blocks, survival)
         if block.number >= first_block
     ]
+    key = identity(key)
     shared = block_tasks.split(blocks, 2 * cores(spark), block_tasks.TASK_BYTES)
     blocks_reader = BlockReader.of(table.store, snapshot, shared, key, (name for name, _ in key))
     sent = blocks_reader.tasks
@@ -254,7 +276,9 @@ def _newest(
     frame = parcels.numbered(spark, sent).mapInArrow(reader, schema)
     if not key:
         return frame.select("block", "row")
-    newest = frame.groupBy("interval", *aliases(key)).agg(
+    lacking = reduce(or_, (F.col(name).isNull() for name in aliases(key)))
+    own = F.when(lacking, F.struct("block", "row"))
+    newest = frame.groupBy("interval", *aliases(key), own).agg(
         F.max(F.struct("block", "row")).alias("at")
     )
     return newest.select("at.block", "at.row")

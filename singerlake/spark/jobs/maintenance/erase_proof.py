@@ -64,11 +64,11 @@ class ErasureProof:
         known: dict[tuple[object, ...], tuple[Content, Content]] = {}
         found: list[ErasedVersion] = []
         for version in versions.protecting(self.before, self.before.floor):
-            at = self.before.at(version.transaction).earliest_equal()
+            at = self.before.frozen_as(version).earliest_equal()
             if at.last_block < first:
                 continue
             wanted = tuple(claims(version))
-            same = (at.number, at.schema_hash, max(at.overlays, default=0), wanted)
+            same = (at.number, at.schema_hash, max(at.overlays, default=0), at.rules, wanted)
             if same not in known:
                 known[same] = self._parts(at, wanted)
             left, went = known[same]
@@ -82,7 +82,7 @@ class ErasureProof:
         """Return how many rows versions would have, without counting what would be left."""
         found: list[ErasedVersion] = []
         for version in versions.protecting(self.before, self.before.floor):
-            at = self.before.at(version.transaction).earliest_equal()
+            at = self.before.frozen_as(version).earliest_equal()
             if at.last_block >= min(block.number for block in self.touched):
                 went = self._going(at, tuple(claims(version)))
                 if went.rows:
@@ -95,7 +95,7 @@ class ErasureProof:
 
     def _parts(self, at: Snapshot, wanted: tuple[Proof, ...]) -> tuple[Content, Content]:
         """What a state will be, and what of it goes."""
-        now = self.after.at(at.number)
+        now = self.after.at(at.number).by_rules(at.rules)
         left = state_content(self.spark, self.table, now, wanted, misfits=NULL)
         return left, self._going(at, wanted)
 

@@ -83,7 +83,7 @@ def broken_constraints(spark: SparkSession, table: Table, snapshot: Snapshot) ->
     if not asked:
         return []
     with plain_errors():
-        built = index_build.ensure(spark, table, snapshot)
+        built = index_build.ensure(spark, table, snapshot, shown=True)
         return check_constraints(index_rows.rows(spark, built), built.shape, asked)
 
 
@@ -121,7 +121,7 @@ def _index_content(
             is made null or text on the way.
     """
     with plain_errors():
-        built = index_build.ensure(spark, table, snapshot, fresh=fresh)
+        built = index_build.ensure(spark, table, snapshot, fresh=fresh, shown=True)
         if misfits := index_misfits(spark, built):
             raise misfits_error(snapshot, misfits)
         return index_content(spark, built), built.marker.rows

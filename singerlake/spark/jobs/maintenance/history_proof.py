@@ -66,9 +66,9 @@ def prove(
     """
     after = preview(snapshot, entry)
     touched = min(interval.blocks[0].number for interval in plan.intervals if interval.blocks)
-    seen: set[tuple[int, str, int]] = set()
+    seen: set[tuple[int, str, int, int]] = set()
     for version in versions.protecting(snapshot, plan.floor):
-        at = after.at(version.transaction).earliest_equal()
+        at = after.frozen_as(version).earliest_equal()
         same = _state(at)
         if at.last_block < touched or same in seen:
             continue
@@ -96,8 +96,8 @@ def _compare(
     found: Found | None,
 ) -> None:
     """Hold one state, as it was, against what it will be."""
-    before = from_blocks.planned(spark, table, old, digests=True) if found is None else found.plan
-    after = from_blocks.planned(spark, table, new, digests=True)
+    before = found.plan if found is not None else _planned(spark, table, old)
+    after = _planned(spark, table, new)
     # A value that fits no column is no reason to keep history; the records' digests tell.
     if not before.shape.keys or before.shape != after.shape:
         was, now = (state_content(spark, table, one, misfits=NULL) for one in (old, new))
@@ -114,6 +114,10 @@ def _compare(
     _agree(table, what, earlier.moved, later.moved)
 
 
+def _planned(spark: SparkSession, table: Table, state: Snapshot) -> Plan:
+    return from_blocks.planned(spark, table, state, digests=True, shown=True)
+
+
 def _moved(spark: SparkSession, plan: Plan, picked: DataFrame, both: set[int]) -> MovedContent:
     """Sum up a state whose rows were found."""
     pairs = zip(plan.sent, plan.tasks, strict=True)
@@ -126,9 +130,9 @@ def _moved(spark: SparkSession, plan: Plan, picked: DataFrame, both: set[int]) -
     return MovedSums(row.asDict() for row in sums.collect()).content
 
 
-def _state(at: Snapshot) -> tuple[int, str, int]:
+def _state(at: Snapshot) -> tuple[int, str, int, int]:
     """What tells one state, and how it is read, from another."""
-    return at.last_block, at.schema_hash, max(at.overlays, default=0)
+    return at.last_block, at.schema_hash, max(at.overlays, default=0), at.rules
 
 
 def _agree(table: Table, what: str, was: Content, now: Content) -> None:

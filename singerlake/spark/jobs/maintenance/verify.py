@@ -17,16 +17,18 @@ from singerlake.lake import Table
 from singerlake.maintenance.problems import MAX_PROBLEMS, Problem, Report
 from singerlake.reading.index import Index
 from singerlake.records.blocks import block_tasks
-from singerlake.records.blocks.misfits import ColumnMisfits
+from singerlake.records.blocks.misfits import NULL, ColumnMisfits
+from singerlake.records.rows.row_columns import BLOCK, ORDINAL
 from singerlake.records.rows.steps import Batches
 from singerlake.records.state.fingerprint import Content, Proof
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.state import parcels
+from singerlake.spark.state import from_blocks, parcels
 from singerlake.spark.state.content import index_content, state_content, state_misfits
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.verifying import whole_table
 from singerlake.verifying.engine import Engine, T
+from singerlake.verifying.upgrade import TableUpgrade, upgrade_of
 
 _PROBLEMS = "number long, problem binary, more long"
 _PROBLEM = msgspec.json.Decoder(Problem)
@@ -50,6 +52,15 @@ def verify(spark: SparkSession, table: Table, version: str | None = None) -> Rep
         StoreError: The store refused a listing, or the log.
     """
     return whole_table.verify(_OnSpark(spark), table, version)
+
+
+def upgrade(spark: SparkSession, table: Table) -> TableUpgrade:
+    """Find what the rules of today change in a table of any size.
+
+    Raises:
+        SingerlakeError: The table cannot be read.
+    """
+    return upgrade_of(_OnSpark(spark), table)
 
 
 class _OnSpark(Engine):
@@ -96,6 +107,15 @@ class _OnSpark(Engine):
 
     def misfits(self, table: Table, state: Snapshot) -> list[ColumnMisfits]:
         return state_misfits(self._spark, table, state)
+
+    def differing_rows(self, table: Table, one: Snapshot, other: Snapshot) -> tuple[int, int, int]:
+        with plain_errors():
+            was, now = (
+                from_blocks.state_rows(self._spark, table, state, NULL).select(BLOCK, ORDINAL)
+                for state in (one, other)
+            )
+            only_now, only_was = now.exceptAll(was).count(), was.exceptAll(now).count()
+            return now.count(), only_now, only_was
 
 
 @dataclass

@@ -108,7 +108,7 @@ def arrow_rows(table: Table, snapshot: Snapshot, misfits: str) -> Index | Read:
     """
     spark = session()
     with plain_errors():
-        built = index_if_kept(spark, table, snapshot)
+        built = index_if_kept(spark, table, snapshot, shown=True)
         if built is not None:
             return built
         frame = state_rows(spark, table, snapshot, misfits)

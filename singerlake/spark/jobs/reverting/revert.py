@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
@@ -140,7 +141,9 @@ class _Executors(Engine):
     @plain_errors()
     def difference(self) -> Actions:
         old, now = self._old_rows().alias("old"), self._present().alias("now")
-        same_key = _all_equal(aliases(len(self._old.shape.keys)))
+        names = aliases(len(self._old.shape.keys))
+        places = (fold.own_place(names, f"{side}.") for side in ("old", "now"))
+        same_key = _all_equal(names) & reduce(Column.eqNullSafe, places)
         same_row = _all_equal((BLOCK, ORDINAL))
         # By the bytes of the record: two values may look alike as columns, or be in none. A row
         # that came under another schema would read otherwise once that schema is back, and beyond

@@ -71,7 +71,7 @@ def _after(wanted: UndoPlan) -> Snapshot:
         if group.restores_schema and group.before is not None:
             state = group.before.laid_over(wanted.head.overlay)
             break
-    return replace(state, blocks=wanted.head.blocks, earlier_rules={})
+    return replace(state, blocks=wanted.head.blocks)
 
 
 def _read(

@@ -57,8 +57,10 @@ def keyed_rows(
     boundaries: list[tuple[str, Snapshot | None]] = [(NOW, head)]
     for index, group in enumerate(wanted.groups):
         boundaries += [(_before(index), group.before), (_at(index), group.at)]
-    newest = rows.groupBy(*keys).agg(
-        *(_newest(name, state) for name, state in boundaries if state is not None)
+    newest = (
+        rows.withColumn(fold.OWN, fold.own_place(keys))
+        .groupBy(*keys, fold.OWN)
+        .agg(*(_newest(name, state) for name, state in boundaries if state is not None))
     )
     states = newest.select(
         *keys,
@@ -154,6 +156,7 @@ def _may_be_within(block: Block, groups: Sequence[Group]) -> bool:
 
 def _of_keys(rows: DataFrame, wanted: DataFrame, keys: Sequence[str]) -> DataFrame:
     one, other = rows.alias("one"), wanted.alias("other")
+    # A key with a null in it is of one row alone, which is among the rows that were written.
     equal = (F.col(f"one.{key}").eqNullSafe(F.col(f"other.{key}")) for key in keys)
     return one.join(other, reduce(Column.__and__, equal), "left_semi")
 
@@ -247,5 +250,5 @@ def keyless_rows(spark: SparkSession, table: Table, wanted: UndoPlan) -> tuple[D
 
 
 def _positions(spark: SparkSession, table: Table, state: Snapshot) -> DataFrame:
-    rows = index_rows.rows(spark, index_build.ensure(spark, table, state))
+    rows = index_rows.rows(spark, index_build.ensure(spark, table, state, shown=True))
     return rows.select(F.col(BLOCK).alias("block"), F.col(ORDINAL).alias("row"))

@@ -1,0 +1,83 @@
+"""What a table's keys being exact changes in it, before anything is changed.
+
+Rules 1 and 2 compared keys as their columns had rounded them, and took rows with a null in their
+key for one row. A version frozen by them keeps its answers; the head, and all that is done to the
+table, goes by the rules of today. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from singerlake.format.log import Operation
+from singerlake.format.metadata import TransactionSummary
+from singerlake.format.names import TableName
+from singerlake.format.types import EXACT_KEYS, rounds
+from singerlake.lake import Table
+from singerlake.records.blocks.misfits import ColumnMisfits
+from singerlake.verifying.engine import Engine
+
+BEFORE = EXACT_KEYS - 1
+"""The rules of types that a table's head was read by before."""
+_FOR_GOOD = (Operation.ERASE, Operation.DROP_HISTORY)
+
+
+@dataclass(frozen=True)
+class TableUpgrade:
+    """What the rules of today change in a table.
+
+    Attributes:
+        table: Its name.
+        rows: How many rows its head has.
+        appear: How many of them the earlier rules did not show.
+        vanish: How many rows the earlier rules showed, and it has no more.
+        rounded: The key's columns that would have to round some of its values: no change, revert
+            or erasure finds a row by them until they have another type.
+        versions: The versions that stay as the earlier rules have them, by number.
+        for_good: Erasures and dropped histories of a table with a key that its columns can round.
+            One that an earlier release made took several keys for one, and cannot be undone.
+    """
+
+    table: TableName
+    rows: int
+    appear: int
+    vanish: int
+    rounded: list[ColumnMisfits]
+    versions: list[int]
+    for_good: list[TransactionSummary]
+
+    def __bool__(self) -> bool:
+        return bool(self.appear or self.vanish or self.rounded)
+
+
+def upgrade_of(engine: Engine, table: Table) -> TableUpgrade:
+    """Find what the rules of today change in a table.
+
+    Args:
+        engine: Reads its keys.
+        table: The table.
+
+    Raises:
+        TooLargeError: The engine is not for it.
+        SingerlakeError: The table cannot be read.
+    """
+    with table.lease() as lease:
+        head = lease.snapshot.earliest_equal()
+        engine.check_size(head, [head, head])
+        rows, appear, vanish = engine.differing_rows(table, head.by_rules(BEFORE), head)
+        key = {head.columns[index][0]: head.columns[index][1] for index in head.key}
+        rounding = any(map(rounds, key.values()))
+        found = engine.misfits(table, head) if rounding else []
+        return TableUpgrade(
+            table=table.name,
+            rows=rows,
+            appear=appear,
+            vanish=vanish,
+            rounded=[one for one in found if one.column in key],
+            versions=[one.number for one in lease.snapshot.frozen if one.types < EXACT_KEYS],
+            for_good=[
+                one
+                for one in lease.snapshot.own_transactions
+                if one.operation in _FOR_GOOD and rounding
+            ],
+        )

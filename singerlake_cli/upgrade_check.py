@@ -1,0 +1,112 @@
+"""What ``singerlake doctor --upgrade`` lists: tables that this release reads otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from singerlake.lake import Table
+from singerlake.quantities import count
+from singerlake.records.blocks.misfits import retype_command
+from singerlake.transactions import lake_file
+from singerlake_cli import output
+from singerlake_cli.shared import Shared, begin_spark, start_spark
+from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.verifying.upgrade import TableUpgrade
+
+
+def run(shared: Shared, master: str | None) -> None:
+    """Look at all tables of the lake, and print what is found.
+
+    Args:
+        shared: The lake and the output.
+        master: Spark's master, for tables that are too large for this process.
+
+    Raises:
+        SingerlakeError: A table cannot be read.
+    """
+    lake = shared.lake()
+    tables = [lake.table(name) for name in lake.tables()]
+    found = [_looked_at(table, master) for table in tables if not _is_dropped(table)]
+    known = lake_file.read_if_readable(lake.store)
+    published = sorted(known.published) if known is not None else []
+    shared.output.result(
+        lambda: [_as_json(one) for one in found],
+        lambda: [output.say(text, hang=hang) for text, hang in _lines(found, published)],
+    )
+
+
+def _is_dropped(table: Table) -> bool:
+    return bool(table.snapshot(dropped=True).dropped_at)
+
+
+def _looked_at(table: Table, master: str | None) -> TableUpgrade:
+    from singerlake.verifying.here import upgrade_here
+
+    with working(f"reading the keys of {table.name}"):
+        found = None if master else upgrade_here(table)
+    if found is not None:
+        return found
+    begin_spark(master, ())
+    from singerlake.spark.jobs.maintenance.verify import upgrade
+
+    spark = start_spark(master, ())
+    with working(f"reading the keys of {table.name}"):
+        return upgrade(spark, table)
+
+
+def _as_json(one: TableUpgrade) -> dict[str, Any]:
+    return {
+        "table": str(one.table),
+        "rows": one.rows,
+        "appear": one.appear,
+        "vanish": one.vanish,
+        "rounded": [
+            {"column": column.column, "type": column.type, "values": column.values}
+            for column in one.rounded
+        ],
+        "versions_by_earlier_rules": one.versions,
+        "for_good": [
+            {"transaction": each.number, "operation": each.operation, "time": each.time}
+            for each in one.for_good
+        ],
+    }
+
+
+def _lines(found: list[TableUpgrade], published: list[str]) -> Iterator[tuple[str, int]]:
+    """Give lines, each with the columns by which its next lines are indented."""
+    others = [one for one in found if one]
+    for one in others:
+        yield f"{one.table}: {count(one.rows, 'row')}", 2
+        yield from ((f"  {line}", 4) for line in _of_table(one))
+    same = len(found) - len(others)
+    yield f"{count(same, 'table')} {'reads' if same == 1 else 'read'} as before", 0
+    if published:
+        what = count(len(published), "publication")
+        yield f"the next publish rebuilds {what}: {', '.join(published)}", 2
+
+
+def _of_table(one: TableUpgrade) -> Iterator[str]:
+    if one.appear:
+        yield (
+            f"{count(one.appear, 'row')} more than the release before showed: a later row had a "
+            "key that rounds to the same, a null in its key, or a mark mistaken for a deletion"
+        )
+    if one.vanish:
+        yield f"{count(one.vanish, 'row')} fewer: a later row has the same exact key"
+    for column in one.rounded:
+        way = retype_command(one.table, column.column, "TYPE")
+        yield (
+            f"the key column {column.column!r} ({column.type}) has {count(column.values, 'value')} "
+            f"that it would have to round, so no change, revert or erasure finds a row by it: {way}"
+        )
+    if one.versions:
+        numbers = ", ".join(map(str, one.versions))
+        yield f"version {numbers}: keeps the rows that the release before froze"
+    for each in one.for_good:
+        yield (
+            f"transaction {each.number} ({each.operation}, {each.time[:10]}): if an earlier "
+            "release made it, it took keys that round to one for one key; that cannot be undone"
+        )

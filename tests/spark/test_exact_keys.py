@@ -1,0 +1,205 @@
+"""Every operation tells keys apart by all their digits, or refuses and says the way out."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singerlake.errors import DamagedError, ViolationsError
+from singerlake.format.types import RULES
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.freeze import FreezePlan, commit_version
+from singerlake.maintenance.vacuum import PARTS, VacuumOptions
+from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from singerlake.spark.jobs.maintenance.verify import upgrade
+from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jobs.reverting.revert import revert
+from singerlake.spark.state import index_build, layers
+from tests.build import commit_rows
+from tests.cli import call
+from tests.spark import here
+from tests.spark.verified import verify
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+IDS = [1234567890123456780 + n for n in range(20)]
+PROPERTIES: dict[str, Any] = {"id": {"type": ["null", "number"]}, "x": {"type": ["null", "string"]}}
+
+
+def commit(
+    lake: Lake, ids: list[Any], x: str = "a", properties: dict[str, Any] = PROPERTIES
+) -> None:
+    rows: list[Any] = [f'{{"id": {one}, "x": "{x}"}}' for one in ids]
+    commit_rows(lake, "tap.t", properties, ["id"], rows)
+
+
+def table(lake: Lake) -> Table:
+    return lake.find("tap.t")[0]
+
+
+def ids(lake: Lake) -> list[Decimal]:
+    return sorted(row["id"] for row in here.rows(table(lake)))
+
+
+def count(spark: SparkSession, lake: Lake, text: str = "select count(*) from tap.t") -> int:
+    with query(spark, lake, text) as result:
+        return int(result.frame.collect()[0][0])
+
+
+def test_rows_stay_apart_while_their_column_rounds_their_keys(
+    spark: SparkSession, lake: Lake
+) -> None:
+    commit(lake, IDS[:10])
+    commit(lake, IDS[5:])
+    assert count(spark, lake) == 20
+    assert count(spark, lake, "select count(x) from tap.t") == 20
+    shown = call.run(lake, "query", "select id from `tap`.t")
+    assert shown.exit_code == 5
+    assert "decimal(38,0)" in shown.output
+    before = table(lake).snapshot().number
+    for command in (
+        ["delete", "tap.t", "--where", "x = 'a'"],
+        ["diff", "tap.t.@1", "tap.t.@2"],
+        ["revert", "tap.t", "--to-transaction", "1"],
+        ["revert", "tap.t", "--only", "2"],
+        ["erase", "tap.t", "--where", "x = 'a'", "--reason", "a test", "--yes"],
+    ):
+        done = call.run(lake, *command)
+        assert done.exit_code == 5, (command, done.output)
+        assert "retype id" in done.output, (command, done.output)
+    for way in ("delete", "erase"):
+        more = ["--reason", "a test", "--yes"] if way == "erase" else []
+        done = call.run(lake, way, "tap.t", "--key", str(IDS[0]), *more)
+        assert done.exit_code != 0
+    assert table(lake).snapshot().number == before
+    found = upgrade(spark, table(lake))
+    assert (found.rows, found.appear, found.vanish) == (20, 19, 0)
+    assert [(one.column, one.values) for one in found.rounded] == [("id", 20)]
+
+
+def test_every_operation_tells_keys_apart_once_their_column_holds_them(
+    spark: SparkSession, lake: Lake
+) -> None:
+    commit(lake, IDS)
+    old = FreezePlan(table(lake).snapshot().by_rules(2), "old", None)
+    commit_version(lake.store, table(lake).snapshot(), old, rows=1, fingerprint="0" * 32)
+    done = call.run(lake, "alter", "tap.t", "retype", "id", "decimal(38,0)")
+    assert done.exit_code == 0, done.output
+    assert ids(lake) == list(map(Decimal, IDS))
+    assert freeze(spark, table(lake)).rows == 20
+    assert count(spark, lake, "select count(distinct id) from tap.t") == 20
+    deleted = call.run_json(lake, "delete", "tap.t", "--key", str(IDS[0]))
+    assert deleted["deleted"] == 1
+    assert ids(lake) == list(map(Decimal, IDS[1:]))
+    at = table(lake).snapshot().number
+    differs = call.run_json(lake, "diff", "tap.t.2", "tap.t", code=1)
+    assert str(IDS[0]) in str(differs)
+    assert call.run(lake, "revert", "tap.t", "--only", str(at)).exit_code == 0
+    assert ids(lake) == list(map(Decimal, IDS))
+    commit(lake, IDS[3:5], "b")
+    assert revert(spark, table(lake), at).put_back == 2
+    assert [row["x"] for row in here.rows(table(lake))].count("b") == 0
+    state = table(lake).snapshot().named("old")[1]
+    assert len(here.rows(table(lake), state)) == 1
+
+
+def test_dropped_history_keeps_what_any_rule_in_use_needs(spark: SparkSession, lake: Lake) -> None:
+    commit(lake, IDS)
+    commit(lake, IDS[:5], "b")
+    head = table(lake).snapshot()
+    old = FreezePlan(head.by_rules(2), "old", None)
+    was = here.content(table(lake), head.by_rules(2))
+    version = commit_version(
+        lake.store, head, old, rows=was.rows, fingerprint=was.fingerprint,
+        record_fingerprint=was.record_fingerprint,
+    )  # fmt: skip
+    assert (version.rows, version.types) == (1, 2)
+    assert call.run(lake, "alter", "tap.t", "retype", "id", "text").exit_code == 0
+    options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
+    vacuum_table(spark, table(lake), options)
+    assert ids(lake) == list(map(str, IDS))
+    assert len(here.rows(table(lake), table(lake).snapshot().named("old")[1])) == 1
+    assert verify(spark, table(lake)) == []
+
+
+def test_one_row_is_erased_and_no_other(spark: SparkSession, lake: Lake) -> None:
+    commit(lake, IDS)
+    commit(lake, IDS[:2], "b")
+    assert call.run(lake, "alter", "tap.t", "retype", "id", "decimal(38,0)").exit_code == 0
+    done = call.run(
+        lake, "erase", "tap.t", "--key", str(IDS[0]), "--reason", "a test", "--yes", "--wait", "0"
+    )
+    assert done.exit_code == 0, done.output
+    assert ids(lake) == list(map(Decimal, IDS[1:]))
+    assert verify(spark, table(lake)) == []
+
+
+def test_erasure_that_would_change_an_old_version_is_refused(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """By the rules of then, the row of another key would come back in the version."""
+    commit(lake, IDS)
+    head = table(lake).snapshot()
+    was = here.content(table(lake), head.by_rules(2))
+    old = FreezePlan(head.by_rules(2), "old", None)
+    commit_version(
+        lake.store, head, old, rows=was.rows, fingerprint=was.fingerprint,
+        record_fingerprint=was.record_fingerprint,
+    )  # fmt: skip
+    assert call.run(lake, "alter", "tap.t", "retype", "id", "decimal(38,0)").exit_code == 0
+    before = table(lake).snapshot().number
+    last = ["erase", "tap.t", "--key", str(IDS[-1]), "--reason", "a test", "--yes", "--wait", "0"]
+    done = call.run(lake, *last)
+    assert done.exit_code == 5, done.output
+    assert "version 1" in done.output
+    assert ids(lake) == list(map(Decimal, IDS))
+    assert len(here.rows(table(lake), table(lake).snapshot().named("old")[1])) == 1
+    assert [entry.operation for entry in table(lake).snapshot().transactions[before:]] in (
+        [], ["erase-start"],
+    )  # fmt: skip
+
+
+def test_index_of_a_table_with_exact_keys_is_laid_over_an_earlier_one(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as its columns hold its keys; else it is made from the blocks."""
+    monkeypatch.setattr(layers, "LEAST_ROWS", 0)
+    monkeypatch.setattr(layers, "SHARE", 1)
+    commit(lake, [1, 2, 3, 0.5])
+    index_build.ensure(spark, table(lake), table(lake).snapshot())
+    commit(lake, [3, 4], "b")
+    built = index_build.ensure(spark, table(lake), table(lake).snapshot())
+    assert built.below is not None
+    assert count(spark, lake) == 5
+    commit(lake, IDS[:2], "c")
+    with pytest.raises(DamagedError, match="retype id"):
+        index_build.ensure(spark, table(lake), table(lake).snapshot())
+    whole = index_build.ensure(spark, table(lake), table(lake).snapshot(), shown=True)
+    assert (whole.below, whole.marker.rows, whole.marker.types) == (None, 7, RULES)
+    assert count(spark, lake) == 7
+
+
+def test_rows_with_a_null_in_their_key_are_rows_of_their_own(
+    spark: SparkSession, lake: Lake
+) -> None:
+    nullable = {**PROPERTIES, "id": {"type": ["null", "integer"]}}
+    commit(lake, ["null", "null", 1], properties=nullable)
+    commit(lake, ["null", 2, 1], "b", properties=nullable)
+    assert count(spark, lake) == 5
+    assert here.content(table(lake)).rows == 5
+    with pytest.raises(ViolationsError, match="has no value of 'id'"):
+        revert(spark, table(lake), 1)
+    assert table(lake).snapshot().number == 2
+    commit(lake, [1, 2], "c", properties=nullable)
+    assert revert(spark, table(lake), 2).put_back == 2
+    assert sorted(row["x"] for row in here.rows(table(lake))) == ["a", "a", "b", "b", "b"]
+    options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
+    vacuum_table(spark, table(lake), options)
+    assert count(spark, lake) == 5
+    differs = call.run_json(lake, "diff", "tap.t.@3", "tap.t", code=1)
+    assert str(differs).count("'x'") <= 4  # nothing is said of rows without a key
