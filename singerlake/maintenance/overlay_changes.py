@@ -187,9 +187,7 @@ def with_type(snapshot: Snapshot, name: str, schema: dict[str, Any] | None) -> O
     if new == type_:
         return overlay
     if name in snapshot.schema.key_properties:
-        raise UsageError(
-            f"column {name!r} is part of the key of {snapshot.table}: it can only be made text"
-        )
+        _check_keeps_keys(snapshot, name, member, new)
     schema = with_nulls_of(snapshot, name, schema)
     column = overlay.columns.get(member, ColumnOverlay())
     if (added := overlay.added.get(member)) is not None:
@@ -362,6 +360,19 @@ def _check_no_constraint(snapshot: Snapshot, name: str) -> None:
                 f"column {name!r} of {snapshot.table} cannot be dropped while the constraint "
                 f"{title!r} is about it: drop that first"
             )
+
+
+def _check_keeps_keys(snapshot: Snapshot, name: str, member: str, new: Type) -> None:
+    """Refuse a type of a key's column under which two keys could become one."""
+    types = (
+        dict(columns_of(schema, snapshot.rules)).get(member) for schema in snapshot.schemas.values()
+    )
+    numbers = (Kind.INTEGER, Kind.NUMBER, Kind.DECIMAL)
+    if new.kind is not Kind.DECIMAL or any(t is not None and t.kind not in numbers for t in types):
+        raise UsageError(
+            f"column {name!r} is part of the key of {snapshot.table}: it can be made text, or, if "
+            "all its values are numbers, a decimal that holds them all, for example 'decimal(38,0)'"
+        )
 
 
 def _check_one_type(snapshot: Snapshot, name: str, member: str) -> None:

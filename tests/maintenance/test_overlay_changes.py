@@ -185,7 +185,7 @@ def asked(kind: Any, *columns: str, **more: Any) -> OverlayChange:
         (partial(says.with_restored, name="amount"), NotFoundError, "was dropped"),
         (partial(says.with_name, name="amount", new="id"), UsageError, "has a column 'id'"),
         (partial(says.with_type, name="id", schema={"type": "array", "items": STRING}),
-         UsageError, "part of the key of tap.s: it can only be made text"),
+         UsageError, "part of the key of tap.s: it can be made text"),
         (partial(says.with_default, name="amount", default="x"), UsageError, "default of column"),
         (partial(says.with_key, names=[]), UsageError, "name the columns"),
         (partial(says.with_key, names=["id", "id"]), UsageError, "named twice"),

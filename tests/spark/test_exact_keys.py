@@ -64,16 +64,16 @@ def test_rows_stay_apart_while_their_column_rounds_their_keys(
     before = table(lake).snapshot().number
     for command in (
         ["delete", "tap.t", "--where", "x = 'a'"],
-        ["diff", "tap.t.@1", "tap.t.@2"],
+        ["diff", "tap.t", "@1", "@2"],
         ["revert", "tap.t", "--to-transaction", "1"],
         ["revert", "tap.t", "--only", "2"],
-        ["erase", "tap.t", "--where", "x = 'a'", "--reason", "a test", "--yes"],
+        ["erase", "tap.t", "--where", "x = 'a'", "--reason", "a test"],
     ):
         done = call.run(lake, *command)
         assert done.exit_code == 5, (command, done.output)
         assert "retype id" in done.output, (command, done.output)
     for way in ("delete", "erase"):
-        more = ["--reason", "a test", "--yes"] if way == "erase" else []
+        more = ["--reason", "a test"] if way == "erase" else []
         done = call.run(lake, way, "tap.t", "--key", str(IDS[0]), *more)
         assert done.exit_code != 0
     assert table(lake).snapshot().number == before
@@ -97,13 +97,13 @@ def test_every_operation_tells_keys_apart_once_their_column_holds_them(
     assert deleted["deleted"] == 1
     assert ids(lake) == list(map(Decimal, IDS[1:]))
     at = table(lake).snapshot().number
-    differs = call.run_json(lake, "diff", "tap.t.2", "tap.t", code=1)
+    differs = call.run_json(lake, "diff", "tap.t", "2")
     assert str(IDS[0]) in str(differs)
     assert call.run(lake, "revert", "tap.t", "--only", str(at)).exit_code == 0
     assert ids(lake) == list(map(Decimal, IDS))
     commit(lake, IDS[3:5], "b")
-    assert revert(spark, table(lake), at).put_back == 2
-    assert [row["x"] for row in here.rows(table(lake))].count("b") == 0
+    revert(spark, table(lake), at + 1)
+    assert [row["x"] for row in here.rows(table(lake))] == ["a"] * 20
     state = table(lake).snapshot().named("old")[1]
     assert len(here.rows(table(lake), state)) == 1
 
@@ -121,10 +121,10 @@ def test_dropped_history_keeps_what_any_rule_in_use_needs(spark: SparkSession, l
     assert (version.rows, version.types) == (1, 2)
     assert call.run(lake, "alter", "tap.t", "retype", "id", "text").exit_code == 0
     options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
-    vacuum_table(spark, table(lake), options)
+    vacuum_table(lambda: spark, table(lake), options)
     assert ids(lake) == list(map(str, IDS))
     assert len(here.rows(table(lake), table(lake).snapshot().named("old")[1])) == 1
-    assert verify(spark, table(lake)) == []
+    assert verify(spark, table(lake)).problems == []
 
 
 def test_one_row_is_erased_and_no_other(spark: SparkSession, lake: Lake) -> None:
@@ -132,11 +132,11 @@ def test_one_row_is_erased_and_no_other(spark: SparkSession, lake: Lake) -> None
     commit(lake, IDS[:2], "b")
     assert call.run(lake, "alter", "tap.t", "retype", "id", "decimal(38,0)").exit_code == 0
     done = call.run(
-        lake, "erase", "tap.t", "--key", str(IDS[0]), "--reason", "a test", "--yes", "--wait", "0"
+        lake, "erase", "tap.t", "--key", str(IDS[0]), "--reason", "a test", "--wait", "0"
     )
     assert done.exit_code == 0, done.output
     assert ids(lake) == list(map(Decimal, IDS[1:]))
-    assert verify(spark, table(lake)) == []
+    assert verify(spark, table(lake)).problems == []
 
 
 def test_erasure_that_would_change_an_old_version_is_refused(
@@ -153,7 +153,7 @@ def test_erasure_that_would_change_an_old_version_is_refused(
     )  # fmt: skip
     assert call.run(lake, "alter", "tap.t", "retype", "id", "decimal(38,0)").exit_code == 0
     before = table(lake).snapshot().number
-    last = ["erase", "tap.t", "--key", str(IDS[-1]), "--reason", "a test", "--yes", "--wait", "0"]
+    last = ["erase", "tap.t", "--key", str(IDS[-1]), "--reason", "a test", "--wait", "0"]
     done = call.run(lake, *last)
     assert done.exit_code == 5, done.output
     assert "version 1" in done.output
@@ -198,8 +198,8 @@ def test_rows_with_a_null_in_their_key_are_rows_of_their_own(
     commit(lake, [1, 2], "c", properties=nullable)
     assert revert(spark, table(lake), 2).put_back == 2
     assert sorted(row["x"] for row in here.rows(table(lake))) == ["a", "a", "b", "b", "b"]
+    differs = call.run_json(lake, "diff", "tap.t", "@3")
+    assert str(differs).count("'c'") == 2  # and nothing is said of rows that have no key
     options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
-    vacuum_table(spark, table(lake), options)
+    vacuum_table(lambda: spark, table(lake), options)
     assert count(spark, lake) == 5
-    differs = call.run_json(lake, "diff", "tap.t.@3", "tap.t", code=1)
-    assert str(differs).count("'x'") <= 4  # nothing is said of rows without a key

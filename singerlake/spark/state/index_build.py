@@ -102,7 +102,7 @@ def _from_blocks(
     spark: SparkSession, table: Table, snapshot: Snapshot, writer: PartWriter
 ) -> tuple[DataFrame, tuple[str, ...]]:
     """The files of a whole state, and what Spark's stages do for them."""
-    plan = from_blocks.planned(spark, table, snapshot, digests=True)
+    plan = from_blocks.planned(spark, table, snapshot, digests=True, shown=True)
     if once := candidates.likely(snapshot, plan):
         return candidates.written(spark, plan, once, writer), candidates.STAGES
     return from_blocks.through(spark, plan, writer, WRITTEN), from_blocks.stage_words(plan)
