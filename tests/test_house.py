@@ -1,4 +1,4 @@
-"""The house keeps its measures: no module over 400 lines, no function over 50."""
+"""The house keeps its measures: no module over 800 lines, no function over 50."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("singerlake", "tap_singerlake", "target_singerlake", "singerlake_cli")
 MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
-MAX_MODULE, MAX_FUNCTION = 400, 50
+MAX_MODULE, MAX_FUNCTION = 800, 50
 
 
 def too_long(source: str) -> Iterator[tuple[str, int]]:

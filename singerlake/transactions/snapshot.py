@@ -24,7 +24,7 @@ from singerlake.format.metadata import DroppedFile, TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import PLAIN
-from singerlake.format.types import RULES, Columns, key_positions
+from singerlake.format.types import RULES, Columns, is_exact, key_positions
 from singerlake.format.version_notes import BlockedKeys
 from singerlake.transactions import lifetimes, unread, versions
 from singerlake.transactions.lifetimes import Drops
@@ -196,6 +196,11 @@ class Snapshot:
             DamagedError: The schema in effect lacks one of them.
         """
         return key_positions(self.schema, self.columns, self.table)
+
+    @property
+    def rounds_keys(self) -> bool:
+        """Whether its key has a column that some keys do not fit, for it would round them."""
+        return any(is_exact(self.columns[index][1]) for index in self.key)
 
     @property
     def overlay(self) -> Overlay:

@@ -1,12 +1,9 @@
-"""A state that an earlier release froze is read by the rules of its time, whatever comes later."""
+"""A version is read by the rules that it was frozen under; the head never takes them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from singerlake.errors import ConflictError
 from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.types import RULES
 from singerlake.lake import Lake
@@ -31,31 +28,31 @@ def frozen_before(present: Snapshot) -> Entry:
     return draft_entry(present.table, Operation.FREEZE, version=version)
 
 
-def test_the_rules_of_a_state_are_those_of_its_version(lake: Lake) -> None:
+def test_rules_are_those_of_the_version_that_is_named(lake: Lake) -> None:
     commit_rows(lake, "tap.s", PROPERTIES, [], ['{"d": "1.10"}'])
     table = lake.find("tap.s")[0]
     assert table.snapshot().rules == RULES
 
     after = commit(lake.store, table.snapshot(), frozen_before)
-    for snapshot in (after, after.at(1), after.earliest_equal()):
-        assert snapshot.rules == 1
+    for snapshot in (after, after.at(1), after.earliest_equal(), after.named("@1")[1]):
+        assert snapshot.rules == RULES
+    assert after.named("1")[1].rules == after.frozen_as(after.frozen[0]).rules == 1
     commit_rows(lake, "tap.s", PROPERTIES, [], ['{"d": "2.20"}'])
     head = table.snapshot()
     update_checkpoint(lake.store, head)
     for known in (head, lake.find("tap.s")[0].snapshot()):  # from the log, and by the manifest
-        assert (known.rules, known.at(2).rules, known.at(1).rules) == (RULES, 1, 1)
-        assert not known.reads_like(known.at(2))
+        version = known.named("1")[1]
+        assert (known.rules, known.at(2).rules, version.rules) == (RULES, RULES, 1)
+        assert version.earliest_equal().rules == 1
+        assert not known.reads_like(version)
 
 
-def test_a_freeze_that_an_earlier_release_overtakes_says_so(lake: Lake) -> None:
+def test_freeze_beside_an_earlier_release_keeps_its_own_rules(lake: Lake) -> None:
     commit_rows(lake, "tap.s", PROPERTIES, [], ['{"d": "1.10"}'])
     table = lake.find("tap.s")[0]
     head = table.snapshot()
     planned = plan(head)
     commit(lake.store, head, frozen_before)
-    with pytest.raises(ConflictError, match="an earlier release froze transaction 1 of tap.s"):
-        commit_version(lake.store, head, planned, rows=1, fingerprint="lt1:" + "0" * 64)
-    assert [version.types for version in table.snapshot().frozen] == [1]
-    again = plan(table.snapshot(), at=1)
-    done = commit_version(lake.store, table.snapshot(), again, rows=1, fingerprint="lt1:")
-    assert done.types == 1
+    done = commit_version(lake.store, head, planned, rows=1, fingerprint="lt1:" + "0" * 64)
+    assert [version.types for version in table.snapshot().frozen] == [1, RULES]
+    assert (done.number, done.transaction) == (2, 1)

@@ -342,3 +342,51 @@ def test_only_columns_in_doubt_are_looked_at(monkeypatch: pytest.MonkeyPatch) ->
 def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was said; not the counts that the SDK logs for programs."""
     return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+BIG = [str(1234567890123456780 + n) for n in range(3)]
+
+
+@pytest.mark.parametrize("kinds", [["null", "number"], "number", ["integer", "number"]])
+def test_key_that_its_column_rounds_is_taken_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kinds: Any
+) -> None:
+    keyed = schema("s", {"id": {"type": kinds}}, ["id"])
+    lines = [record_line("s", f'{{"id": {text}}}').strip() for text in ("1", "1.5", *BIG)]
+    with caplog.at_level(logging.WARNING):
+        assert run(tmp_path, [keyed, *lines, state(1)]) == [1]
+    assert len(records_of(tmp_path, "s")) == 5
+    [warning] = [one.message for one in caplog.records if "would have to round" in one.message]
+    assert warning.startswith("s: 3 values taken that the key column 'id' (double)")
+    assert f"singerlake alter {TAP}.s retype id TYPE" in warning
+
+
+@pytest.mark.parametrize(
+    ("spec", "good", "bad"),
+    [
+        ({"type": "number"}, "1234567890123456800", "1234567890123456780"),
+        (
+            {"type": "string", "format": "date-time"},
+            '"2026-01-01T00:00:00.120000000Z"',
+            '"2026-01-01T00:00:00.1234567Z"',
+        ),
+    ],
+)
+def test_key_that_its_column_rounds_is_refused_with_check_values(
+    tmp_path: Path, spec: dict[str, Any], good: str, bad: str
+) -> None:
+    keyed = schema("s", {"id": spec}, ["id"])
+    fits, rounded = (record_line("s", f'{{"id": {text}}}').strip() for text in (good, bad))
+    run(tmp_path, [keyed, fits], check_values=True)
+    with pytest.raises(InputError, match="as one in a key must be"):
+        run(tmp_path, [keyed, rounded], check_values=True)
+    assert len(records_of(tmp_path, "s")) == 1
+
+
+def test_whole_numbers_of_a_key_are_proved_at_a_glance() -> None:
+    """That a key of numbers is looked at digit by digit costs those nothing that are small."""
+    entry = SchemaEntry({"properties": {"id": {"type": "number"}}}, ["id"])
+    check = ValueCheck("s", entry, {})
+    small = [Raw(f'{{"id": {number}}}'.encode()) for number in (0, -5, 1 << 53)]
+    assert check.doubtful(small) == frozenset()
+    assert check.doubtful([*small, Raw(b'{"id": 9007199254740993}')]) == {"id"}

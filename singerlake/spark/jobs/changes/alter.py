@@ -143,6 +143,16 @@ class _Job:
         own = {member_of(wanted.head.overlay, n): at for at, n in enumerate(now.shape.names)}
         names = wanted.after.schema.key_properties
         columns = [alias(own[member_of(wanted.overlay, name)]) for name in names]
+        if wanted.after.rounds_keys:  # then rows with another key each may look alike
+            found_misfits = content.state_misfits(self._spark, self._table, wanted.after)
+            if bad := [one for one in found_misfits if one.column in names]:
+                raise ViolationsError.of_lines(
+                    f"{wanted.head.table} cannot have the key {', '.join(names)}, and nothing was "
+                    "altered:",
+                    *(line for one in bad for line in one.lines()),
+                    "give these columns a type that holds every key first, for example "
+                    "'decimal(38,0)' or text",
+                )
         found = key_violations(index_rows.rows(self._spark, now), columns, names)
         if found:
             raise ViolationsError.of_lines(
