@@ -203,3 +203,17 @@ def test_rows_with_a_null_in_their_key_are_rows_of_their_own(
     options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
     vacuum_table(lambda: spark, table(lake), options)
     assert count(spark, lake) == 5
+
+
+def test_row_with_a_null_in_its_key_is_erased_by_a_condition(
+    spark: SparkSession, lake: Lake
+) -> None:
+    nullable = {**PROPERTIES, "id": {"type": ["null", "integer"]}}
+    commit(lake, ["null", 1], properties=nullable)
+    commit(lake, ["null", 2], "b", properties=nullable)
+    done = call.run_json(
+        lake, "erase", "tap.t", "--where", "x = 'a'", "--reason", "a test", "--wait", "0s"
+    )
+    assert done["rows"] == 2, done
+    assert sorted(str(row["id"]) for row in here.rows(table(lake))) == ["2", "None"]
+    assert verify(spark, table(lake)).problems == []

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 
 from msgspec import structs
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.erasure.resealing import reseal
 from singerlake.errors import ConflictError, OutcomeUnknownError, SingerlakeError
@@ -236,10 +239,11 @@ class _Job:
         with plain_errors(), stages(spark, "looking for the rows"):
             if lines.keyed:
                 keys = self._keep(lines.keys(state.blocks))
-                lines.check_whole(keys)
                 gone = self._keep(lines.of_keys(state.blocks, keys))
                 names = aliases(shape_of(state).key_columns)
-                count = gone.select(*names).distinct().count()
+                place = F.struct("block", "row")
+                lone = reduce(or_, (F.col(name).isNull() for name in names))
+                count = gone.select(*names, F.when(lone, place)).distinct().count()
             else:
                 gone = self._keep(lines.single(state.blocks))
                 count = gone.count()
@@ -266,7 +270,7 @@ class _Job:
             return None
         columns = shape_of(head).key_columns
         names = aliases(columns) or ["block", "row"]
-        rows = gone.select(*names).distinct().toArrow().to_pylist()
+        rows = gone.select(*names).dropna("any").distinct().toArrow().to_pylist()
         return sorted(row_ids.id_text([*row.values()], columns) for row in rows)
 
     def _write(self, found: _Found) -> list[Block]:

@@ -71,7 +71,7 @@ class Lines:
             blocks: Where rows are looked for that a condition names.
 
         Returns:
-            Them; of rows that a condition names perhaps some with nulls: :meth:`check_whole`.
+            Them; a row with a null in its key has none.
 
         Raises:
             UsageError: An id can be none of a row of this table.
@@ -82,29 +82,13 @@ class Lines:
             return self._named_keys(shape)
         rows = conditions.selected(self._rows(blocks, shape), shape, self.asked.where)
         keys = rows.select(*shape.key_aliases).toDF(*aliases(shape.key_columns))
-        return keys.distinct()
-
-    def check_whole(self, keys: DataFrame) -> None:
-        """Refuse keys with a null: the row has one, or a value that does not fit the key's column.
-
-        Which of these it is a key does not say, so one cannot be told from all others.
-
-        Raises:
-            UsageError: There are some.
-        """
-        columns = self._shape.key_columns
-        has_null = reduce(or_, (F.col(name).isNull() for name in aliases(columns)))
-        if self.asked.where is None or keys.where(has_null).isEmpty():
-            return
-        named = " and ".join(f"`{name}` is not null" for name, _ in columns)
-        raise UsageError(
-            f"the condition holds for rows of {self.table.name} whose key has a null, or a value "
-            "that does not fit its column; such rows cannot be told apart, and nothing was "
-            f"changed: add to the condition: and {named}"
-        )
+        return keys.dropna("any").distinct()
 
     def of_keys(self, blocks: Sequence[Block], keys: DataFrame) -> DataFrame:
-        """Return the lines of some keys: these, and their positions as ``block`` and ``row``."""
+        """Return the lines of some keys: these, and their positions as ``block`` and ``row``.
+
+        A row with a null in its key for which the condition holds is a line by itself.
+        """
         columns = self._shape.key_columns
         shape = Shape(columns, tuple(range(len(columns))), Survival())
         # A condition names keys only once all blocks are read.
@@ -114,6 +98,14 @@ class Lines:
         names = aliases(columns)
         few = keys if self.asked.where is not None else F.broadcast(keys)
         found = rows.join(few, names, "left_semi")
+        if self.asked.where is not None:
+            every = self._rows(blocks, self._shape)
+            selected = conditions.selected(every, self._shape, self.asked.where)
+            own = self._shape.key_aliases
+            lone = selected.where(reduce(or_, (F.col(name).isNull() for name in own)))
+            found = found.select(*names, BLOCK, ORDINAL).unionAll(
+                lone.select(*own, BLOCK, ORDINAL).toDF(*names, BLOCK, ORDINAL)
+            )
         return found.select(*names, F.col(BLOCK).alias("block"), F.col(ORDINAL).alias("row"))
 
     def single(self, blocks: Sequence[Block]) -> DataFrame:

@@ -46,7 +46,7 @@ def key_lines(head: Snapshot, gone: DataFrame, count: int) -> bytes:
             f"{count:,} rows of {head.table} are too many to tell readers of at once; nothing was "
             f"changed: erase {MOST_TOLD:,} at a time, or say --silent"
         )
-    keys = gone.select(*aliases(columns)).distinct().toArrow()
+    keys = gone.select(*aliases(columns)).dropna("any").distinct().toArrow()
     named = keys.rename_columns([name for name, _ in columns])
     writer = ArrowLines(head.schema)
     batches: list[pa.RecordBatch] = named.to_batches()
