@@ -34,7 +34,7 @@ def run(shared: Shared, master: str | None) -> None:
     published = sorted(known.published) if known is not None else []
     shared.output.result(
         lambda: [_as_json(one) for one in found],
-        lambda: [output.say(text, hang=hang) for text, hang in _lines(found, published)],
+        lambda: _print(found, published),
     )
 
 
@@ -73,6 +73,11 @@ def _as_json(one: TableUpgrade) -> dict[str, Any]:
             for each in one.for_good
         ],
     }
+
+
+def _print(found: list[TableUpgrade], published: list[str]) -> None:
+    for text, hang in _lines(found, published):
+        output.say(text, hang=hang)
 
 
 def _lines(found: list[TableUpgrade], published: list[str]) -> Iterator[tuple[str, int]]:

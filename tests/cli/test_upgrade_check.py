@@ -1,0 +1,67 @@
+"""``singerlake doctor --upgrade`` lists what this release reads otherwise, and changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from singerlake.lake import Lake
+from singerlake.maintenance.alter import AlterOptions
+from singerlake.maintenance.drop import drop_table
+from singerlake.maintenance.freeze import FreezePlan, commit_version
+from tests.build import commit_rows
+from tests.cli import call
+
+NUMBER = {"type": ["null", "number"]}
+IDS = [1234567890123456780 + n for n in range(20)]
+
+
+@pytest.fixture
+def full(lake: Lake) -> Lake:
+    """Tables with keys that are rounded, with nulls in them, as before, and dropped."""
+    big: list[Any] = [f'{{"id": {one}}}' for one in IDS]
+    head = commit_rows(lake, "tap.big", {"id": NUMBER}, ["id"], big)
+    old = FreezePlan(head.by_rules(2), None, None)
+    commit_version(lake.store, head, old, rows=1, fingerprint="0" * 32)
+    nulls: list[Any] = [{"id": None}, {"id": None}, {"id": 1}]
+    commit_rows(lake, "tap.null", {"id": {"type": ["null", "integer"]}}, ["id"], nulls)
+    commit_rows(lake, "tap.same", {"id": {"type": "integer"}}, ["id"], [{"id": 1}, {"id": 1}])
+    gone = commit_rows(lake, "tap.gone", {"id": NUMBER}, ["id"], big)
+    drop_table(lake.store, gone, AlterOptions())
+    return lake
+
+
+def test_tables_that_are_read_otherwise_are_listed(full: Lake) -> None:
+    before = sorted(item.key for item in full.store.list(""))
+    result = call.run(full, "doctor", "--upgrade")
+    assert result.exit_code == 0, result.output
+    assert "tap.big: 20 rows\n" in result.stdout
+    assert "19 rows more than the release before showed" in result.stdout
+    assert "singerlake alter tap.big retype id TYPE" in result.stdout
+    assert "version 1: keeps the rows" in result.stdout
+    assert "tap.null: 3 rows\n" in result.stdout
+    assert "1 table reads as before" in result.stdout
+    assert "gone" not in result.stdout
+    assert not result.stdout.startswith("\n")
+    assert sorted(item.key for item in full.store.list("")) == before
+
+
+def test_document_has_what_the_list_has(full: Lake) -> None:
+    found = {one["table"]: one for one in call.run_json(full, "doctor", "--upgrade")}
+    assert found.keys() == {"tap.big", "tap.null", "tap.same"}
+    assert found["tap.big"] == {
+        "table": "tap.big",
+        "rows": 20,
+        "appear": 19,
+        "vanish": 0,
+        "rounded": [{"column": "id", "type": "double", "values": 20}],
+        "versions_by_earlier_rules": [1],
+        "for_good": [],
+    }
+    assert (found["tap.null"]["appear"], found["tap.same"]["appear"]) == (1, 0)
+
+
+def test_empty_lake_has_nothing_to_list(lake: Lake) -> None:
+    commit_rows(lake, "tap.t", {"id": {"type": "integer"}}, [], [{"id": 1}])
+    assert call.run(lake, "doctor", "--upgrade").stdout == "1 table reads as before\n"
