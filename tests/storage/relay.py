@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 
 @dataclass
@@ -30,7 +33,9 @@ class Fault:
         headers: Answered with ``status``.
         forward: Whether the server gets the request all the same.
         part: Where in the path and query the fault applies.
-        cut: Break the server's own answer off in the middle of its body.
+        cut: Break the answer off in the middle of its body: ``status`` and ``body``, or the
+            server's own.
+        reset: Break it off as a machine that fails does, and not as one that is done.
         chunked: Send the server's own answer on in chunks, with no word of its length.
         meanwhile: Called before the request goes on.
     """
@@ -42,6 +47,7 @@ class Fault:
     forward: bool = False
     part: str = ""
     cut: bool = False
+    reset: bool = False
     chunked: bool = False
     meanwhile: Callable[[], object] | None = None
 
@@ -55,6 +61,21 @@ class Answer:
     data: bytes
     cut: bool = False
     chunked: bool = False
+    reset: bool = False
+
+
+class _Server(ThreadingHTTPServer):
+    """Closes connections as they are to be closed."""
+
+    def shutdown_request(self, request: Any) -> None:
+        if any(request.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, len(_RESET))):
+            self.close_request(request)
+        else:
+            super().shutdown_request(request)
+
+
+_RESET = struct.pack("ii", 1, 0)
+"""Leaves the other side with an error, and not with an end."""
 
 
 class Relay:
@@ -83,8 +104,9 @@ class Relay:
             do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
 
         self._port = port
-        self._server = ThreadingHTTPServer(("127.0.0.1", own), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._server = _Server(("127.0.0.1", own), Handler)
+        self.port = int(self._server.server_port)
+        self.url = f"http://127.0.0.1:{self.port}"
 
     def fail(self, fault: Fault, times: int = 1) -> None:
         """Let the next requests of this kind fail."""
@@ -127,14 +149,15 @@ class Relay:
             return self._forward(method, path, body, headers)
         if fault.meanwhile:
             fault.meanwhile()
-        if fault.cut or fault.chunked or fault.meanwhile:
+        if fault.status is None and (fault.cut or fault.chunked or fault.meanwhile):
             served = self._forward(method, path, body, headers)
-            return replace(served, cut=fault.cut, chunked=fault.chunked)
+            return replace(served, cut=fault.cut, chunked=fault.chunked, reset=fault.reset)
         if fault.forward:
             self._forward(method, path, body, headers)
         if fault.status is None:
             return None
-        return Answer(fault.status, fault.headers, fault.body.encode())
+        data = fault.body.encode()
+        return Answer(fault.status, fault.headers, data, cut=fault.cut, reset=fault.reset)
 
     def _forward(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
         server = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
@@ -162,6 +185,8 @@ def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
     handler.end_headers()
     handler.close_connection = answer.cut
     handler.wfile.write(data[: len(data) // 2 if answer.cut else len(data)])
+    if answer.reset:
+        handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
 
 def error_body(code: str, message: str = "the server's message", more: str = "") -> str:

@@ -13,8 +13,7 @@ from singerlake.storage import base
 from singerlake.storage.base import KeyExistsError, OversizedError, Store
 from singerlake.storage.opening import open_store
 from singerlake.storage.options import StoreOptions
-from singerlake.storage.s3 import boto_errors, uploads
-from singerlake.storage.s3 import store as s3
+from singerlake.storage.s3 import bodies, boto_errors, uploads
 from singerlake.storage.s3.store import S3Store
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, options, staged_file, unfinished
 from tests.storage.contract import MANY, StoreContract
@@ -264,7 +263,7 @@ def test_a_proxy_that_does_not_say_how_long_an_answer_is(
     relay.fail(Fault("GET", chunked=True))
     assert wired.get_range("raw/one", 2, 30) == data[2:32]
     monkeypatch.setattr(base, "MAX_BYTES", 20)
-    monkeypatch.setattr(s3, "CHUNK_BYTES", 7)
+    monkeypatch.setattr(bodies, "CHUNK_BYTES", 7)
     relay.fail(Fault("GET", chunked=True))
     with pytest.raises(OversizedError, match="has 21 bytes, more than any such file"):
         wired.get("raw/one")

@@ -9,7 +9,7 @@ from datetime import timedelta
 from types import ModuleType
 from urllib.parse import urlsplit
 
-from singerlake.errors import UsageError
+from singerlake.errors import SingerlakeError, UsageError
 from singerlake.extras import require
 from singerlake.storage.object_store import azure, google, header_values
 from singerlake.storage.object_store.vendor import GOOGLE, Connection, Vendor
@@ -120,10 +120,13 @@ def connect(vendor: Vendor, container: str, options: StoreOptions) -> Connection
 
 
 def is_of_obstore(error: BaseException) -> bool:
-    """Tell whether it is obstore that failed; its panics are no ``Exception``, nor importable."""
-    from obstore.exceptions import BaseError
+    """Tell whether it is a library that failed; obstore's panics are no ``Exception``.
 
-    return isinstance(error, (BaseError, OSError, ValueError)) or type(error).__name__ == PANIC
+    By no list of classes: what it is made of raises its own.
+    """
+    if isinstance(error, SingerlakeError):
+        return False
+    return isinstance(error, Exception) or type(error).__name__ == PANIC
 
 
 @functools.lru_cache(maxsize=8)

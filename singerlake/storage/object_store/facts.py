@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import time
 import urllib.error
 import urllib.request
@@ -51,7 +52,7 @@ def _clock_ahead(address: str) -> float | None:
     except urllib.error.HTTPError as refusal:
         with refusal:
             date = refusal.headers.get("Date")
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return None
     middle = (before + time.time()) / 2
     try:

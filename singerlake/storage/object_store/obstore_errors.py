@@ -20,7 +20,7 @@ from singerlake.errors import InvalidNameError, OutcomeUnknownError, StoreError
 from singerlake.safe_text import redacted
 from singerlake.storage.base import KeyExistsError, KeyMissingError
 from singerlake.storage.object_store import error_messages
-from singerlake.storage.object_store.connection import PANIC, is_of_obstore
+from singerlake.storage.object_store.connection import is_of_obstore
 from singerlake.storage.object_store.vendor import Connection
 
 ATTEMPTS = 5
@@ -50,6 +50,23 @@ _LATER = frozenset(
         HTTPStatus.GATEWAY_TIMEOUT,
     }
 )
+
+_CERTAIN = frozenset(
+    {
+        "AlreadyExistsError",
+        "InvalidPathError",
+        "NotFoundError",
+        "NotImplementedError",
+        "NotModifiedError",
+        "NotSupportedError",
+        "PermissionDeniedError",
+        "PreconditionError",
+        "UnauthenticatedError",
+        "UnknownConfigurationKeyError",
+        "ValueError",
+    }
+)
+"""Classes of errors that say for certain that nothing was written."""
 
 
 class BeyondEndError(StoreError):
@@ -90,11 +107,11 @@ class Failure:
         """Whether the service may have done what it was asked."""
         if self.of_token or self.code in error_messages.NOT_DONE:
             return False
-        if self.kind == PANIC:
-            return True  # it does not say when
         if self.status:
             return self.status in _LATER and self.status != HTTPStatus.TOO_MANY_REQUESTS
-        return self.broken not in ("", "Connect")
+        if self.broken:
+            return self.broken != "Connect"
+        return self.kind not in _CERTAIN  # a panic, or another error that does not say when
 
 
 def read(error: BaseException) -> Failure:
@@ -107,12 +124,16 @@ def read(error: BaseException) -> Failure:
         kind=type(error).__name__,
         status=number,
         code=code[1] if code else "BlobNotFound" if _NOT_THERE.search(text) else "",
-        # A body that breaks off half-way has no kind of its own.
-        broken=broken[1] if broken else "Body" if "body" in text and not number else "",
+        broken=broken[1] if broken else "" if number else _broken(error, text),
         of_token=bool(_TOKEN.search(text)) or bool(_MACHINE.search(text)),
         of_machine=bool(_MACHINE.search(text)),
         beyond_end=bool(_BEYOND_END.search(text)),
     )
+
+
+def _broken(error: BaseException, text: str) -> str:
+    """How the connection failed, where obstore has no word for it."""
+    return "Body" if "body" in text or isinstance(error, OSError) else ""
 
 
 class Requests:

@@ -71,7 +71,7 @@ class _Pages:
         self._client = client
         self._folder = folder
         self._last: str | None = None
-        self._stream = self._begin()
+        self._stream: Iterator[Sequence[Any]] | None = None
 
     def _begin(self) -> Iterator[Sequence[Any]]:
         return iter(
@@ -81,13 +81,15 @@ class _Pages:
     def next(self) -> Sequence[Any]:
         """Return the next objects; nothing at the end."""
         try:
+            if self._stream is None:
+                self._stream = self._begin()
             for page in self._stream:
                 # A service may begin anew all the same.
                 if fresh := [one for one in page if self._last is None or one["path"] > self._last]:
                     self._last = fresh[-1]["path"]
                     return fresh
         except BaseException:
-            self._stream = self._begin()
+            self._stream = None
             raise
         return ()
 

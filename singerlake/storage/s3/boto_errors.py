@@ -19,9 +19,8 @@ from botocore.exceptions import (
     ProxyConnectionError,
 )
 from botocore.exceptions import ConnectionError as BotoConnectionError
-from botocore.parsers import ResponseParserError
 
-from singerlake.errors import OutcomeUnknownError, StoreError
+from singerlake.errors import OutcomeUnknownError, SingerlakeError, StoreError
 from singerlake.storage.base import KeyExistsError, KeyMissingError
 from singerlake.storage.s3 import error_messages
 
@@ -30,6 +29,7 @@ CONFLICT_PAUSE = 0.1
 """Seconds; doubled at each try."""
 
 _T = TypeVar("_T")
+_SENT = (HTTPClientError, BotoConnectionError)
 _NEVER_SENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
 
 # boto3 retries inside one call. Whether one of those attempts may have written although no
@@ -73,9 +73,10 @@ def _maybe_done(status: int, code: str) -> bool:
 def _maybe_sent(error: Any) -> bool:
     if isinstance(error, HTTPClientError) and isinstance(error.kwargs.get("error"), ValueError):
         return False  # a header that cannot be written
-    # Everything else that boto3 raises (credentials, parameters) comes before sending.
-    sent = (HTTPClientError, BotoConnectionError, ResponseParserError)
-    return isinstance(error, sent) and not isinstance(error, _NEVER_SENT)
+    if isinstance(error, BotoCoreError) and not isinstance(error, _SENT):
+        return False  # of credentials, or of parameters
+    # An exception of a library below boto3 may come at any time.
+    return not isinstance(error, _NEVER_SENT)
 
 
 def until_decided(write: Callable[[], _T]) -> _T:
@@ -109,7 +110,7 @@ class ErrorMapper:
 
     @contextmanager
     def map_boto_errors(self, action: str, key: str, write: bool = False) -> Iterator[None]:
-        """Turn boto3's errors into ours.
+        """Turn whatever boto3 and the libraries below it raise into our errors.
 
         Args:
             action: What is being done, as a verb.
@@ -121,13 +122,16 @@ class ErrorMapper:
             yield
         except ClientError as error:
             raise self._answer_error(error, action, key, write) from None
-        except (BotoCoreError, ResponseParserError) as error:
-            words = error_messages.for_failure(type(error), self._endpoint)
-            doubt = _maybe_sent(error) or in_doubt()
-            raise self._error(action, key, words, write and doubt) from None
+        except SingerlakeError:
+            raise
         except KeyError as error:
             words = f"the answer has no {error}: {self._endpoint} is not S3"
             raise self._error(action, key, words, write) from None
+        except Exception as error:  # noqa: BLE001
+            # By no list of classes: urllib3's and http.client's come out of boto3 as well.
+            words = error_messages.for_failure(type(error), self._endpoint)
+            doubt = _maybe_sent(error) or in_doubt()
+            raise self._error(action, key, words, write and doubt) from None
 
     def _answer_error(self, error: Any, action: str, key: str, write: bool) -> Exception:
         answer = error.response

@@ -18,6 +18,7 @@ from botocore.utils import determine_content_length
 from singerlake.errors import UsageError
 from singerlake.storage.options import StoreOptions
 from singerlake.storage.s3 import settings
+from singerlake.storage.s3.whole_answers import repeat_cut_answers
 from singerlake.version import __version__
 
 _ODD = re.compile(r"[^A-Za-z0-9!#$%&'*+.^_`|~-]")
@@ -61,12 +62,9 @@ def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
             f"the AWS configuration has no profile {profile!r}: check aws_profile (or "
             "AWS_PROFILE), or add it with aws configure --profile"
         ) from None
-    except (BotoCoreError, ValueError) as error:
-        raise UsageError(
-            f"the AWS settings cannot be used ({type(error).__name__}): check aws_region "
-            f"({options.region!r}), aws_endpoint_url ({options.endpoint_url!r}) and the AWS "
-            "configuration files"
-        ) from None
+    except (BotoCoreError, ValueError, OSError) as error:
+        raise _unusable(options, error) from None
+    repeat_cut_answers(client)
     client.meta.events.register("before-call.s3", _send_at_once, "singerlake-at-once")
     if asked := _of_each_request(options):
 
@@ -76,6 +74,14 @@ def connect(options: StoreOptions, config: Config) -> tuple[Any, Any]:
 
         client.meta.events.register("provide-client-params.s3", add, "singerlake-settings")
     return session, client
+
+
+def _unusable(options: StoreOptions, error: Exception) -> UsageError:
+    return UsageError(
+        f"the AWS settings cannot be used ({type(error).__name__}): check aws_region "
+        f"({options.region!r}), aws_endpoint_url ({options.endpoint_url!r}) and the AWS "
+        "configuration files"
+    )
 
 
 def _names(core: Any) -> Config:
@@ -160,8 +166,11 @@ def resolved(options: StoreOptions) -> StoreOptions:
     endpoint = options.endpoint_url
     if any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")):
         endpoint = client.meta.endpoint_url
-    found = session.get_credentials()
-    keys = None if found is None else found.get_frozen_credentials()
+    try:
+        found = session.get_credentials()
+        keys = None if found is None else found.get_frozen_credentials()
+    except Exception as error:  # noqa: BLE001  # of boto3, or of a file or program that it asks
+        raise _unusable(options, error) from None
     return replace(
         options,
         access_key_id=keys and keys.access_key,

@@ -155,4 +155,6 @@ def for_failure(kind: type[BaseException], endpoint: str) -> str:
     for parent in kind.__mro__:
         if parent.__name__ in _FAILURES:
             return _FAILURES[parent.__name__].format(endpoint=endpoint)
-    return f"boto3 failed with {kind.__name__}; `aws s3 ls` on the lake's prefix may say more"
+    if any(parent.__name__ == "BotoCoreError" for parent in kind.__mro__):
+        return f"boto3 failed with {kind.__name__}; `aws s3 ls` on the lake's prefix may say more"
+    return f"the connection to {endpoint} failed ({kind.__name__}): run it again"

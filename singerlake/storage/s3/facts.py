@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from singerlake.safe_text import redacted
 from singerlake.storage.options import StoreOptions, from_environment
@@ -73,7 +73,7 @@ def look(uri: str, options: StoreOptions | None = None) -> S3Facts:
 def _source(session: Any) -> str | None:
     try:
         credentials = session.get_credentials()
-    except BotoCoreError:
+    except Exception:  # noqa: BLE001  # of boto3, or of a file or program that it asks
         return None
     if credentials is None:
         return None
@@ -87,7 +87,7 @@ def _clock_ahead(client: Any, bucket: str) -> float | None:
         answer = client.head_bucket(Bucket=bucket)
     except ClientError as error:
         answer = error.response
-    except BotoCoreError:
+    except Exception:  # noqa: BLE001  # of boto3, or of a library below it: no answer came
         return None
     middle = (before + time.time()) / 2
     date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from botocore.credentials import Credentials
-from botocore.exceptions import BotoCoreError
 
 from singerlake.errors import UsageError
 from singerlake.safe_text import remember_key_id, remember_secrets
@@ -130,7 +129,7 @@ def hide(session: Any, options: StoreOptions) -> None:
     Temporary ones that boto3 renews are not asked for here; logs hide them by their names.
     """
     credentials = None
-    with suppress(BotoCoreError):  # who uses the session will say it
+    with suppress(Exception):  # who uses the session will say it
         credentials = session.get_credentials()
     remember_key_id(options.access_key_id)
     password = urlsplit(options.proxy or "").password

@@ -16,9 +16,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-)
 
 from singerlake.format.names import STAGING
 from singerlake.safe_text import redacted
@@ -28,16 +25,14 @@ from singerlake.storage.base import (
     KeyExistsError,
     KeyMissingError,
     Listed,
-    OversizedError,
     Staged,
     Store,
     StoredCopy,
     StoredObject,
-    check_size,
 )
 from singerlake.storage.options import StoreOptions
 from singerlake.storage.replacement import confirm_replacement
-from singerlake.storage.s3 import settings, uploads, versions
+from singerlake.storage.s3 import bodies, settings, uploads, versions
 from singerlake.storage.s3.boto_errors import (
     BeyondEndError,
     ErrorMapper,
@@ -50,11 +45,8 @@ from singerlake.storage.s3.connection import connect
 from singerlake.storage.spooled import SpooledFile
 from singerlake.storage.unfinished import RESUMED_BYTES, Begun, Leftover
 
-READ_TRIES = 3
 COPY_BYTES = 5 << 30
 """What S3 copies in one request."""
-CHUNK_BYTES = 1 << 20
-"""What is read at a time of an answer that does not say how long it is."""
 
 
 def _config(options: StoreOptions) -> Config:
@@ -247,11 +239,14 @@ class S3Store(Store):
 
     def list(self, prefix: str) -> Iterator[Listed]:
         for page in self._pages(prefix):
-            for item in page.get("Contents", ()):
-                # Consoles make empty objects named like folders.
-                if not item["Key"].endswith("/"):
-                    key = item["Key"][len(self._base) :]
-                    yield Listed(key, item["Size"], item["LastModified"].timestamp())
+            with self._errors.map_boto_errors("list", prefix):
+                found = [self._listed(item) for item in page.get("Contents", ())]
+            # Consoles make empty objects named like folders.
+            yield from (one for one in found if not one.key.endswith("/"))
+
+    def _listed(self, item: Any) -> Listed:
+        key = str(item["Key"][len(self._base) :])
+        return Listed(key, item["Size"], item["LastModified"].timestamp())
 
     def stage(self) -> Staged:
         return SpooledFile(self.upload, self.delete)
@@ -317,36 +312,9 @@ class S3Store(Store):
         return until_decided(put)
 
     def _read(self, key: str, **ranged: str) -> tuple[bytes, str, bool]:
-        target = {"Bucket": self._bucket, "Key": self._name(key)}
-        for left in reversed(range(READ_TRIES)):
-            with self._errors.map_boto_errors("read", key):
-                answer = self._client.get_object(**target, **ranged)
-                try:
-                    data = answer["Body"].read() if ranged else self._whole(key, answer)
-                    break
-                except OversizedError:
-                    answer["Body"].close()  # not to be read to its end for another request
-                    raise
-                except BotoCoreError:  # boto3 repeats only up to the headers, not the body
-                    if not left:
-                        raise
+        target = {"Bucket": self._bucket, "Key": self._name(key), **ranged}
+        data, answer = bodies.read(self._client, self._errors, key, target, whole=not ranged)
         return data, str(answer.get("ETag", "")), "ContentRange" in answer
-
-    def _whole(self, key: str, answer: Any) -> bytes:
-        """Read the body of a reply, and no more of it than an object may have.
-
-        Raises:
-            OversizedError: It has more.
-        """
-        where, body = self._errors.where(key), answer["Body"]
-        if (length := answer.get("ContentLength")) is not None:
-            check_size(length, where)
-            return bytes(body.read())
-        data = bytearray()  # a proxy that sends it on in chunks says no length
-        while piece := body.read(CHUNK_BYTES):
-            data += piece
-            check_size(len(data), where)
-        return bytes(data)
 
     def _pages(self, prefix: str, **more: str) -> Iterator[Any]:
         folder = f"{self._name(prefix.rstrip('/'))}/" if prefix else self._base

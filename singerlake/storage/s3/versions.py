@@ -7,6 +7,7 @@ from typing import Any
 
 from singerlake.errors import StoreError
 from singerlake.storage.base import StoredCopy
+from singerlake.storage.s3 import bodies
 from singerlake.storage.s3.boto_errors import BeyondEndError, ErrorMapper
 
 MOST_AT_ONCE = 1000
@@ -101,9 +102,8 @@ class Versions:
             return b""
         part = f"bytes={offset}-{offset + length - 1}"
         try:
-            with self._errors.map_boto_errors("read", copy.key):
-                answer = self._client.get_object(**name, Range=part)
-                data = bytes(answer["Body"].read())
+            target = {**name, "Range": part}
+            data, answer = bodies.read(self._client, self._errors, copy.key, target, whole=False)
         except BeyondEndError:
             return b""
         return data if "ContentRange" in answer else data[offset:][:length]
