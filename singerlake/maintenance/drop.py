@@ -16,6 +16,7 @@ from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format import times
 from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
+from singerlake.maintenance.ages import Ages
 from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.sizes import RETENTION
 from singerlake.storage.base import Store
@@ -196,7 +197,7 @@ def describe(store: Store, snapshot: Snapshot) -> DroppedTable:
         said = entry.metadata if entry is not None else {}
     except SingerlakeError:
         pass  # the manifest tells the rest
-    dropped = times.parse(summary.time)
+    dropped = times.parse(Ages(snapshot).at(summary.number))
     until = None
     if snapshot.restorable is not None and dropped is not None:
         until = times.iso(dropped + timedelta(seconds=RETENTION))

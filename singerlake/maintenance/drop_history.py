@@ -98,7 +98,7 @@ class Rewrite:
 
 def floor_at(snapshot: Snapshot, cutoff: float) -> int:
     """The last transaction before a time (seconds since 1970); 0 where all are later."""
-    for transaction in snapshot.transactions:
+    for transaction in snapshot.transactions:  # as far as all are older, in whatever order
         instant = times.parse(transaction.time)
         if instant is None or instant.timestamp() > cutoff:
             return transaction.number - 1

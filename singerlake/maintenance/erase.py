@@ -19,6 +19,7 @@ from singerlake.errors import ConflictError, DroppedError, UsageError
 from singerlake.format import times
 from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.version_notes import ErasedVersion, Erasure
+from singerlake.maintenance.ages import Ages, check_log
 from singerlake.maintenance.items import Item
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts, erasures
@@ -178,8 +179,12 @@ def seconds_since(snapshot: Snapshot) -> float:
     """How long ago rows were erased last, about: what is younger was not left by that.
 
     A run that died may have left whatever was there before, named by the log or not.
+
+    Raises:
+        SingerlakeError: The clock is behind the log, so that it does not tell that.
     """
-    at = times.parse(snapshot.summary(snapshot.erased_at).time) if snapshot.erased_at else None
+    check_log(snapshot)
+    at = times.parse(Ages(snapshot).at(snapshot.erased_at)) if snapshot.erased_at else None
     if at is None:
         return 0.0
     return max(0.0, (times.now() - at).total_seconds() - SKEW)

@@ -21,6 +21,7 @@ from singerlake.format import erased_keys, file_paths, metadata, names, times
 from singerlake.format.metadata import IndexMarker
 from singerlake.format.names import TableName
 from singerlake.maintenance import unneeded_files
+from singerlake.maintenance.ages import Ages
 from singerlake.maintenance.items import Item
 from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions import blocked, notices
@@ -96,9 +97,10 @@ def find(
     garbage = Garbage()
     # What is older than an erasure of rows may hold these: for it there is no retention, but for
     # what rows were erased from while the table was dropped, and would come back with it.
-    retained, cutoff = cutoff, max(cutoff, _last_erasure(snapshot))
-    waiting = {path for block in snapshot.restorable or () for path in block.paths}
     objects = None if listed is None else list(listed)
+    retained, cutoff = cutoff, max(cutoff, _last_erasure(snapshot, objects or ()))
+    ages = Ages(snapshot)
+    waiting = {path for block in snapshot.restorable or () for path in block.paths}
     used = {path for block in snapshot.blocks for path in block.paths}
     present = None if objects is None else _data_files(snapshot.table, objects)
     for path, file in snapshot.dropped.items():
@@ -109,16 +111,16 @@ def find(
             garbage.vanished.append(path)
             continue
         size = present[path].size if present is not None else file.bytes
-        old = _seconds(file.time) <= (retained if path in waiting else cutoff)
+        old = ages.seconds(file.transaction) <= retained
         old = old or (path not in waiting and file.transaction <= snapshot.erased_at)
         reason = f"dropped by transaction {file.transaction} at {file.time}"
         reason += "" if old else ", within the retention"
         target = garbage.files if old else garbage.kept
-        target.append(Item(key, size, reason, file.transaction, file.time))
+        target.append(Item(key, size, reason, file.transaction, ages.at(file.transaction)))
     if objects is not None and present is not None:
         known = used | snapshot.dropped.keys() | {one.path for _, one in snapshot.pending_lists}
         _find_leftovers(present, known, cutoff, garbage)
-        going, kept = unneeded_files.find(store, snapshot, objects, cutoff, retained)
+        going, kept = unneeded_files.find(store, snapshot, objects, ages, cutoff, retained)
         garbage.content += going
         garbage.kept += kept
         objects_of_indexes = store.list(snapshot.table.indexes) if indexed is None else indexed
@@ -128,10 +130,16 @@ def find(
     return garbage
 
 
-def _last_erasure(snapshot: Snapshot) -> float:
-    """When rows were erased last, in seconds since 1970; long ago where none ever were."""
+def _last_erasure(snapshot: Snapshot, listed: Sequence[Listed]) -> float:
+    """When rows were erased last, in seconds since 1970; long ago where none ever were.
+
+    By the store's clock, as for all that no log entry names, unless the log has an earlier time.
+    """
     at = times.parse(snapshot.summary(snapshot.erased_at).time) if snapshot.erased_at else None
-    return at.timestamp() if at is not None else 0.0
+    if at is None:
+        return 0.0
+    key = snapshot.table.transaction(snapshot.erased_at)
+    return min([at.timestamp(), *(item.modified for item in listed if item.key == key)])
 
 
 def _find_leftovers(
@@ -278,11 +286,6 @@ def _is_marker(item: Listed) -> bool:
 
 def _iso(seconds: float) -> str:
     return times.iso(times.from_micros(int(seconds * 1_000_000)))
-
-
-def _seconds(text: str) -> float:
-    instant = times.parse(text)
-    return instant.timestamp() if instant is not None else float("inf")
 
 
 def protected(item: Item, leases: Iterable[LiveLease]) -> LiveLease | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from singerlake.maintenance.ages import check_store
 from singerlake.maintenance.garbage import DAY
 from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import VacuumOptions
@@ -38,6 +39,9 @@ def plan_leftovers(store: Store, options: VacuumOptions, now: float | None = Non
 
     Where it is not certain that a writer is dead (an upload to S3 shows no liveness marker), a
     day must have passed, whatever the retention.
+
+    Raises:
+        SingerlakeError: The clock is far from the store's, so that it tells no age.
     """
     options.check()
     present = time.time() if now is None else now
@@ -49,6 +53,8 @@ def plan_leftovers(store: Store, options: VacuumOptions, now: float | None = Non
         else:
             why = "younger than the retention" if one.certain else "its writer may be at work"
             kept.append(Item(one.name, one.bytes, f"staged, but {why}"))
+    if going and now is None:
+        check_store(store)
     return LeftoverPlan(going, kept)
 
 

@@ -15,6 +15,7 @@ from singerlake.format import content, file_paths, times
 from singerlake.format.log import Block, FileList
 from singerlake.format.metadata import DroppedFile
 from singerlake.format.names import TableName
+from singerlake.maintenance.ages import Ages
 from singerlake.maintenance.items import Item
 from singerlake.storage.base import KeyMissingError, Listed, Store
 from singerlake.transactions import file_lists
@@ -22,7 +23,12 @@ from singerlake.transactions.snapshot import Snapshot
 
 
 def find(
-    store: Store, snapshot: Snapshot, listed: Sequence[Listed], cutoff: float, retained: float
+    store: Store,
+    snapshot: Snapshot,
+    listed: Sequence[Listed],
+    ages: Ages,
+    cutoff: float,
+    retained: float,
 ) -> tuple[list[Item], list[Item]]:
     """Look for stored files that nothing needs.
 
@@ -30,8 +36,10 @@ def find(
         store: The lake's store.
         snapshot: The table's head.
         listed: The objects in the table's folder.
-        cutoff: Nothing goes that was needed, or made, after this time (seconds since 1970).
-        retained: The same of what would come back with a table that was dropped.
+        ages: How old its transactions are.
+        cutoff: Nothing goes that was made after this time (seconds since 1970), of what no list
+            tells.
+        retained: Nothing goes that was needed after this time, except before an erasure.
 
     Returns:
         What may go, and what may not yet.
@@ -53,10 +61,8 @@ def find(
     for item in rest:
         by = dropped.get(item.key[start:])
         if by is not None:
-            dropped_at = times.parse(by.time)
+            since, old = ages.at(by.transaction), ages.seconds(by.transaction) <= retained
             spared = item.key[start:] in waiting
-            latest = retained if spared else cutoff
-            since, old = by.time, dropped_at is not None and dropped_at.timestamp() <= latest
             old = old or (by.transaction <= snapshot.erased_at and not spared)
             reason = f"named by no row since transaction {by.transaction} at {by.time}"
         else:

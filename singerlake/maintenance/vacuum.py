@@ -1,11 +1,10 @@
 """Vacuum: the plan, its announcement, the deletion, and the word that it is done.
 
 A vacuum is a ``vacuum-start`` in the log, which names the files that it is about to delete, so
-that no writer that was held up commits one; then a ``combine`` and a
-``drop-history``, if there is anything for them to do; then the deletion; then a ``vacuum`` with
+that no writer that was held up commits one; then a ``combine`` and a ``drop-history``, if there is
+anything for them to do; then the deletion; then a ``vacuum`` with
 the counts. Killed anywhere, the table reads the same, and the next run finds what is left to do
-by looking, not by what the dead one had in mind. What Spark has to do for the two in the middle
-is in ``singerlake.spark.jobs.maintenance.vacuum``.
+by looking. What Spark does for the two in the middle is in ``spark/jobs/maintenance/vacuum.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from singerlake.errors import ConflictError, LockTimeoutError, UsageError
 from singerlake.format import file_paths
 from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
-from singerlake.maintenance import garbage, unneeded_files
+from singerlake.maintenance import ages, garbage, unneeded_files
 from singerlake.maintenance.combine import Group, plan_combine
 from singerlake.maintenance.drop_history import DropHistoryPlan, plan_drop_history
 from singerlake.maintenance.garbage import DAY, Garbage
@@ -160,6 +159,7 @@ def plan_vacuum(
 
     Raises:
         UsageError: The table has no log, or an option makes no sense.
+        SingerlakeError: The clock contradicts the log or the store, so that it tells no age.
     """
     options.check()
     table = snapshot.table
@@ -167,36 +167,37 @@ def plan_vacuum(
         raise UsageError(
             f"{table} has lost its log: make it again with: singerlake rebuild {table}"
         )
-    cutoff = (time.time() if now is None else now) - options.retain_seconds
+    retain = options.retain_seconds
+    cutoff = (time.time() if now is None else now) - retain
+    limit = 0.0 if options.parts == (COMBINE,) else ages.limit(snapshot, retain, now)
     listed = list(store.list(table.folder)) if options.full else None
-    groups = _plan_groups(snapshot, options, listed)
+    groups = plan_groups(store, snapshot, options, listed)
     unneeded = Garbage()
     if DELETE in options.parts:
-        unneeded = garbage.find(store, snapshot, cutoff, listed=listed)
+        unneeded = garbage.find(store, snapshot, limit, listed=listed)
         if options.lease_wait_seconds < options.stale_seconds:
             unneeded = unneeded.without_dead()
+    history = plan_drop_history(snapshot, limit) if DROP_HISTORY in options.parts else None
+    if now is None and retain and (history or unneeded.everything):
+        ages.check_store(store)
     return VacuumPlan(
         snapshot=snapshot,
         cutoff=cutoff,
         combine=groups if COMBINE in options.parts else [],
-        drop_history=plan_drop_history(snapshot, cutoff) if DROP_HISTORY in options.parts else None,
+        drop_history=history,
         garbage=unneeded,
         leases=lease.leases(store, table, listed),
     )
 
 
-def plan_groups(store: Store, snapshot: Snapshot, options: VacuumOptions) -> list[Group]:
-    """Which files to put together once history was dropped, as the next run would have it."""
-    listed = list(store.list(snapshot.table.folder)) if options.full else None
-    return _plan_groups(snapshot, options, listed)
-
-
-def _plan_groups(
-    snapshot: Snapshot, options: VacuumOptions, listed: list[Listed] | None
+def plan_groups(
+    store: Store, snapshot: Snapshot, options: VacuumOptions, listed: list[Listed] | None = None
 ) -> list[Group]:
-    sizes = None
-    if listed is not None:
-        sizes = {item.key[len(snapshot.table.folder) :]: item.size for item in listed}
+    """Which files to put together, by what was listed just now."""
+    folder = snapshot.table.folder
+    if listed is None and options.full:
+        listed = list(store.list(folder))
+    sizes = None if listed is None else {item.key[len(folder) :]: item.size for item in listed}
     return plan_combine(snapshot, options.target_file_bytes, sizes)
 
 
@@ -296,7 +297,7 @@ def with_newly_dropped(
     store: Store, snapshot: Snapshot, unneeded: Garbage, options: VacuumOptions
 ) -> Garbage:
     """What is to go, with what the vacuum itself has dropped: at once if nothing is retained."""
-    new = garbage.find(store, snapshot, time.time() - options.retain_seconds)
+    new = garbage.find(store, snapshot, ages.limit(snapshot, options.retain_seconds))
     known = {item.key for item in unneeded.everything} | {item.key for item in unneeded.kept}
     known |= {snapshot.table.key(path) for path in unneeded.vanished}
     # Nothing that an undrop brings back goes before the log has named it.

@@ -206,7 +206,7 @@ class Store(ABC):
         """Read an object of any size, piece by piece.
 
         Args:
-            key: Which.
+            key: The object's.
             length: Bytes to read at a time.
 
         Raises:
@@ -257,18 +257,16 @@ class Store(ABC):
             OutcomeUnknownError: It may have been replaced.
         """
 
+    def clock_ahead(self) -> float | None:
+        """Return by how many seconds this machine's clock is ahead; None if that is not known."""
+        return None
+
     def first_key(self) -> str | None:
         """Some key that the place holds, whatever wrote it; None where it is empty."""
         raise NotImplementedError(f"{self.uri} is not asked for keys that are no lake's")
 
     def write_page(self, key: str, data: bytes, media_type: str) -> None:  # noqa: ARG002
-        """Write an object for a web server to serve, over whatever is there.
-
-        Args:
-            key: Which.
-            data: Its bytes.
-            media_type: What a server is to say that it is, where the store keeps that.
-        """
+        """Write an object for a web server, over whatever is there; a store may keep its type."""
         self.replace(key, data, None)
 
     @abstractmethod
@@ -326,10 +324,8 @@ class Store(ABC):
     def clone(self, source: str, key: str, size: int) -> None:
         """Give an object's bytes a second name, without sending them through us where that can be.
 
-        Objects that are replaced as a whole, as all of ours are, stay each their own.
-
         Args:
-            source: The object.
+            source: The object; replaced as a whole, as all of ours are, each stays its own.
             key: Its other name, which nobody has taken.
             size: Its bytes.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import time
+import types
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,10 +12,13 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import OutcomeUnknownError, StoreError
+from singerlake.errors import OutcomeUnknownError, SingerlakeError, StoreError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.maintenance.ages import check_store
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
+from singerlake.storage.opening import open_store
+from singerlake.storage.options import from_settings
 from singerlake.storage.s3.store import S3Store
 from tests.storage.conftest import staged_file, unfinished
 from tests.storage.contract import MANY
@@ -172,3 +177,16 @@ def test_error_answers_that_are_always_cut_are_an_error_with_a_next_step(place: 
     with pytest.raises(StoreError, match=r"cannot read .*raw/one: .*run it again") as caught:
         place.store.get("raw/one")
     assert caught.value.__cause__ is None
+
+
+def test_store_tells_the_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.store.exists("raw/one")
+    ahead = place.store.clock_ahead()
+    assert ahead is not None and abs(ahead) < 60
+    fast = types.SimpleNamespace(time=lambda: time.time() + 9 * 86_400)
+    monkeypatch.setattr("singerlake.storage.s3.whole_answers.time", fast)
+    monkeypatch.setattr("singerlake.storage.object_store.facts.time", fast)
+    other = open_store(place.store.uri, from_settings(place.settings))
+    other.exists("raw/one")
+    with pytest.raises(SingerlakeError, match="9 days ahead of the clock of"):
+        check_store(other)

@@ -40,11 +40,17 @@ def look(uri: str, options: StoreOptions | None = None) -> tuple[str, str, float
     connection.connect(vendor, container, options)
     endpoint = connection.endpoint(vendor, options)
     source = connection.source(vendor, options) or MACHINE
-    return source, redacted(endpoint), _clock_ahead(f"{endpoint}/{container}")
+    return source, redacted(endpoint), clock_ahead(f"{endpoint}/{container}")
 
 
-def _clock_ahead(address: str) -> float | None:
-    """By the date of whatever answer comes, be it a refusal."""
+def clock_ahead(address: str) -> float | None:
+    """Return the seconds by which this machine's clock is ahead of a service's, to about one.
+
+    By the date of whatever answer comes, be it a refusal; None where it does not tell the time.
+
+    Args:
+        address: The container's.
+    """
     before = time.time()
     try:
         with urllib.request.urlopen(address, timeout=_PATIENCE) as answer:  # noqa: S310  # checked

@@ -8,6 +8,7 @@ upload in parts. Files are staged on the local disk, so that nothing is there be
 
 from __future__ import annotations
 
+import functools
 import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ from singerlake.storage.base import (
     StoredObject,
     check_size,
 )
-from singerlake.storage.object_store import locations
+from singerlake.storage.object_store import facts, locations
 from singerlake.storage.object_store.connection import connect, is_own_service, of_this_process
 from singerlake.storage.object_store.obstore_errors import (
     BeyondEndError,
@@ -211,6 +212,13 @@ class ObjectStore(Store):
             return self._put("replace", key, data, unchanged)
         except DoubtfulConflictError:
             return confirm_replacement(self, key, data, self._requests.where(key))
+
+    def clock_ahead(self) -> float | None:
+        return self._clock_ahead
+
+    @functools.cached_property
+    def _clock_ahead(self) -> float | None:
+        return facts.clock_ahead(f"{self._connection.endpoint}/{self._connection.container}")
 
     def first_key(self) -> str | None:
         return next((listed.key for listed in self._listed("")), None)

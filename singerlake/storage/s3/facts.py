@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from botocore.config import Config
-from botocore.exceptions import ClientError
 
 from singerlake.safe_text import redacted
 from singerlake.storage.options import StoreOptions, from_environment
 from singerlake.storage.s3 import settings
 from singerlake.storage.s3.connection import connect
+from singerlake.storage.s3.whole_answers import clock_ahead
 
 _SOURCES = {
     "explicit": "the settings",
@@ -82,16 +81,6 @@ def _source(session: Any) -> str | None:
 
 def _clock_ahead(client: Any, bucket: str) -> float | None:
     """By the date of whatever answer comes, be it a refusal."""
-    before = time.time()
-    try:
-        answer = client.head_bucket(Bucket=bucket)
-    except ClientError as error:
-        answer = error.response
-    except Exception:  # noqa: BLE001  # of boto3, or of a library below it: no answer came
-        return None
-    middle = (before + time.time()) / 2
-    date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-    try:
-        return middle - parsedate_to_datetime(date).timestamp() if date else None
-    except (TypeError, ValueError):
-        return None
+    with suppress(Exception):
+        client.head_bucket(Bucket=bucket)
+    return clock_ahead(client)

@@ -42,6 +42,7 @@ from singerlake.storage.s3.boto_errors import (
     until_decided,
 )
 from singerlake.storage.s3.connection import connect
+from singerlake.storage.s3.whole_answers import clock_ahead
 from singerlake.storage.spooled import SpooledFile
 from singerlake.storage.unfinished import RESUMED_BYTES, Begun, Leftover
 
@@ -205,6 +206,9 @@ class S3Store(Store):
             if not in_doubt():
                 raise
         return confirm_replacement(self, key, data, self._errors.where(key))
+
+    def clock_ahead(self) -> float | None:
+        return clock_ahead(self._client)
 
     def first_key(self) -> str | None:
         with self._errors.map_boto_errors("list", ""):

@@ -7,6 +7,8 @@ that was cut either left boto3 as an exception of urllib3's, or was taken for a 
 
 from __future__ import annotations
 
+import time
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -23,15 +25,34 @@ def repeat_cut_answers(client: Any) -> None:
     client._endpoint.http_session = _WholeAnswers(client._endpoint.http_session)
 
 
+def clock_ahead(client: Any) -> float | None:
+    """Return the seconds by which this machine's clock is ahead of the service's, to about one.
+
+    By the last answer that a client got; None where none told the time.
+
+    Args:
+        client: boto3's, as :func:`repeat_cut_answers` made it.
+    """
+    date, at = client._endpoint.http_session.told
+    try:
+        return float(at - parsedate_to_datetime(date).timestamp()) if date else None
+    except (TypeError, ValueError):
+        return None
+
+
 class _WholeAnswers:
     """Sends requests, and reads answers as a whole but for the objects that are asked for.
 
     Args:
         session: What sends them.
+
+    Attributes:
+        told: The time by the service's last answer, and by this machine's clock meanwhile.
     """
 
     def __init__(self, session: Any) -> None:
         self._session = session
+        self.told: tuple[str, float] = ("", 0.0)
 
     def send(self, request: Any) -> Any:
         """Send a request.
@@ -39,8 +60,11 @@ class _WholeAnswers:
         Raises:
             ConnectionClosedError: The answer broke off.
         """
+        before = time.time()
         try:
             answer = self._session.send(request)
+            if "Age" not in answer.headers:  # of a cache, that is not the time
+                self.told = (answer.headers.get("Date", ""), (before + time.time()) / 2)
             if request.stream_output and answer.status_code < HTTPStatus.MULTIPLE_CHOICES:
                 return answer  # who asked for the object reads it
             size = len(answer.content)

@@ -17,6 +17,7 @@ from singerlake.format.erased_keys import MOST_BYTES, KeyHashes
 from singerlake.format.names import TableName
 from singerlake.format.version_notes import BlockedKeys, Notice
 from singerlake.maintenance import blocking
+from singerlake.maintenance.ages import check_log
 from singerlake.records.lines.arrow_lines import ArrowLines
 from singerlake.records.rows.row_columns import aliases
 from singerlake.records.state.blocked_keys import compared
@@ -110,7 +111,10 @@ class KeptKeys:
 
         Raises:
             StoreError: The store refused.
+            SingerlakeError: The clock is behind the log, so that it does not tell until when.
         """
+        if self.told:
+            check_log(head, way_out="erase without --tell")
         until = times.iso(times.now() + timedelta(seconds=seconds))
         notice = notices.write(store, head.table, self.told, until) if self.told else None
         if self.hashes is None:
