@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError, SingerlakeError
 from singerlake.format import metadata, names
-from singerlake.format.metadata import Catalogue, LakeFile
+from singerlake.format.metadata import Catalogue, CatalogueEntry, LakeFile
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.storage.side_by_side import each
@@ -69,13 +69,13 @@ class Inventory:
         lost: What is listed and gone.
         problems: What is wrong with the lake's own file.
         unlisted: What to say of lists that are not there, or lack a tap.
-        catalogued: The tables that the catalogues list.
+        catalogued: What the catalogues say of the tables that they list.
     """
 
     lost: list[Lost] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
-    catalogued: set[TableName] = field(default_factory=set)
+    catalogued: dict[TableName, CatalogueEntry] = field(default_factory=dict)
 
 
 def take_inventory(
@@ -157,11 +157,31 @@ def _check_catalogue(
         return
     if isinstance(found, SingerlakeError):
         raise found
-    listed = {TableName(tap, entry.tap_stream_id) for entry in found.streams}
+    listed = {TableName(tap, entry.tap_stream_id): entry for entry in found.streams}
     inventory.catalogued |= listed
-    for table in sorted(listed - there):
+    for table in sorted(listed.keys() - there):
         if _is_empty(store, table.folder):
             inventory.lost.append(Lost(tap, table, key))
+
+
+def differing(store: Store, table: TableName, expected: CatalogueEntry) -> str | None:
+    """Say that a catalogue, read again, has something else of a table than its log; None if not.
+
+    It is derived from the log, so what it should hold is known bit by bit.
+
+    Args:
+        store: The lake's store.
+        table: The table.
+        expected: What its log says.
+    """
+    key = names.catalogue(table.tap)
+    try:
+        present = metadata.decode(store.get(key).data, Catalogue, key).streams
+    except (KeyMissingError, DamagedError):
+        present = []
+    if [one for one in present if one.tap_stream_id == table.stream] == [expected]:
+        return None  # a sync brought it up to date
+    return f"{key} does not say of {table} what its log says: singerlake rebuild {table} writes it"
 
 
 def _is_empty(store: Store, folder: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from singerlake.format.metadata import CatalogueEntry
 from singerlake.format.names import TableName
 from singerlake.records.blocks.misfits import ColumnMisfits
 
@@ -54,6 +55,7 @@ class Report:
         notes: What is worth knowing and no damage.
         misfits: Values of the head that their columns cannot hold; each column is a problem.
         dropped: Whether the table is dropped: what was looked at is what would come back.
+        listing: What its tap's catalogue is to say of it; None if its log does not tell.
     """
 
     table: TableName
@@ -68,6 +70,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     misfits: list[ColumnMisfits] = field(default_factory=list)
     dropped: bool = False
+    listing: CatalogueEntry | None = None
 
     def add(self, problems: Sequence[Problem], more: int = 0) -> None:
         """Tell of problems, as far as there is room."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from blake3 import blake3
 
-from singerlake.errors import SingerlakeError
+from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Table
@@ -26,6 +26,7 @@ from singerlake.records.blocks.misfits import ways_out
 from singerlake.records.state.fingerprint import Content, Proof, claims
 from singerlake.records.state.parquet_parts import Part
 from singerlake.storage.base import Store
+from singerlake.transactions import catalogue
 from singerlake.transactions.folding import restored
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.verifying.engine import Engine
@@ -82,6 +83,10 @@ def verify_leased(engine: Engine, table: Table, version: str | None) -> Report:
         dropped=dropped,
         notes=[*log.notes, *checks.unnamed_files(log, listing)],
     )
+    with suppress(DamagedError):  # of a schema that the log lost, it tells as such
+        report.listing = catalogue.entry_of(
+            table.name, head.schema, laid_over=not head.overlay.only_texts
+        )
     report.add(log.problems)
     report.add(problems)
     problems, notes = check_ends(table.store, head, log.ends, listing)

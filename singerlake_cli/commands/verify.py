@@ -14,7 +14,7 @@ import click
 from singerlake.errors import DamagedError, SingerlakeError, UsageError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.inventory import Inventory
+from singerlake.maintenance.inventory import Inventory, differing
 from singerlake.maintenance.problems import Problem, Report
 from singerlake.maintenance.verify import damaged_lake_file, gone
 from singerlake.maintenance.verify_lake import LakeReport, check_lake_log
@@ -86,7 +86,7 @@ def command(
         chosen = [(lake.table(name), None) for name in sorted([*names, *lost])]
     reports, codes = _verified(shared, chosen, master, conf, every=every) if chosen else ([], [])
     if every:
-        notes = [*inventory.unlisted, *_unlisted(inventory, reports)]
+        notes = [*inventory.unlisted, *_unlisted(lake, inventory, reports)]
         found = check_lake_log(lake.store)
         notes += found.notes
         lost_taps = [gone(lost) for lost in inventory.lost if lost.table is None]
@@ -253,11 +253,17 @@ def _check_version(table: Table, version: str | None) -> None:
         table.snapshot().version(version)
 
 
-def _unlisted(inventory: Inventory, reports: list[Report]) -> Iterator[str]:
-    """What to say of tables that their tap's catalogue does not list."""
+def _unlisted(lake: Lake, inventory: Inventory, reports: list[Report]) -> Iterator[str]:
+    """What to say of tables that their tap's catalogue does not list as their logs have them."""
     for report in reports:
-        listed = report.dropped or report.table in inventory.catalogued
-        if report.transactions and not listed:
+        if report.dropped or not report.transactions:
+            continue
+        listed = inventory.catalogued.get(report.table)
+        if listed is not None:
+            if report.listing is not None and listed != report.listing:
+                found = differing(lake.store, report.table, report.listing)
+                yield from [found] if found else []
+        else:
             yield f"no catalogue lists {report.table}: singerlake rebuild {report.table} adds it"
 
 
