@@ -14,7 +14,7 @@ from singerlake.format import block as format_block
 from singerlake.format.block import TRAILER_BYTES
 from singerlake.format.log import Block, Entry, Operation
 from singerlake.format.names import FileNamer, TableName
-from singerlake.storage.base import KeyMissingError, Range, Staged, Store
+from singerlake.storage.base import KeyMissingError, Listed, Range, Staged, Store
 from singerlake.transactions import conflicts
 from singerlake.transactions.blocks import runs
 from singerlake.transactions.commit import commit, draft_entry
@@ -41,6 +41,15 @@ class Group:
     def bytes(self) -> int:
         """Compressed bytes of the new file."""
         return sum(block.length for block in self.blocks)
+
+
+def plan_listed(
+    snapshot: Snapshot, target_bytes: int, listed: Iterable[Listed] | None
+) -> list[Group]:
+    """Do as :func:`plan_combine`, by the objects in the table's folder; None if not listed."""
+    start = len(snapshot.table.folder)
+    sizes = None if listed is None else {item.key[start:]: item.size for item in listed}
+    return plan_combine(snapshot, target_bytes, sizes)
 
 
 def plan_combine(

@@ -19,11 +19,11 @@ from singerlake.format import file_paths
 from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
 from singerlake.maintenance import ages, garbage, unneeded_files
-from singerlake.maintenance.combine import Group, plan_combine
+from singerlake.maintenance.combine import Group, plan_listed
 from singerlake.maintenance.drop_history import DropHistoryPlan, plan_drop_history
 from singerlake.maintenance.garbage import DAY, Garbage
 from singerlake.maintenance.items import Item
-from singerlake.storage.base import KeyMissingError, Listed, Store
+from singerlake.storage.base import KeyMissingError, Store
 from singerlake.transactions import conflicts, lease, log
 from singerlake.transactions.capabilities import open_for_writing
 from singerlake.transactions.commit import commit, draft_entry
@@ -53,6 +53,7 @@ class VacuumOptions:
         lease_wait_seconds: How long to wait for readers that may need what is to go.
         lock_wait_seconds: How long to wait for writers, and for another vacuum to show life.
         stale_seconds: How long a lock or lease stands still before it counts as dead.
+        watch: Since when leases stand still; one for all tables that are vacuumed by the options.
     """
 
     retain_seconds: float = 7 * DAY
@@ -63,6 +64,7 @@ class VacuumOptions:
     lease_wait_seconds: float = 120.0
     lock_wait_seconds: float = 90.0
     stale_seconds: float = 60.0
+    watch: lease.Watch = field(default_factory=lease.Watch, compare=False, repr=False)
 
     def check(self) -> None:
         """Refuse what could hurt.
@@ -108,6 +110,11 @@ class VacuumPlan:
         return not (
             self.combine or self.drop_history or self.garbage.everything or self.garbage.vanished
         )
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether it may have to wait for readers."""
+        return bool(self.leases and self.garbage.everything)
 
     @property
     def needs_no_run(self) -> bool:
@@ -171,7 +178,7 @@ def plan_vacuum(
     cutoff = (time.time() if now is None else now) - retain
     limit = 0.0 if options.parts == (COMBINE,) else ages.limit(snapshot, retain, now)
     listed = list(store.list(table.folder)) if options.full else None
-    groups = plan_groups(store, snapshot, options, listed)
+    groups = plan_listed(snapshot, options.target_file_bytes, listed)
     unneeded = Garbage()
     if DELETE in options.parts:
         unneeded = garbage.find(store, snapshot, limit, listed=listed)
@@ -180,25 +187,16 @@ def plan_vacuum(
     history = plan_drop_history(snapshot, limit) if DROP_HISTORY in options.parts else None
     if now is None and retain and (history or unneeded.everything):
         ages.check_store(store)
+    present = lease.leases(store, table, listed)
+    options.watch.note(present)
     return VacuumPlan(
         snapshot=snapshot,
         cutoff=cutoff,
         combine=groups if COMBINE in options.parts else [],
         drop_history=history,
         garbage=unneeded,
-        leases=lease.leases(store, table, listed),
+        leases=present,
     )
-
-
-def plan_groups(
-    store: Store, snapshot: Snapshot, options: VacuumOptions, listed: list[Listed] | None = None
-) -> list[Group]:
-    """Which files to put together, by what was listed just now."""
-    folder = snapshot.table.folder
-    if listed is None and options.full:
-        listed = list(store.list(folder))
-    sizes = None if listed is None else {item.key[len(folder) :]: item.size for item in listed}
-    return plan_combine(snapshot, options.target_file_bytes, sizes)
 
 
 def vacuum_lock(
@@ -357,6 +355,7 @@ def delete_garbage(
         needed | {item.key for item in unneeded.dead},
         wait_seconds=options.lease_wait_seconds,
         stale_seconds=options.stale_seconds,
+        watch=options.watch,
         tick=tick,
     )
     going: list[Item] = []

@@ -193,6 +193,40 @@ def leases(
     return held
 
 
+class Watch:
+    """Since when leases stand still, by the clock of a process that watches them.
+
+    One serves many tables, so that dead readers of all of them are waited for at the same time.
+
+    Args:
+        monotonic: The clock, in seconds.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.monotonic = monotonic
+        self._seen: dict[str, tuple[str, float]] = {}
+
+    def note(self, seen: Iterable[LiveLease], now: float | None = None) -> dict[str, float]:
+        """Take note of leases as they are now.
+
+        Args:
+            seen: The leases.
+            now: The time by the clock, before they were read.
+
+        Returns:
+            The seconds for which each has stood still, by its key.
+        """
+        now = self.monotonic() if now is None else now
+        still = {}
+        for lease in seen:
+            etag, since = self._seen.get(lease.key, ("", now))
+            if etag != lease.etag:
+                since = self.monotonic()  # it was read a moment ago, or, of many, long after now
+                self._seen[lease.key] = (lease.etag, since)
+            still[lease.key] = now - since
+        return still
+
+
 def wait_out(
     store: Store,
     table: TableName,
@@ -200,7 +234,7 @@ def wait_out(
     *,
     wait_seconds: float,
     stale_seconds: float = STALE_SECONDS,
-    monotonic: Callable[[], float] = time.monotonic,
+    watch: Watch | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> list[LiveLease]:
     """Wait for some readers to end.
@@ -212,24 +246,24 @@ def wait_out(
         wait_seconds: How long to wait for readers that live; below ``stale_seconds`` the
             leases of dead ones stay too.
         stale_seconds: A lease that stands still for so long is removed: its reader died.
-        monotonic: The waiter's clock.
+        watch: What was seen of leases before.
         tick: Called now and then; may raise to end the wait.
 
     Returns:
         The leases that live on.
     """
-    deadline = monotonic() + wait_seconds
-    seen: dict[str, tuple[str, float]] = {}
+    watch = watch or Watch()
+    deadline = watch.monotonic() + wait_seconds
     while True:
-        now = monotonic()
+        now = watch.monotonic()
         left = [lease for lease in leases(store, table) if lease.key in keys] if keys else []
-        for lease in left:
-            etag, since = seen.get(lease.key, ("", now))
-            if etag != lease.etag:
-                seen[lease.key] = (lease.etag, now)
-            elif now - since >= stale_seconds:
-                logger.warning("removed the lease of %s, whose reader died", lease.reader_id)
-                store.delete(lease.key)
+        still = watch.note(left, now)
+        dead = [lease for lease in left if still[lease.key] >= stale_seconds]
+        for lease in dead:
+            logger.warning("removed the lease of %s, whose reader died", lease.reader_id)
+            store.delete(lease.key)
+        if dead:
+            continue  # to see what is left
         if not left or now >= deadline:
             return left
         tick()

@@ -223,22 +223,38 @@ class _Run:
         def look(table: Table) -> VacuumPlan:
             return plan_vacuum(table.store, table.snapshot(dropped=True), self._options)
 
+        read: list[TableName] = []
         for name, plan in self._lake.each(chosen, look):
+            if isinstance(plan, VacuumPlan) and plan.may_wait and not self._dry_run:
+                read.append(name)
+            else:
+                self._one(name, plan, named)
+        # Last, so that dead readers of all of them are waited for at the same time.
+        for name in read:
             try:
-                if isinstance(plan, SingerlakeError):
-                    raise plan
-                if self._dry_run:
-                    self._show(plan)
-                else:
-                    self._vacuum(self._lake.table(name), plan)
-            except NotFoundError:
-                if name in named:
-                    raise
-                # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
+                plan = look(self._lake.table(name))
             except SingerlakeError as error:
-                self._codes.append(error.exit_code)
-                self._total.failed.append(str(name))
-                self._output.error(error, name)
+                plan = error
+            self._one(name, plan, named)
+
+    def _one(
+        self, name: TableName, plan: VacuumPlan | SingerlakeError, named: list[TableName]
+    ) -> None:
+        try:
+            if isinstance(plan, SingerlakeError):
+                raise plan
+            if self._dry_run:
+                self._show(plan)
+            else:
+                self._vacuum(self._lake.table(name), plan)
+        except NotFoundError:
+            if name in named:
+                raise
+            # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
+        except SingerlakeError as error:
+            self._codes.append(error.exit_code)
+            self._total.failed.append(str(name))
+            self._output.error(error, name)
 
     def _show(self, plan: VacuumPlan) -> None:
         self._total.add_plan(plan)

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import click
 import pytest
 from pyspark.sql import SparkSession
 
+from singerlake.format import metadata
+from singerlake.format.metadata import Lease
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import vacuum
@@ -28,6 +31,7 @@ from singerlake.maintenance.vacuum import (
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
+from singerlake.transactions.lease import leases
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output, vacuum_output
 from singerlake_cli.commands import vacuum as command
@@ -49,9 +53,9 @@ def fill(lake: Lake, table: str = "tap.s") -> Table:
     return lake.find(table)[0]
 
 
-def only_deletion_left(lake: Lake) -> Table:
+def only_deletion_left(lake: Lake, name: str = "tap.s") -> Table:
     """All that a vacuum would do needs no Spark."""
-    table = fill(lake)
+    table = fill(lake, name)
     combine(table, 1 << 20)
     return table
 
@@ -463,3 +467,27 @@ def test_killed_between_writing_and_the_commit(spark: SparkSession, lake: Lake) 
         "drop-history",
         "vacuum",
     ]
+
+
+def test_dead_readers_of_many_tables_are_waited_for_once(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [only_deletion_left(lake, f"tap.s{n}") for n in range(4)]
+    for table in tables:
+        name = table.name.lease(f"dead-{table.name.stream}")
+        dead = Lease(reader_id="dead", transaction=1, acquired="", refreshed="")
+        lake.store.put_if_absent(name, metadata.encode(dead))
+    stale = 2.0
+    real = VacuumOptions
+
+    def impatient(**more: Any) -> VacuumOptions:
+        return real(**more, stale_seconds=stale)
+
+    monkeypatch.setattr(command, "VacuumOptions", impatient)
+    began = time.monotonic()
+    result = run(lake, "vacuum", "--all", *NOW)
+    assert result.exit_code == 0, result.output
+    assert stale <= time.monotonic() - began < 2 * stale + 1
+    for table in tables:
+        assert leases(lake.store, table.name) == []
+        assert f"{table.name}: " in result.stdout

@@ -123,7 +123,8 @@ class _Job:
             snapshot, done = self._drop_history(snapshot, plan.drop_history, done)
         groups = plan.combine
         if plan.drop_history is not None and vacuum.COMBINE in self.options.parts:
-            groups = vacuum.plan_groups(store, snapshot, self.options)
+            listed = store.list(self.table.name.folder) if self.options.full else None
+            groups = combine.plan_listed(snapshot, self.options.target_file_bytes, listed)
         if groups:
             snapshot, done = self._combine(snapshot, groups, done)
         if vacuum.DELETE in self.options.parts:
