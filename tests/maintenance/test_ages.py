@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -183,18 +183,20 @@ def stub(spelled: list[str]) -> Snapshot:
     return SimpleNamespace(transactions=log, table=NAME)  # type: ignore[return-value]
 
 
-INSTANTS = st.integers(0, 4_000_000_000_000_000).map(times.from_micros)
+SPELLINGS: list[Callable[[datetime], str]] = [
+    times.iso,
+    datetime.isoformat,
+    lambda instant: f"{instant:%Y-%m-%d %H:%M:%S.%f}+00:00",
+]
+MICROS = st.integers(0, 4_000_000_000_000_000)
 
 
-@given(st.lists(INSTANTS, min_size=1), st.data())
-def test_times_never_run_backwards(instants: list[object], data: st.DataObject) -> None:
-    spelled = [
-        data.draw(st.sampled_from([times.iso(i), i.isoformat(), f"{i:%Y-%m-%d %H:%M:%S.%f}+00:00"]))
-        for i in instants  # type: ignore[attr-defined]
-    ]
-    found = Ages(stub(spelled))
-    seen = [found.seconds(n) for n in range(1, len(spelled) + 1)]
-    latest = [max(i.timestamp() for i in instants[: n + 1]) for n in range(len(instants))]  # type: ignore[attr-defined]
+@given(st.lists(st.tuples(MICROS, st.sampled_from(SPELLINGS)), min_size=1, max_size=20))
+def test_times_never_run_backwards(log: list[tuple[int, Callable[[datetime], str]]]) -> None:
+    instants = [times.from_micros(micros) for micros, _ in log]
+    found = Ages(stub([spell(one) for one, (_, spell) in zip(instants, log, strict=True)]))
+    seen = [found.seconds(n) for n in range(1, len(log) + 1)]
+    latest = [max(instants[: n + 1]).timestamp() for n in range(len(log))]
     assert seen == latest == sorted(seen)
     assert seen[found.newest_number - 1] == latest[-1]
 
