@@ -275,7 +275,7 @@ def test_the_stores_clock_is_read(
 ) -> None:
     credentials(monkeypatch, s3_port)
     real = time.time
-    monkeypatch.setattr(s3_facts.time, "time", lambda: real() + 500)
+    monkeypatch.setattr(time, "time", lambda: real() + 500)
     ahead = s3_facts.look(s3_store.uri).clock_ahead
     assert ahead is not None
     assert 490 < ahead < 510
