@@ -210,10 +210,17 @@ def _show(shared: Shared, new: NewTable) -> None:
         list(zip(*told.values(), strict=True)),
         drop=["note", "nulls"],
     )
+    for column, why in _texts(new).items():
+        shared.output.note(f"{column} is a string: {why}")
+
+
+def _texts(new: NewTable) -> dict[str, str]:
+    """Why columns of numbers are strings, where nobody said that they are."""
+    return {name: why for name, why in new.inferred.texts.items() if name not in new.said}
 
 
 def _nulls(new: NewTable, name: str) -> str | None:
-    nulls = new.inferred.nulls.get(name)
+    nulls = new.nulls(name)
     return None if nulls is None else f"{nulls:,}"
 
 
@@ -229,6 +236,7 @@ def _as_json(done: Uploaded, files: Sequence[dict[str, Any]], *, dry_run: bool) 
         document["key_properties"] = done.made.entry.key_properties
         document["columns"] = [
             {"name": name, "type": str(type_of(spec)), "schema": spec}
+            | ({"note": why} if (why := _texts(done.made).get(name)) else {})
             for name, spec in properties.items()
         ]
     return document

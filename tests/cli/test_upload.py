@@ -399,6 +399,24 @@ def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
+def test_upload_shows_nulls_and_why_columns_of_numbers_are_text(shop: Lake) -> None:
+    write("a.csv", 'id,n,v,x\n1,"",0.30000000000000004,nan\n2,"5",,1\n3,,5e-324,2\n')
+    result = run(shop, "upload", "views.a", "a.csv", "--key", "id", "--dry-run")
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["n", "int64", "2"] in lines
+    assert ["v", "double", "1"] in lines
+    assert "note: x is a string: 'nan' is not a number" in result.stderr
+    done = run_json(shop, "upload", "views.a", "a.csv", "--key", "id")
+    assert [one.get("note") for one in done["columns"]] == [None] * 3 + ["'nan' is not a number"]
+    answer = run_json(shop, "query", "select max(v) from views.a where n is null")
+    assert answer["rows"] == [[0.30000000000000004]]
+    done = run_json(shop, "upload", "views.b", "a.csv", "--types", "n:string,x:string", "--dry-run")
+    assert not any("note" in one for one in done["columns"])
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_a_file_that_is_not_what_its_first_rows_seem(
     shop: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

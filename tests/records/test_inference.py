@@ -74,11 +74,27 @@ CELLS = [
     (["0." + "0" * 190 + "1e-270"], "string"),
     (["1" + "0" * 20 + "e279", "0.0000000001e-279"], "double"),
     (["123456789012.345"], "double"),
-    (["1234567890123.456"], "decimal(38,3)"),
+    (["1234567890123.456"], "double"),
+    (["18292498239.824", "0.30000000000000004", "1e-07", "-0.0", "5e-324"], "double"),
+    (["10.5", "9.25", "123456789012.12344", "2.0000000000000005e-05", "7e-30"], "double"),
+    (["10.5", "123456789012.12345", "2.0000000000000004e-05", "7e-30"], "string"),
+    (["1.7976931348623157e+308", "2.2250738585072014e-308"], "double"),
+    (["0.1234567890123456789"], "decimal(38,19)"),
+    (["0.30000000000000004", "0.300000000000000041"], "decimal(38,18)"),
+    (["123456789012.3456", "1.1000"], "decimal(38,4)"),
+    (["123456789012.3456", "1.1000", "1e5"], "double"),
+    (["1.10", "2.50"], "double"),
+    (["9007199254740992", "0.5"], "double"),
+    (["9007199254740993", "0.5"], "decimal(38,1)"),
+    (["12345678901234568", "0.5"], "decimal(38,1)"),
+    (["1234567890123456", "0.50"], "decimal(38,2)"),
+    (["5e-325"], "string"),
+    (["1.8e308"], "string"),
     (["0.5", "12345678901234567"], "decimal(38,1)"),
     (["0", "0." + "1" * 38], "decimal(38,38)"),
     (["1", "0." + "1" * 38], "string"),
-    (["1e5", "1234567890123.456"], "string"),
+    (["1e5", "1234567890123.456"], "double"),
+    (["1e5", "12345678901234567.8"], "string"),
     (["true", "false"], "boolean"),
     (["True", "FALSE"], "boolean"),
     (["tRUE"], "string"),
@@ -138,6 +154,10 @@ def test_types_md_says_so() -> None:
         (["9" * 39], "text"),
         (["1.0"], "double"),
         (["1.10", "1234567890123456789"], "decimal(38,2)"),
+        (["0.30000000000000004", "1e-07", "5e-324", "2.0000000000000005e-05"], "double"),
+        (["123456789012.3456", "1.1000"], "decimal(38,4)"),
+        (["0.1234567890123456789"], "decimal(38,19)"),
+        (["9007199254740993", "0.5"], "decimal(38,1)"),
         (["1e400"], "text"),
         (["1" + "0" * 190 + "e270"], "text"),
         (['"1"'], "string"),
@@ -179,7 +199,9 @@ def test_any_order_and_any_split_of_cells_gives_one_schema(
     parts = [msgspec.msgpack.decode(msgspec.msgpack.encode(p), type=Summary) for p in parts]
     summed = merge_all(data.draw(st.permutations(parts)))
     assert cell_spec(summed) == cell_spec(whole)
-    assert (summed.nulls, summed.values) == (whole.nulls, whole.values)
+    for one in ("nulls", "empty", "values"):
+        assert getattr(summed, one) == getattr(whole, one)
+    assert whole.empty == cells.count("")
 
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -232,6 +254,41 @@ def test_no_number_loses_a_digit(cells: list[str]) -> None:
             assert abs(exact) < 10 ** (38 - type_.scale)
         elif type_.kind.value == "int64":
             assert str(int(cell)) == cell.replace("-0", "0") or cell == str(int(cell))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20),
+    st.booleans(),
+)
+def test_floats_as_python_prints_them_are_a_column_of_doubles(
+    numbers: list[float], as_json: bool
+) -> None:
+    texts = [repr(number) for number in numbers]
+    spec = json_spec(of_json(texts)) if as_json else cell_spec(of_cells(list(texts)))
+    assert str(type_of(spec)) == "double"
+
+
+@pytest.mark.parametrize(
+    ("parts", "odd"),
+    [
+        ([["nan", "inf", "-inf", "1.5"]], "-inf"),
+        ([["nan", "1.5", "2.5", "inf"]], "inf"),
+        ([["1.5", "nan"]], "nan"),
+        ([["1.5"], ["1", "NA", "nan"]], "NA"),
+        ([["1.5"] * 1100 + ["n/a"]], "n/a"),
+        ([["1", "007"]], "007"),
+        ([["a", "1"], ["b"]], None),
+        ([["2026-01-01"], ["1", "x"]], None),
+        ([["1e5", "12345678901234567.8"]], None),  # no type holds them: no cell is odd
+        ([["1", ""], ["2"]], None),
+    ],
+)
+def test_summary_names_the_text_that_makes_a_column_of_numbers_a_string(
+    parts: list[list[str | None]], odd: str | None
+) -> None:
+    assert merge_all(of_cells(part) for part in parts).odd == odd
+    assert merge_all(of_cells(part) for part in reversed(parts)).odd == odd
 
 
 DIGITS = st.text("0123456789", max_size=9)

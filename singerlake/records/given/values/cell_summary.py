@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.format import times
-from singerlake.format.types import INT64
 from singerlake.records.columns import text_bytes
 from singerlake.records.given.values.inference import (
     BOOLEAN,
@@ -22,27 +21,30 @@ from singerlake.records.given.values.inference import (
     DOUBLE_DIGITS,
     EXPONENT,
     INTEGER,
-    MOST_BEFORE_EXPONENT,
+    LONGEST_FRACTION,
+    NUMBERS,
     STRING,
     TIMESTAMP,
     Summary,
+    add_integer_bounds,
+    double_keeps,
 )
+from singerlake.records.rows.problems import kept
 
 BOOLEANS = ("true", "false", "True", "False", "TRUE", "FALSE")
 """As JSON, Python and spreadsheets write them."""
 _INTEGER = r"^(?:0|-?[1-9][0-9]*)$"
 _DECIMAL = r"^-?(?:0|[1-9][0-9]*)\.[0-9]+$"
 _EXPONENT = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][+-]?[0-9]{1,4}$"
+_ANY_NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?$"
 _WITHIN_DOUBLES = r"[eE][+-]?0*(?:[0-9]{1,2}|[12][0-7][0-9])$"
-"""Exponents with which no number of :data:`MOST_BEFORE_EXPONENT` digits is too large or too small
-for a double."""
+"""Exponents with which no number of 15 digits is too large or too small for a double."""
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _TIMESTAMP = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"
     r"(?::[0-9]{2}(?:\.[0-9]{1,6}0*)?)?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?$"
 )
 """Digits behind the microsecond would be dropped: such a column is text, unless they are zero."""
-_SAFE_INTEGER = 10**DOUBLE_DIGITS
 
 
 def add_cells(summary: Summary, cells: pa.Array) -> None:
@@ -54,10 +56,42 @@ def add_cells(summary: Summary, cells: pa.Array) -> None:
     """
     summary.nulls += cells.null_count
     summary.values += len(cells) - cells.null_count
+    nothing = int(np.count_nonzero(np.diff(text_bytes.ends(cells)) == 0))
+    summary.empty += nothing - cells.null_count
     if summary.kinds & STRING:
         return  # nothing can make it anything else
     # An empty cell is of any type: in a column that holds no text it is read as null.
     cells = _without_empty(cells)
+    before = summary.kinds
+    _add_values(summary, cells)
+    if summary.kinds & STRING:
+        summary.odd = _odd(before, cells)
+
+
+def _odd(before: int, cells: pa.Array) -> str | None:
+    """The least text that makes a string of what was numbers, or of cells that mostly are."""
+    if before & ~NUMBERS:
+        return None
+    some = _no_numbers(cells.slice(0, _SOME))
+    words = pc.sum(pc.match_substring_regex(some, _NO_VALUE, ignore_case=True)).as_py() or 0
+    numbers = min(len(cells), _SOME) - len(some)
+    if not before and (not numbers or len(some) - words > numbers):
+        return None
+    found = pc.min(some if len(some) else _no_numbers(cells)).as_py()
+    return None if found is None else kept(found)
+
+
+def _no_numbers(cells: pa.Array) -> pa.Array:
+    return pc.filter(cells, pc.invert(pc.match_substring_regex(cells, _ANY_NUMBER)))
+
+
+_SOME = 1_000
+"""Cells of a column of text that are looked at to tell whether it is one of numbers otherwise."""
+_NO_VALUE = r"^(?:[-+]?(?:nan|inf|infinity)|na|n/a|#n/a|null|none|nil|[-.?])$"
+"""What programs write into columns of numbers where there is none."""
+
+
+def _add_values(summary: Summary, cells: pa.Array) -> None:
     if _all_quick(summary, cells):
         return
     first = cells[0].as_py()
@@ -133,17 +167,8 @@ def _all_canonical_integers(summary: Summary, cells: pa.Array) -> bool:
     elif ((first == _ZERO) & (np.diff(ends) > 1)).any():
         return False
     least, most = pc.min_max(numbers).as_py().values()
-    _add_integer_bounds(summary, least, most)
+    add_integer_bounds(summary, least, most)
     return True
-
-
-def _add_integer_bounds(summary: Summary, least: int, most: int) -> None:
-    summary.kinds |= INTEGER
-    summary.whole = max(summary.whole, _digits(least), _digits(most))
-    if least <= -_SAFE_INTEGER or most >= _SAFE_INTEGER:
-        summary.inexact = True
-    if least not in INT64 or most not in INT64:
-        summary.wide = True
 
 
 def _all_plain_decimals(summary: Summary, cells: pa.Array) -> bool:
@@ -169,14 +194,11 @@ def _all_plain_decimals(summary: Summary, cells: pa.Array) -> bool:
     summary.kinds |= DECIMAL
     summary.whole = max(summary.whole, int((whole - zero).max()))
     summary.scale = max(summary.scale, int(scale.max()))
+    summary.padded = summary.padded or bool(((written[stop - 1] == _ZERO) & (scale > 1)).any())
     return True
 
 
 _MINUS, _POINT, _SLASH, _ZERO, _NINE = np.frombuffer(b"-./09", np.uint8)
-
-
-def _digits(number: int) -> int:
-    return len(str(abs(number))) if number else 0
 
 
 def _add_integers(summary: Summary, _: int, cells: pa.Array) -> None:
@@ -187,7 +209,7 @@ def _add_integers(summary: Summary, _: int, cells: pa.Array) -> None:
             if len(cell) > _LONGEST:
                 summary.kinds |= STRING
                 return
-            _add_integer_bounds(summary, int(cell), int(cell))
+            add_integer_bounds(summary, int(cell), int(cell))
     summary.kinds |= INTEGER
     summary.whole = max(summary.whole, most)
 
@@ -203,30 +225,45 @@ def _add_decimals(summary: Summary, kind: int, cells: pa.Array) -> None:
     scale = pc.subtract(pc.subtract(pc.binary_length(plain), points), 1)
     summary.whole = max(summary.whole, pc.max(whole).as_py())
     summary.scale = max(summary.scale, pc.max(scale).as_py())
-    _note_inexact(summary, plain)
+    _note_digits(summary, cells, cells)
 
 
 def _add_exponents(summary: Summary, kind: int, cells: pa.Array) -> None:
     summary.kinds |= kind
-    if not pc.all(pc.match_substring_regex(cells, _WITHIN_DOUBLES)).as_py():
-        summary.inexact = True
-    mantissas = pc.replace_substring_regex(cells, r"[eE].*$", "")
-    digits = pc.replace_substring_regex(mantissas, "[-.]", "")
-    if pc.max(pc.binary_length(digits)).as_py() > MOST_BEFORE_EXPONENT:
-        summary.inexact = True
-    _note_inexact(summary, mantissas)
+    within = pc.match_substring_regex(cells, _WITHIN_DOUBLES)
+    _note_changed(summary, pc.filter(cells, pc.invert(within)))
+    _note_digits(summary, cells, pc.replace_substring_regex(cells, r"[eE].*$", ""))
 
 
-def _note_inexact(summary: Summary, numbers: pa.Array) -> None:
-    """Note numbers of more significant digits than a double keeps."""
-    if summary.inexact or pc.max(pc.binary_length(numbers)).as_py() <= DOUBLE_DIGITS:
+def _note_digits(summary: Summary, cells: pa.Array, mantissas: pa.Array) -> None:
+    """Note what the digits of numbers tell, all of which have a point or an exponent."""
+    if not summary.padded:
+        summary.padded = pc.any(pc.match_substring_regex(mantissas, _PADDED)).as_py()
+    if pc.max(pc.binary_length(mantissas)).as_py() <= DOUBLE_DIGITS:
         return
-    digits = pc.replace_substring_regex(numbers, "[-.]", "")
+    digits = pc.replace_substring_regex(mantissas, "[-.]", "")
+    many = pc.greater(pc.binary_length(digits), DOUBLE_DIGITS)
+    _note_changed(summary, pc.filter(cells, many))
     significant = pc.utf8_rtrim(pc.utf8_ltrim(digits, "0"), "0")
-    if pc.max(pc.binary_length(significant)).as_py() > DOUBLE_DIGITS:
-        summary.inexact = True
-    if pc.max(pc.binary_length(digits)).as_py() > _LONGEST // 2:
-        summary.inexact = True
+    summary.long = summary.long or pc.max(pc.binary_length(significant)).as_py() > DOUBLE_DIGITS
+
+
+_PADDED = r"\.[0-9]+0$"
+
+
+def _note_changed(summary: Summary, cells: pa.Array) -> None:
+    """Note a number that no double gives back."""
+    if summary.changed is not None or not len(cells):
+        return
+    too_long = pc.greater(pc.binary_length(cells), LONGEST_FRACTION)
+    if pc.any(too_long).as_py():
+        summary.changed = pc.filter(cells, too_long)[0].as_py()
+        return
+    # Most are printed by Arrow as they were by others; Python takes thirty times as long.
+    printed = pc.cast(pc.cast(cells, pa.float64()), cells.type)
+    others = pc.unique(pc.filter(cells, pc.not_equal(printed, cells)))
+    texts = (cell.as_py() for cell in others)
+    summary.changed = next((text for text in texts if not double_keeps(text)), None)
 
 
 def _add_times(summary: Summary, kind: int, cells: pa.Array) -> None:

@@ -8,12 +8,14 @@ would change is a decimal, and one that no decimal holds is text, as are ``007``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import msgspec
 
-from singerlake.format.types import DIGITS, MAX_DEPTH
+from singerlake.format.types import DIGITS, INT64, MAX_DEPTH
 
 Spec: TypeAlias = dict[str, Any]
 
@@ -25,10 +27,11 @@ with an exponent; …"""
 NUMBERS = INTEGER | DECIMAL | EXPONENT
 TEXTS = DATE | TIMESTAMP | STRING
 DOUBLE_DIGITS = 15
-"""Significant digits that every double keeps."""
-MOST_BEFORE_EXPONENT = 25
-"""Digits before an exponent, zeros among them. With so many, and an exponent below 280, no number
-is too large or too small for a double."""
+"""Significant digits that every double keeps; many keep 16 or 17."""
+LARGEST_SAFE = 2**53
+"""Up to here, doubles hold all integers."""
+LONGEST_FRACTION = 200
+"""Digits of a number with a point or an exponent, beyond which no double is looked for."""
 MOST_MEMBERS = 1_000
 """An object of more names than this is taken for one whose names are values, and kept as JSON."""
 
@@ -40,10 +43,14 @@ class Summary(msgspec.Struct, omit_defaults=True):
         kinds: Which kinds of values.
         values: How many values that are not null.
         nulls: How many nulls.
+        empty: How many empty texts, which are null in a column that is no text.
         whole: The most digits before the point of a number, zeros in front not among them.
         scale: The most digits behind the point.
         wide: Whether an integer is past 64 bits.
-        inexact: Whether a double would change a number.
+        changed: A number that a double would change.
+        long: Whether a number has more than :data:`DOUBLE_DIGITS` digits, which a double keeps.
+        padded: Whether a number ends in a zero that no double is printed with, as ``1.10`` does.
+        odd: The text for which a column that is numbers otherwise is a string.
         members: What objects hold, by name.
         items: What arrays hold.
         crowded: Whether objects have more names than :data:`MOST_MEMBERS`.
@@ -52,10 +59,14 @@ class Summary(msgspec.Struct, omit_defaults=True):
     kinds: int = 0
     values: int = 0
     nulls: int = 0
+    empty: int = 0
     whole: int = 0
     scale: int = 0
     wide: bool = False
-    inexact: bool = False
+    changed: str | None = None
+    long: bool = False
+    padded: bool = False
+    odd: str | None = None
     members: dict[str, Member] = {}
     items: Summary | None = None
     crowded: bool = False
@@ -82,10 +93,14 @@ def merge(one: Summary, other: Summary) -> Summary:
         kinds=one.kinds | other.kinds,
         values=one.values + other.values,
         nulls=one.nulls + other.nulls,
+        empty=one.empty + other.empty,
         whole=max(one.whole, other.whole),
         scale=max(one.scale, other.scale),
         wide=one.wide or other.wide,
-        inexact=one.inexact or other.inexact,
+        changed=min(filter(None, (one.changed, other.changed)), default=None),
+        long=one.long or other.long,
+        padded=one.padded or other.padded,
+        odd=_merged_odd(one, other),
         items=items,
         crowded=one.crowded or other.crowded,
     )
@@ -93,6 +108,13 @@ def merge(one: Summary, other: Summary) -> Summary:
         merged.members = merge_members(one.members, other.members)
         limit_members(merged)
     return merged
+
+
+def _merged_odd(one: Summary, other: Summary) -> str | None:
+    """The least odd text of two parts, unless one of them is no column of numbers."""
+    if any(part.kinds & ~NUMBERS and part.odd is None for part in (one, other)):
+        return None
+    return min((part.odd for part in (one, other) if part.odd is not None), default=None)
 
 
 def merge_members(one: dict[str, Member], other: dict[str, Member]) -> dict[str, Member]:
@@ -145,15 +167,57 @@ def cell_spec(summary: Summary) -> Spec:
     return spec or {"type": "string"}
 
 
+def why_text(summary: Summary) -> str | None:
+    """Say why a column of text cells is a string although its cells are numbers; None if not so."""
+    if not summary.kinds & NUMBERS or cell_spec(summary) != {"type": "string"}:
+        return None
+    if summary.odd is not None:
+        return f"{summary.odd!r} is not a number"
+    if summary.kinds & ~NUMBERS:
+        return None
+    return f"no type holds all digits of its numbers: a double would change {summary.changed}"
+
+
 def number_spec(summary: Summary) -> Spec | None:
     """Choose the JSON Schema of numbers; None where no type holds all of their digits."""
     if summary.kinds & NUMBERS == INTEGER and not summary.wide:
         return {"type": "integer"}
-    if summary.kinds & NUMBERS != INTEGER and not summary.inexact:
+    exact = summary.kinds & NUMBERS != INTEGER and summary.changed is None
+    # No double is printed as 1.10: with long numbers beside it, these are of a decimal's scale.
+    fixed = summary.long and summary.padded
+    if exact and not fixed:
         return {"type": "number"}
     if not summary.kinds & EXPONENT and summary.whole + summary.scale <= DIGITS:
         return decimal_spec(DIGITS, summary.scale)
-    return None
+    return {"type": "number"} if exact else None
+
+
+def double_keeps(text: str) -> bool:
+    """Tell whether a double gives back all digits of a number, as its shortest text."""
+    value = float(text)
+    if math.isinf(value):
+        return False
+    if value == 0:
+        return not text.lower().partition("e")[0].strip("-0.")
+    return Decimal(text) == Decimal(repr(value))
+
+
+def add_integer_bounds(summary: Summary, least: int, most: int) -> None:
+    """Take in integers, of which these are the least and the most."""
+    summary.kinds |= INTEGER
+    summary.whole = max(summary.whole, _digits(least), _digits(most))
+    largest = max(-least, most)
+    summary.long = summary.long or largest >= _LONG_INTEGER
+    if summary.changed is None and largest > LARGEST_SAFE:
+        summary.changed = str(most if most == largest else least)
+    summary.wide = summary.wide or least not in INT64 or most not in INT64
+
+
+_LONG_INTEGER = 10**DOUBLE_DIGITS
+
+
+def _digits(number: int) -> int:
+    return len(str(abs(number))) if number else 0
 
 
 def decimal_spec(precision: int, scale: int) -> Spec:

@@ -5,28 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from singerlake.format.types import INT64
 from singerlake.records.given.values.inference import (
     ARRAY,
     BOOLEAN,
     DECIMAL,
     DOUBLE_DIGITS,
     EXPONENT,
-    INTEGER,
-    MOST_BEFORE_EXPONENT,
+    LONGEST_FRACTION,
     OBJECT,
     STRING,
     Member,
     Summary,
+    add_integer_bounds,
+    double_keeps,
     limit_members,
 )
 from singerlake.records.given.values.python_values import LONE_SURROGATE
-
-_SAFE_INTEGER = 10**DOUBLE_DIGITS
-_MOST_EXPONENT = 270
-"""Exponents with which no number of :data:`MOST_BEFORE_EXPONENT` digits is too large or too small
-for a double."""
-_LONGEST = 200
 
 
 class Members(list[tuple[str, Any]]):
@@ -84,7 +78,7 @@ def add_value(summary: Summary, value: Any) -> None:
     elif kind is bool:
         summary.kinds |= BOOLEAN
     elif kind is int:
-        _add_integer(summary, value)
+        add_integer_bounds(summary, value, value)
     elif kind is _Fraction:
         _add_fraction(summary, value)
     elif kind is Members:
@@ -114,26 +108,18 @@ def add_members(summary: Summary, members: Members) -> None:
     limit_members(summary)
 
 
-def _add_integer(summary: Summary, value: int) -> None:
-    summary.kinds |= INTEGER
-    if value not in INT64:
-        summary.wide = True
-    if not -_SAFE_INTEGER < value < _SAFE_INTEGER:
-        summary.inexact = True
-    summary.whole = max(summary.whole, len(str(abs(value))) if value else 0)
-
-
 def _add_fraction(summary: Summary, value: str) -> None:
-    mantissa, exponent, power = value.lower().partition("e")
+    mantissa, exponent, _ = value.lower().partition("e")
     whole, _, behind = mantissa.lstrip("-").partition(".")
-    digits = (whole + behind).strip("0")
     if exponent:
         summary.kinds |= EXPONENT
-        if abs(int(power)) > _MOST_EXPONENT or len(whole + behind) > MOST_BEFORE_EXPONENT:
-            summary.inexact = True
     else:
         summary.kinds |= DECIMAL
         summary.whole = max(summary.whole, len(whole.lstrip("0")))
         summary.scale = max(summary.scale, len(behind))
-    if len(digits) > DOUBLE_DIGITS or len(whole) + len(behind) > _LONGEST:
-        summary.inexact = True
+    summary.padded = summary.padded or (len(behind) > 1 and behind.endswith("0"))
+    digits = len((whole + behind).strip("0"))
+    summary.long = summary.long or digits > DOUBLE_DIGITS
+    if summary.changed is None and (digits > DOUBLE_DIGITS or exponent):
+        too_long = len(whole) + len(behind) > LONGEST_FRACTION
+        summary.changed = value if too_long or not double_keeps(value) else None

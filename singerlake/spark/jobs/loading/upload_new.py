@@ -80,6 +80,13 @@ class NewTable:
         """Its columns."""
         return columns_of(self.entry)
 
+    def nulls(self, column: str) -> int | None:
+        """How many rows have no value; empty texts are null in a column that is no text."""
+        found = self.inferred.nulls.get(column)
+        if found is None or dict(self.columns)[column].kind in (Kind.STRING, Kind.TEXT):
+            return found
+        return found + self.inferred.empty.get(column, 0)
+
     @property
     def size(self) -> int:
         """Bytes of the files."""

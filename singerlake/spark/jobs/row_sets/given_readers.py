@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
@@ -28,6 +28,7 @@ from singerlake.records.given.values.inference import (
     in_order,
     json_spec,
     merge_all,
+    why_text,
 )
 from singerlake.records.rows.problems import Problems, decode, rejected
 from singerlake.records.rows.steps import Step
@@ -47,11 +48,15 @@ class Inferred:
         specs: The JSON Schema of each column, null not among its values, in order.
         nulls: How many rows have no value, by column, where that is known.
         rows: How many rows there are.
+        empty: How many rows have an empty text, by column, of CSV.
+        texts: Why a column is text whose cells are numbers, by its name.
     """
 
     specs: Mapping[str, Spec]
     nulls: Mapping[str, int]
     rows: int
+    empty: Mapping[str, int] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 class GivenReader(ABC):
@@ -194,6 +199,8 @@ class CsvReader(GivenReader):
             {name: cell_spec(summary) for name, summary in summaries.items()},
             {name: summary.nulls for name, summary in summaries.items()},
             rows,
+            {name: summary.empty for name, summary in summaries.items()},
+            {name: why for name, one in summaries.items() if (why := why_text(one)) is not None},
         )
 
     def guess(self, spark: SparkSession) -> dict[str, Summary] | None:
