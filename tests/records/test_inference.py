@@ -27,6 +27,7 @@ from singerlake.records.given.values.inference import (
     json_spec,
     merge,
     merge_all,
+    why_text,
 )
 
 CELLS = [
@@ -270,25 +271,32 @@ def test_floats_as_python_prints_them_are_a_column_of_doubles(
 
 
 @pytest.mark.parametrize(
-    ("parts", "odd"),
+    ("parts", "why"),
     [
-        ([["nan", "inf", "-inf", "1.5"]], "-inf"),
-        ([["nan", "1.5", "2.5", "inf"]], "inf"),
-        ([["1.5", "nan"]], "nan"),
-        ([["1.5"], ["1", "NA", "nan"]], "NA"),
-        ([["1.5"] * 1100 + ["n/a"]], "n/a"),
-        ([["1", "007"]], "007"),
+        ([["nan", "inf", "-inf", "1.5"]], "'-inf' is not a number"),
+        ([["nan", "1.5", "2.5", "inf"]], "'inf' is not a number"),
+        ([["1.5", "nan"]], "'nan' is not a number"),
+        ([["1.5"], ["1", "NA", "nan"]], "'NA' is not a number"),
+        ([["1.5"] * 1100 + ["n/a"]], "'n/a' is not a number"),
+        ([["1", "007"]], "'007' is not a number"),
+        ([["TRUE", "NA"], [None]], "'NA' is not a boolean"),
+        ([["NA"], ["2024-03-01", "NA"]], None),  # the first part may be any text
+        ([["NaT", "2024-03-01", "2024-03-01 10:00:00"]], "'NaT' is not a date or time"),
+        ([["1e5", "12345678901234567.8"]], "a double would change 12345678901234567.8"),
         ([["a", "1"], ["b"]], None),
         ([["2026-01-01"], ["1", "x"]], None),
-        ([["1e5", "12345678901234567.8"]], None),  # no type holds them: no cell is odd
+        ([["true"], ["1", "2"]], None),
+        ([["2026-02-30"]], None),
         ([["1", ""], ["2"]], None),
+        ([[None]], None),
     ],
 )
-def test_summary_names_the_text_that_makes_a_column_of_numbers_a_string(
-    parts: list[list[str | None]], odd: str | None
+def test_summary_says_why_a_column_of_other_values_is_a_string(
+    parts: list[list[str | None]], why: str | None
 ) -> None:
-    assert merge_all(of_cells(part) for part in parts).odd == odd
-    assert merge_all(of_cells(part) for part in reversed(parts)).odd == odd
+    for some in (parts, parts[::-1]):
+        found = why_text(merge_all(of_cells(part) for part in some))
+        assert (why is None and found is None) or (why and found and why in found)
 
 
 DIGITS = st.text("0123456789", max_size=9)

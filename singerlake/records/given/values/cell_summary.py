@@ -65,30 +65,34 @@ def add_cells(summary: Summary, cells: pa.Array) -> None:
     before = summary.kinds
     _add_values(summary, cells)
     if summary.kinds & STRING:
-        summary.odd = _odd(before, cells)
+        _note_odd(summary, before, cells)
 
 
-def _odd(before: int, cells: pa.Array) -> str | None:
-    """The least text that makes a string of what was numbers, or of cells that mostly are."""
-    if before & ~NUMBERS:
-        return None
-    some = _no_numbers(cells.slice(0, _SOME))
-    words = pc.sum(pc.match_substring_regex(some, _NO_VALUE, ignore_case=True)).as_py() or 0
-    numbers = min(len(cells), _SOME) - len(some)
-    if not before and (not numbers or len(some) - words > numbers):
-        return None
-    found = pc.min(some if len(some) else _no_numbers(cells)).as_py()
-    return None if found is None else kept(found)
+def _note_odd(summary: Summary, before: int, cells: pa.Array) -> None:
+    """Note the least text that makes a string of values of another kind, as most cells are."""
+    first = cells.slice(0, _SOME)
+    for kinds, pattern in _GROUPS:
+        if before & ~kinds:
+            continue
+        odd = _unlike(pattern, first)
+        values = len(first) - len(odd)
+        if not before and (not values or len(_unlike(_NO_VALUE, odd)) > values):
+            continue
+        odd = odd if len(odd) else _unlike(pattern, cells)
+        if len(odd):
+            summary.kinds |= kinds
+            summary.odd = kept(pc.min(odd).as_py())
+        return
 
 
-def _no_numbers(cells: pa.Array) -> pa.Array:
-    return pc.filter(cells, pc.invert(pc.match_substring_regex(cells, _ANY_NUMBER)))
+def _unlike(pattern: str, cells: pa.Array) -> pa.Array:
+    return pc.filter(cells, pc.invert(pc.match_substring_regex(cells, pattern)))
 
 
 _SOME = 1_000
 """Cells of a column of text that are looked at to tell whether it is one of numbers otherwise."""
-_NO_VALUE = r"^(?:[-+]?(?:nan|inf|infinity)|na|n/a|#n/a|null|none|nil|[-.?])$"
-"""What programs write into columns of numbers where there is none."""
+_NO_VALUE = r"^(?i:[-+]?(?:nan|inf|infinity)|nat|<?na>?|#?n/a|null|none|nil|[-.?])$"
+"""What programs write into columns of other values where there is none."""
 
 
 def _add_values(summary: Summary, cells: pa.Array) -> None:
@@ -280,6 +284,11 @@ def _on_calendar(cells: pa.Array, kind: int) -> bool:
     return not pc.any(pc.starts_with(cells, "0000")).as_py()
 
 
+_GROUPS = (
+    (NUMBERS, _ANY_NUMBER),
+    (BOOLEAN, f"^(?:{'|'.join(BOOLEANS)})$"),
+    (DATE | TIMESTAMP, f"{_DATE}|{_TIMESTAMP}"),
+)
 _SHAPES = (
     (INTEGER, _INTEGER, _add_integers),
     (DECIMAL, _DECIMAL, _add_decimals),

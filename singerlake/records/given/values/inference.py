@@ -50,7 +50,7 @@ class Summary(msgspec.Struct, omit_defaults=True):
         changed: A number that a double would change.
         long: Whether a number has more than :data:`DOUBLE_DIGITS` digits, which a double keeps.
         padded: Whether a number ends in a zero that no double is printed with, as ``1.10`` does.
-        odd: The text for which a column that is numbers otherwise is a string.
+        odd: The text for which a column is a string that holds other values otherwise.
         members: What objects hold, by name.
         items: What arrays hold.
         crowded: Whether objects have more names than :data:`MOST_MEMBERS`.
@@ -111,8 +111,8 @@ def merge(one: Summary, other: Summary) -> Summary:
 
 
 def _merged_odd(one: Summary, other: Summary) -> str | None:
-    """The least odd text of two parts, unless one of them is no column of numbers."""
-    if any(part.kinds & ~NUMBERS and part.odd is None for part in (one, other)):
+    """The least odd text of two parts, unless one of them is text without any."""
+    if any(part.kinds & STRING and part.odd is None for part in (one, other)):
         return None
     return min((part.odd for part in (one, other) if part.odd is not None), default=None)
 
@@ -168,14 +168,19 @@ def cell_spec(summary: Summary) -> Spec:
 
 
 def why_text(summary: Summary) -> str | None:
-    """Say why a column of text cells is a string although its cells are numbers; None if not so."""
-    if not summary.kinds & NUMBERS or cell_spec(summary) != {"type": "string"}:
+    """Say why a column of text cells is a string that holds something else; None if not so."""
+    kinds = summary.kinds & ~STRING
+    word = next((word for word, group in _WORDS.items() if kinds and not kinds & ~group), None)
+    if word is None or cell_spec(summary) != {"type": "string"}:
         return None
     if summary.odd is not None:
-        return f"{summary.odd!r} is not a number"
-    if summary.kinds & ~NUMBERS:
+        return f"{summary.odd!r} is not a {word}"
+    if summary.kinds & STRING:
         return None
     return f"no type holds all digits of its numbers: a double would change {summary.changed}"
+
+
+_WORDS = {"number": NUMBERS, "boolean": BOOLEAN, "date or time": DATE | TIMESTAMP}
 
 
 def number_spec(summary: Summary) -> Spec | None:
