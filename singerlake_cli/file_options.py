@@ -37,6 +37,9 @@ class FileOptions:
         encoding: Of CSV.
         null: What stands for null in CSV.
         columns: The columns of CSV without a header.
+        decimal: The mark before the decimals of CSV's numbers.
+        skip: Lines of CSV before its header.
+        safe_cells: Whether CSV has the apostrophes of ``query --safe-cells``.
         rejects: Where to list what is wrong.
         force: Whether that may replace a file.
         overwrite: Whether rows are changed that are not as ``_row_version`` says they were read.
@@ -47,6 +50,9 @@ class FileOptions:
     encoding: str | None = None
     null: str | None = None
     columns: str | None = None
+    decimal: str | None = None
+    skip: int | None = None
+    safe_cells: bool | None = None
     rejects: Path | None = None
     force: bool = False
     overwrite: bool = False
@@ -108,34 +114,47 @@ class FileOptions:
             encoding=self.encoding or "utf-8",
             null=self.null or "",
             names=names,
+            decimal=self.decimal or ".",
+            skip=self.skip or 0,
+            told=self.delimiter is not None,
+            safe_cells=self.safe_cells,
         )
 
-    def dialect_for(self, files: Sequence[GivenFile], table: Table) -> Dialect:
+    def dialect_for(
+        self, files: Sequence[GivenFile], table: Table | None, output: Output
+    ) -> Dialect:
         """Return how CSV files are written whose rows a table can take.
 
         Args:
             files: What :meth:`opened` gave.
-            table: The table.
+            table: The table; None for one that is to be made of them.
+            output: Where it is said what was found of how they are written.
 
         Raises:
             SingerlakeError: It can take none: a column is unknown, or the key is missing.
         """
         # Arrow, which help can do without.
-        from singerlake.records.given.checks import check_for_table
+        from singerlake.records.given.checks import check_files, check_for_table
         from singerlake.records.state.shape import shape_of
 
         dialect = self.dialect(files[0].format)
-        shape = shape_of(table.snapshot())
-        check_for_table(files, dialect, shape.columns, shape.key_names)
+        if table is None:
+            notes = check_files(files, dialect)
+        else:
+            shape = shape_of(table.snapshot())
+            notes = check_for_table(files, dialect, shape.columns, shape.key_names)
+        for note in notes:
+            output.note(note)
         return dialect
 
     def _check(self, format_: str) -> None:
         if format_ in (CSV, TSV):
             self.dialect(format_)
             return
-        for option in ("delimiter", "encoding", "null", "columns"):
+        for option in _OF_CSV:
             if getattr(self, option) is not None:
-                raise UsageError(f"--{option} is for CSV, and this is {format_}: leave it out")
+                name = option.replace("_", "-")
+                raise UsageError(f"--{name} is for CSV, and this is {format_}: leave it out")
 
 
 def file_options(command: Command) -> Command:
@@ -143,18 +162,7 @@ def file_options(command: Command) -> Command:
 
     @wraps(command)
     def packed(*args: Any, **given: Any) -> Any:
-        named = {
-            name: given.pop(name)
-            for name in (
-                "delimiter",
-                "encoding",
-                "null",
-                "columns",
-                "rejects",
-                "force",
-                "overwrite",
-            )
-        }
+        named = {name: given.pop(name) for name in (*_OF_CSV, "rejects", "force", "overwrite")}
         return command(*args, reading=FileOptions(given.pop("format_"), **named), **given)
 
     wrapped: Any = packed
@@ -163,6 +171,7 @@ def file_options(command: Command) -> Command:
     return wrapped  # type: ignore[no-any-return]
 
 
+_OF_CSV = ("delimiter", "encoding", "null", "columns", "decimal", "skip", "safe_cells")
 _OPTIONS = (
     click.option(
         "--format",
@@ -171,15 +180,39 @@ _OPTIONS = (
         help=f"The files' format.  [default: as their names say; needed for {STDIN}]",
     ),
     click.option(
-        "--delimiter", metavar="CHARACTER", help="Between the cells of CSV.  [default: ,]"
+        "--delimiter",
+        metavar="CHARACTER",
+        help="Between the cells of CSV.  [default: comma; semicolon, tab or | if the first line "
+        "has several cells only by that]",
     ),
-    click.option("--encoding", metavar="NAME", help="Of CSV.  [default: utf-8]"),
+    click.option(
+        "--encoding",
+        metavar="NAME",
+        help="Of CSV.  [default: utf-8; utf-16 by its byte order mark]",
+    ),
     click.option(
         "--null",
         metavar="TEXT",
         help="What stands for null in CSV, without quotes.  [default: nothing between delimiters]",
     ),
     click.option("--columns", metavar="A,B,…", help="The columns of CSV that has no header."),
+    click.option(
+        "--decimal",
+        type=click.Choice((".", ",")),
+        help="The mark before the decimals of CSV's numbers.  [default: .]",
+    ),
+    click.option(
+        "--skip",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Lines of CSV before its header; with --columns, before its rows.",
+    ),
+    click.option(
+        "--safe-cells/--raw-cells",
+        default=None,
+        help="Take the ' off CSV's texts that query --safe-cells put before them, or keep it.  "
+        "[default: refuse such texts]",
+    ),
     click.option(
         "--rejects",
         metavar="FILE",

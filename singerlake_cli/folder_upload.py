@@ -71,7 +71,8 @@ def check(
         )
     given = {**said, **vars(replace(reading, overwrite=False))}
     if unfit := [name for name, value in given.items() if value]:
-        raise UsageError(f"--{unfit[0]} is for files of rows, and this is a folder: leave it out")
+        option = unfit[0].replace("_", "-")
+        raise UsageError(f"--{option} is for files of rows, and this is a folder: leave it out")
     if isinstance(target, Table):
         check_fits(target.snapshot())
 

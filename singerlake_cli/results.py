@@ -18,6 +18,7 @@ import click
 from singerlake import safe_text
 from singerlake.errors import InvalidQueryError, UsageError
 from singerlake.format import times
+from singerlake.spreadsheet_cells import inert
 
 if TYPE_CHECKING:
     from singerlake.spark.sql.result import QueryResult
@@ -34,8 +35,6 @@ _SUFFIXES = {
     ".json": "json",
     ".parquet": "parquet",
 }
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What begins a formula in one spreadsheet or another, also in the width of Chinese letters."""
 
 
 def row_options(command: Command) -> Command:
@@ -51,7 +50,8 @@ def row_options(command: Command) -> Command:
         click.option(
             "--safe-cells",
             is_flag=True,
-            help="For spreadsheets: put ' before texts in csv and tsv that they would evaluate.",
+            help="For spreadsheets: put ' before texts in csv and tsv that they would evaluate; "
+            "upload --safe-cells takes it off.",
         ),
         click.option(
             "--to", type=click.Path(path_type=Path), help="A file to write; parquet needs one."
@@ -213,8 +213,7 @@ def _write_cells(answer: QueryResult, delimiter: str, out: IO[str], safe_cells: 
 def _inert(value: Any) -> str | None:
     """A cell that no spreadsheet takes for a formula; numbers stay numbers."""
     cell = text(value)
-    number = isinstance(value, (int, float, Decimal))
-    return f"'{cell}" if cell is not None and not number and cell.startswith(_FORMULA) else cell
+    return cell if cell is None or isinstance(value, (int, float, Decimal)) else inert(cell)
 
 
 def write_document(members: Mapping[str, Any], answer: QueryResult, to: Path | None) -> int:

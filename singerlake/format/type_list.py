@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from singerlake.errors import UsageError
@@ -52,6 +53,16 @@ def parse_names(text: str) -> list[str]:
             raise UsageError(f"column {name!r} is named twice in {text!r}")
         names.append(name)
     return names
+
+
+def names_text(names: Iterable[str]) -> str:
+    """Write columns' names as :func:`parse_names` reads them."""
+    return ",".join(
+        name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"' for name in names
+    )
+
+
+_PLAIN = re.compile(r"[\w.-]+")
 
 
 def declared_type(spec: Any, type_: Type) -> str:

@@ -140,7 +140,7 @@ def _by_file(
     cluster: tuple[str | None, tuple[str, ...]],
 ) -> Changed:
     with reading.opened([file], shared.output) as files:
-        dialect = reading.dialect_for(files, table)
+        dialect = reading.dialect_for(files, table, shared.output)
         begin_spark(*cluster)
         from singerlake.spark.jobs.loading.upload import UploadOptions, upload
 

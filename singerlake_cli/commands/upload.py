@@ -110,13 +110,10 @@ def command(
     with reading.opened(files, shared.output) as opened:
         if isinstance(target, Table):
             _check_there(target, key_names, types, change)
-            dialect = reading.dialect_for(opened, target)
+            dialect = reading.dialect_for(opened, target, shared.output)
         else:
-            from singerlake.records.given.checks import check_files
-
-            dialect = reading.dialect(opened[0].format)
             _ready(shared, lake, target, change)
-            check_files(opened, dialect)
+            dialect = reading.dialect_for(opened, None, shared.output)
         begin_spark(master, conf)
         from singerlake.spark.jobs.loading.upload import UploadOptions, upload
 

@@ -122,3 +122,27 @@ def test_rows_without_a_key_go_by_their_ids(
     assert rows == [[1, None], [1, "edited"], [3, "new"]]
     Path("k.csv").write_text("id\n1\n")
     assert run_json(lake, "upload", "tap.k", "k.csv")["inserted"] == 1
+
+
+def test_safe_cells_come_back_as_they_were_or_are_refused(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts: list[Any] = [
+        {"id": "+15551234", "formula": "=SUM(A1)", "at": "'@home"},
+        {"id": "-5", "formula": "plain", "at": None},
+    ]
+    properties = {name: TEXT if name != "id" else {"type": "string"} for name in texts[0]}
+    commit_rows(lake, "tap.f", properties, ["id"], texts)
+    query = ["query", "select * from tap.f", "--provenance", "--safe-cells", "--to", "f.csv"]
+    assert run(lake, *query).exit_code == 0
+    result = run(lake, "upload", "tap.f", "f.csv")
+    assert result.exit_code == 5
+    assert "--safe-cells" in result.stderr
+    assert run_json(lake, "upload", "tap.f", "f.csv", "--safe-cells")["unchanged"] == 2
+    Path("f.csv").write_text(Path("f.csv").read_text().replace("plain", "'=1"))
+    done = run_json(lake, "upload", "tap.f", "f.csv", "--safe-cells")
+    assert (done["updated"], done["unchanged"]) == (1, 1)
+    found = run_json(lake, "query", "select id, formula, at from tap.f order by id")["rows"]
+    assert found == [["+15551234", "=SUM(A1)", "'@home"], ["-5", "=1", None]]
+    assert run_json(lake, "delete", "tap.f", "--from", "f.csv", "--safe-cells")["deleted"] == 2

@@ -87,7 +87,19 @@ BEFORE_JAVA: list[tuple[str, str | bytes | pa.Table, list[str], int, str]] = [
     ("a.csv", "id,nmae\n1,x\n", [], 5, "column 'nmae'|did you mean name?"),
     ("a.csv", "id,id\n1,2\n", [], 5, "line 1, column 'id'|twice"),
     ("a.csv", "name\nx\n", [], 5, "line 1, column 'id'|key"),
-    ("a.csv", "id;name\n1;x\n", [], 5, "is ';' the file's delimiter?"),
+    ("a.csv", "id;name\n1;x\n", ["--delimiter", ","], 5, "specify --delimiter ';'"),
+    ("a.csv", "id;na|me\n1;x\n", [], 2, "a.csv has one column|specify --delimiter"),
+    ("a.csv", "\n", ["--skip", "2"], 5, "line 3: the file ends there: skip fewer than 2"),
+    ("a.csv", ",id\n1,2\n", [], 5, "--skip 1 --columns column_1,id"),
+    (
+        "a.csv",
+        "t\nid,id\n1,2\n",
+        ["--skip", "1"],
+        5,
+        "line 2|twice: name|--skip 2 --columns id,id_2",
+    ),
+    ("a.jsonl", "{}", ["--decimal", ","], 2, "--decimal is for CSV"),
+    ("a.jsonl", "{}", ["--skip", "1"], 2, "--skip is for CSV"),
     ("a.csv", "id,nam\xe9\n1,x\n".encode("latin-1"), [], 5, "a.csv, line 1|is not in utf-8"),
     ("a.csv", "id,name\n1,x\n", ["--delimiter", "::"], 2, "is not one character"),
     ("a.csv", "id,name\n1,x\n", ["--encoding", "klingon"], 2, "there is no encoding 'klingon'"),
@@ -413,6 +425,29 @@ def test_upload_shows_nulls_and_why_columns_of_numbers_are_text(shop: Lake) -> N
     assert answer["rows"] == [[0.30000000000000004]]
     done = run_json(shop, "upload", "views.b", "a.csv", "--types", "n:string,x:string", "--dry-run")
     assert not any("note" in one for one in done["columns"])
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_upload_reads_files_as_other_programs_write_them(shop: Lake) -> None:
+    write("excel.csv", "a report\r\nid;amount;name\r\n1;3,5;Zoë\r\n2;4,25;x,y\r\n".encode("utf-16"))
+    args = ["excel.csv", "--skip", "1", "--key", "id"]
+    done = run(shop, "upload", "views.a", *args, "--dry-run")
+    assert "note: the columns of excel.csv are separated by semicolons" in done.stderr
+    assert "amount is a string: '3,5' is not a number: add --decimal ," in done.stderr
+    uploaded = run_json(shop, "upload", "views.a", *args, "--decimal", ",")
+    assert [one["type"] for one in uploaded["columns"]] == ["int64", "double", "string"]
+    assert rows_of(shop, "views.a") == [[1, 3.5, "Zoë"], [2, 4.25, "x,y"]]
+    write("more.csv", "id|amount\n2|1,5\n")
+    assert run_json(shop, "upload", "views.a", "more.csv", "--decimal", ",")["updated"] == 1
+    assert rows_of(shop, "views.a")[1] == [2, 1.5, "x,y"]
+    write("gone.tsv", "# gone\nid\n1\n")
+    assert run_json(shop, "delete", "views.a", "--from", "gone.tsv", "--skip", "1")["deleted"] == 1
+    write("r.csv", '"","len","ok"\n"1",1e+05,NA\n"2",NA,TRUE\n')
+    named = ["--skip", "1", "--columns", "row,len,ok", "--null", "NA", "--key", "row"]
+    done = run_json(shop, "upload", "views.r", "r.csv", *named)
+    assert [one["type"] for one in done["columns"]] == ["int64", "double", "boolean"]
+    assert rows_of(shop, "views.r") == [[1, 100000.0, None], [2, None, True]]
 
 
 @pytest.mark.spark

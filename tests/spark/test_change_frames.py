@@ -274,6 +274,26 @@ def test_frames_without_rows_ask_nothing(spark: SparkSession, table: singerlake.
     assert change.result == Changed(2, inserted=1)
 
 
+def test_index_of_a_pandas_frame_is_the_key_where_it_has_its_name(
+    spark: SparkSession, table: singerlake.Table
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"name": ["y", "z"]}, index=pandas.Index([3, 4], name="id"))
+    with table.change(spark=spark) as change:
+        change.upsert(frame)
+        change.delete(frame.rename({3: 1, 4: 2})[[]])  # of no column but the key
+    assert change.result == Changed(2, inserted=1, updated=1, deleted=2)
+    assert {row["id"]: row["name"] for row in rows(spark, table)} == {3: "y", 4: "z"}
+    # A column of the frame goes before its index, and other names of an index mean nothing.
+    both = pandas.DataFrame({"id": [3], "name": ["a"]}, index=pandas.Index([9], name="id"))
+    with table.change(spark=spark) as change:
+        change.update(both)
+        change.update(both.rename_axis("line").assign(id=4))
+    assert {row["id"]: row["name"] for row in rows(spark, table)} == {3: "a", 4: "a"}
+    with pytest.raises(UsageError, match="lacks the column 'id'"), table.change() as change:
+        change.update(pandas.DataFrame({"name": ["a"]}))
+
+
 def test_what_json_cannot_hold_is_named_with_its_line_and_column(table: singerlake.Table) -> None:
     before_time = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=5)))
     change = table.change()

@@ -14,12 +14,15 @@ from singerlake.records.given.csv.rows import check_names, layouts
 from singerlake.records.given.files import JSONL, PARQUET, GivenFile
 
 
-def check_files(files: Sequence[GivenFile], dialect: Dialect) -> None:
+def check_files(files: Sequence[GivenFile], dialect: Dialect) -> list[str]:
     """Refuse files that cannot make a new table.
 
     Args:
         files: Files of one format.
         dialect: How they are written, if they are CSV.
+
+    Returns:
+        What was found of how they are written, and nobody said.
 
     Raises:
         SingerlakeError: One cannot; says why, and what to do.
@@ -28,12 +31,15 @@ def check_files(files: Sequence[GivenFile], dialect: Dialect) -> None:
         for file in files:
             ParquetSource(file.source).specs()
     elif files[0].format != JSONL:
-        check_names(_opened(files, dialect))
+        opened = _opened(files, dialect)
+        check_names(opened)
+        return _found(opened, dialect)
+    return []
 
 
 def check_for_table(
     files: Sequence[GivenFile], dialect: Dialect, columns: Columns, keys: Sequence[str]
-) -> None:
+) -> list[str]:
     """Refuse files whose rows a table cannot take.
 
     Args:
@@ -41,6 +47,9 @@ def check_for_table(
         dialect: How they are written, if they are CSV.
         columns: The table's columns.
         keys: Names of those that are its key.
+
+    Returns:
+        As :func:`check_files`.
 
     Raises:
         SingerlakeError: It cannot; says why, and what to do.
@@ -56,7 +65,22 @@ def check_for_table(
             if not _has_lines(file):
                 raise InputError(f"{file.name} has blank lines only: there is nothing to upload")
     else:
-        layouts(_opened(files, dialect), columns, keys)
+        opened = _opened(files, dialect)
+        layouts(opened, columns, keys)
+        return _found(opened, dialect)
+    return []
+
+
+_NAMES = {"\t": "tabs", ";": "semicolons"}
+
+
+def _found(files: Sequence[CsvFile], dialect: Dialect) -> list[str]:
+    found = dict.fromkeys((file.dialect.delimiter, file.source.name) for file in files)
+    return [
+        f"the columns of {name} are separated by {_NAMES.get(one, repr(one))}"
+        for one, name in found
+        if one != dialect.delimiter
+    ]
 
 
 def _has_lines(file: GivenFile) -> bool:

@@ -16,6 +16,8 @@ from singerlake.errors import UsageError
 
 UTF_8 = "utf-8"
 _SPECIAL = '"\r\n'
+OTHER_DELIMITERS = (";", "\t", "|")
+"""What may separate cells where nobody said what does."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,16 @@ class Dialect:
 
     Attributes:
         delimiter: Between two cells: one character of ASCII.
-        encoding: As Python names it; :attr:`codec` is the name that Python itself prefers.
+        encoding: As Python names it; :attr:`codec` is the name that Python itself prefers. A file
+            that begins with the byte order mark of UTF-16 or UTF-32 is in that, instead of UTF-8.
         null: What a bare cell says for null. The same in quotes is a text.
         names: The columns of a file without a header.
+        decimal: The mark before the decimals of a number: a point or a comma.
+        skip: Lines before the header, or before the rows of a file without one.
+        told: Whether somebody said the delimiter; else it may be another one of
+            :data:`OTHER_DELIMITERS`, if the first line has one cell otherwise.
+        safe_cells: Whether the apostrophe is taken off that ``query --safe-cells`` puts before
+            texts; None where nobody said, and a cell that may have one is refused.
 
     Raises:
         UsageError: There is no such encoding, or one of them cannot be what it is to be.
@@ -36,6 +45,10 @@ class Dialect:
     encoding: str = UTF_8
     null: str = ""
     names: tuple[str, ...] | None = None
+    decimal: str = "."
+    skip: int = 0
+    told: bool = True
+    safe_cells: bool | None = None
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in _SPECIAL:
@@ -48,6 +61,10 @@ class Dialect:
                 f"{self.null!r} cannot stand for null: no bare cell has a delimiter, a quote or "
                 "an end of line in it"
             )
+        if self.decimal not in (".", ","):
+            raise UsageError(f"the decimal mark {self.decimal!r} is neither a point nor a comma")
+        if self.skip < 0:
+            raise UsageError(f"{self.skip} lines cannot be skipped: use 0 or more")
         if self.names is not None and not self.names:
             raise UsageError("a file without a header needs the names of its columns")
         try:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
+from singerlake.errors import UsageError
 from singerlake.records.given import byte_sources
 from singerlake.records.given.byte_sources import ByteSource
-from singerlake.records.given.csv.dialect import UTF_8, Dialect
+from singerlake.records.given.csv import safe_cells
+from singerlake.records.given.csv.dialect import OTHER_DELIMITERS, UTF_8, Dialect
 from singerlake.records.given.csv.exact import Record, records
 from singerlake.records.given.csv.ranges import Range
 from singerlake.records.rows.problems import Problem, Problems, kept, rejected
 
 _MARK = "\ufeff".encode()
 _INVALID = "singerlake-invalid"
-_OTHER_DELIMITERS = (";", "\t", "|", ",")
+_OTHER_DELIMITERS = (*OTHER_DELIMITERS, ",")
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_LONGEST_MARK = 4
 
 
 @dataclass(frozen=True)
@@ -78,20 +87,84 @@ def open_csv(source: ByteSource, dialect: Dialect) -> CsvFile:
 
     Raises:
         RejectedRowsError: It is empty, or its header cannot be read.
+        UsageError: Its delimiter cannot be told.
         DamagedError: It is compressed, and damaged.
         SingerlakeError: It cannot be read.
     """
     compression = byte_sources.compression_of(source)
+    dialect = _in_its_encoding(source, compression, dialect)
     mark = _has_mark(_text(source, compression, dialect, 0))
     start = len(_MARK) if mark else 0
+    start += _skipped(_text(source, compression, dialect, start), dialect.skip)
+    dialect = _with_its_delimiter(
+        source, lambda: _text(source, compression, dialect, start), dialect
+    )
+    line = 1 + dialect.skip
     if dialect.names is not None:
-        return CsvFile(source, dialect, compression, dialect.names, start, 1)
-    header = next(records(_text(source, compression, dialect, start), 1, dialect), None)
+        return CsvFile(source, dialect, compression, dialect.names, start, line)
+    header = next(records(_text(source, compression, dialect, start), line, dialect), None)
     if header is None:
-        raise _refused(source, "the file is empty: its first line should name its columns")
+        reason = "the file is empty: its first line should name its columns"
+        if dialect.skip:
+            reason = f"the file ends there: skip fewer than {dialect.skip:,} lines"
+        raise _refused(source, reason, line)
     names = _names(source, header, dialect)
     lines = sum(cell.count(b"\n") for cell in header.cells)
-    return CsvFile(source, dialect, compression, names, start + header.end, 2 + lines)
+    return CsvFile(source, dialect, compression, names, start + header.end, line + 1 + lines)
+
+
+def _in_its_encoding(source: ByteSource, compression: str | None, dialect: Dialect) -> Dialect:
+    """Take a file that begins with a byte order mark no UTF-8 has for what it says."""
+    if dialect.codec != UTF_8:
+        return dialect
+    begins = b""
+    for chunk in _text(source, compression, dialect, 0):
+        begins += chunk
+        if len(begins) >= _LONGEST_MARK:
+            break
+    codec = next((codec for mark, codec in _MARKS.items() if begins.startswith(mark)), None)
+    return dialect if codec is None else replace(dialect, encoding=codec)
+
+
+def _skipped(text: Iterator[bytes], lines: int) -> int:
+    """Return how many bytes some lines have at the beginning of a text."""
+    count = 0
+    for chunk in text if lines else ():
+        at = 0
+        while lines and (end := chunk.find(b"\n", at)) >= 0:
+            at, lines = end + 1, lines - 1
+        count += len(chunk) if lines else at
+        if not lines:
+            break
+    return count
+
+
+def _with_its_delimiter(
+    source: ByteSource, text: Callable[[], Iterator[bytes]], dialect: Dialect
+) -> Dialect:
+    """Find the delimiter that nobody said, where the first line has one cell otherwise.
+
+    Raises:
+        UsageError: It may be one of several.
+    """
+    if dialect.told or _cells(text(), dialect, dialect.delimiter) > 1:
+        return dialect
+    widths = {one: _cells(text(), dialect, one) for one in OTHER_DELIMITERS}
+    names = len(dialect.names or ())
+    found = [one for one, width in widths.items() if width > 1 and width == (names or width)]
+    if len(found) > 1:
+        several = ", ".join(repr(one) for one in found)
+        raise UsageError(
+            f"{source.name} has one column if {dialect.delimiter!r} separates them, and several "
+            f"with each of {several}: specify --delimiter"
+        )
+    return replace(dialect, delimiter=found[0]) if found else dialect
+
+
+def _cells(text: Iterator[bytes], dialect: Dialect, delimiter: str) -> int:
+    """How many cells the first record has by a delimiter; 0 if it is no record by that."""
+    first = next(records(text, 1, replace(dialect, delimiter=delimiter)), None)
+    return 0 if first is None or first.faults else len(first.cells)
 
 
 def wrong_delimiter(names: tuple[str, ...], delimiter: str) -> str | None:
@@ -109,12 +182,13 @@ def _has_mark(text: Iterator[bytes]) -> bool:
 
 def _names(source: ByteSource, header: Record, dialect: Dialect) -> tuple[str, ...]:
     codec = dialect.codec if dialect.splittable else UTF_8
+    line = header.line
     if header.faults:
         fault = header.faults[0]
         value = kept(fault.value.decode(codec, "backslashreplace"))
-        raise _refused(source, f"{fault.reason}; this line should name the columns", value)
+        raise _refused(source, f"{fault.reason}; this line should name the columns", line, value)
     if header.cells == [b""]:
-        raise _refused(source, "is blank, and should name the columns")
+        raise _refused(source, "is blank, and should name the columns", line)
     names = []
     for cell in header.cells:
         try:
@@ -122,15 +196,18 @@ def _names(source: ByteSource, header: Record, dialect: Dialect) -> tuple[str, .
         except UnicodeDecodeError as error:
             value = kept(cell.decode(codec, "backslashreplace"))
             reason = f"is not in {dialect.encoding}: say in which encoding the file is"
-            raise _refused(source, reason, value) from error
+            raise _refused(source, reason, line, value) from error
         if "\0" in names[-1]:
             reason = "has zeros in it, as UTF-16 has: say in which encoding the file is"
-            raise _refused(source, reason, names[-1])
+            raise _refused(source, reason, line, names[-1])
+        if (name := safe_cells.read_name(names[-1], dialect)) is None:
+            raise _refused(source, safe_cells.UNDECIDED, line, names[-1])
+        names[-1] = name
     return tuple(names)
 
 
-def _refused(source: ByteSource, reason: str, value: str | None = None) -> Exception:
-    return rejected(Problems(1, [Problem(source.name, 1, None, value, reason)]))
+def _refused(source: ByteSource, reason: str, line: int, value: str | None = None) -> Exception:
+    return rejected(Problems(1, [Problem(source.name, line, None, value, reason)]))
 
 
 def _splittable(compression: str | None, dialect: Dialect) -> bool:

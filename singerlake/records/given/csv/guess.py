@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 
+from singerlake.records.given.csv.decimals import pointed
 from singerlake.records.given.csv.fast import TextRows
 from singerlake.records.given.csv.file import CsvFile
 from singerlake.records.given.csv.ranges import Range
@@ -49,7 +50,8 @@ class Summed(msgspec.Struct):
         """
         self.rows += len(rows)
         for name, summary in zip(names, self.summaries, strict=True):
-            cell_summary.add_cells(summary, rows.cells[file.names.index(name)])
+            texts = pointed(rows.cells[file.names.index(name)], file.dialect)
+            cell_summary.add_cells(summary, texts)
 
 
 decode = msgspec.msgpack.Decoder(Summed).decode

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from singerlake.records.given.csv import fast as csv_fast
+from singerlake.records.given.csv import safe_cells
 from singerlake.records.given.csv.dialect import UTF_8
 from singerlake.records.given.csv.exact import Record, records
 from singerlake.records.given.csv.fast import TextRows
@@ -45,6 +46,20 @@ class CsvReader:
 
     def __iter__(self) -> Iterator[TextRows]:
         """Read the records, in order."""
+        for rows in self._read():
+            cells = [self._safe(index, rows) for index in range(len(rows.cells))]
+            yield TextRows(cells, rows.lines)
+
+    def _safe(self, index: int, rows: TextRows) -> pa.Array:
+        cells, undecided = safe_cells.read(rows.cells[index], self.file.dialect)
+        for row in undecided:
+            name, value = self.file.names[index], kept(cells[row].as_py())
+            line = int(rows.lines[row])
+            problem = Problem(self.file.source.name, line, name, value, safe_cells.UNDECIDED)
+            self.problems.add(problem, self.most)
+        return cells
+
+    def _read(self) -> Iterator[TextRows]:
         file, place = self.file, self.place
         cutter = Cutter(place, file.text(place.start, place.stop))
         for whole in cutter.blocks():

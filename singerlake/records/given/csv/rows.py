@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,12 @@ import msgspec
 import pyarrow as pa
 
 from singerlake.errors import UsageError
+from singerlake.format.type_list import names_text
 from singerlake.format.types import BOOLEAN, INTEGER, STRING, Columns, Type
 from singerlake.nearest import offer
 from singerlake.records.blocks import block_tasks
 from singerlake.records.given.csv import ranges as csv_ranges
+from singerlake.records.given.csv.decimals import pointed, pointed_as
 from singerlake.records.given.csv.fast import TextRows
 from singerlake.records.given.csv.file import CsvFile, wrong_delimiter
 from singerlake.records.given.csv.ranges import Range
@@ -100,8 +103,11 @@ def _layout(file: CsvFile, columns: Columns, keys: Sequence[str]) -> Layout:
     problems = Problems()
     layout = Layout({}, {})
     for cell, name in enumerate(file.names):
-        if name in file.names[:cell]:
-            _refuse(problems, file, name, "is there twice")
+        hint = "" if problems.total else _naming(file)
+        if not name:
+            _refuse(problems, file, None, f"column {cell + 1:,} has no name{hint}")
+        elif name in file.names[:cell]:
+            _refuse(problems, file, name, f"is there twice{hint}")
         elif name in own:
             layout.cells[own[name]] = cell
         elif name in meant:
@@ -121,14 +127,34 @@ def _layout(file: CsvFile, columns: Columns, keys: Sequence[str]) -> Layout:
 def _unknown(file: CsvFile, name: str, own: dict[str, int]) -> str:
     delimiter = wrong_delimiter(file.names, file.dialect.delimiter)
     if delimiter is not None:
-        return f"is no column of the table: is {delimiter!r} the file's delimiter?"
-    if not name:
-        return "has no name"
+        return (
+            f"is no column of the table: specify --delimiter {delimiter!r} if that separates the "
+            "columns"
+        )
     return f"is no column of the table: {offer(name, list(own))}"
 
 
-def _refuse(problems: Problems, file: CsvFile, name: str, reason: str) -> None:
-    problems.add(Problem(file.source.name, 1, name, None, reason))
+def _naming(file: CsvFile) -> str:
+    """How to name all columns of a file whose header does not, as words that follow."""
+    if file.dialect.names is not None:
+        return ""
+    named: list[str] = []
+    for number, name in enumerate(file.names[:_MOST_NAMED], 1):
+        plain = name or f"column_{number}"
+        named.append(plain if plain not in named else f"{plain}_{number}")
+    names = "A,B,…" if len(file.names) > _MOST_NAMED else shlex.quote(names_text(named))
+    pandas = "" if file.names[0] else " (pandas and R write row names so)"
+    return (
+        f"{pandas}: name all columns with --skip {1 + file.dialect.skip} --columns {names}; if the "
+        "header has several lines, skip them all"
+    )
+
+
+_MOST_NAMED = 30
+
+
+def _refuse(problems: Problems, file: CsvFile, name: str | None, reason: str) -> None:
+    problems.add(Problem(file.source.name, 1 + file.dialect.skip, name, None, reason))
 
 
 @dataclass
@@ -192,7 +218,7 @@ class CsvSummarizer:
             for rows in reader:
                 count += len(rows)
                 for summary, texts in zip(summaries, rows.cells, strict=True):
-                    cell_summary.add_cells(summary, texts)
+                    cell_summary.add_cells(summary, pointed(texts, file.dialect))
             ordered = [summaries[file.names.index(name)] for name in self.files[0].names]
             yield pa.RecordBatch.from_pydict(
                 {
@@ -263,7 +289,8 @@ class CsvRows:
 
         named: dict[str, pa.Array] = {}
         for index, cell in layout.cells.items():
-            arrays, reasons = self.column(index, rows.cells[cell])
+            texts = pointed_as(rows.cells[cell], self.columns[index][1], file.dialect)
+            arrays, reasons = self.column(index, texts)
             noted(cell, reasons)
             named |= arrays
         known = {

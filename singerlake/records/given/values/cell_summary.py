@@ -95,6 +95,11 @@ _NO_VALUE = r"^(?i:[-+]?(?:nan|inf|infinity)|nat|<?na>?|#?n/a|null|none|nil|[-.?
 """What programs write into columns of other values where there is none."""
 
 
+def is_no_value(text: str) -> bool:
+    """Tell whether a text is a word by which programs say that there is no value."""
+    return re.fullmatch(_NO_VALUE, text) is not None
+
+
 def _add_values(summary: Summary, cells: pa.Array) -> None:
     if _all_quick(summary, cells):
         return

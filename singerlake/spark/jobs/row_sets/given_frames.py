@@ -73,7 +73,7 @@ def captured(rows: Any) -> Given:
     if isinstance(rows, pa.RecordBatch):
         return _ArrowTable(pa.Table.from_batches([rows]))
     if type(rows).__module__.partition(".")[0] == "pandas":
-        return _ArrowTable(pa.Table.from_pandas(rows, preserve_index=False))
+        return _PandasFrame(pa.Table.from_pandas(rows, preserve_index=False), _index_of(rows))
     if hasattr(rows, "__arrow_c_stream__"):
         return _ArrowTable(pa.RecordBatchReader.from_stream(rows).read_all())
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
@@ -116,6 +116,28 @@ class _ArrowTable(Given):
         schema = given_schema(shape.columns, reader.indexes)
         whole = pa.Table.from_batches(read, schema)
         return RowSet(spark.createDataFrame(whole), reader.indexes, (source,))
+
+
+@dataclass
+class _PandasFrame(Given):
+    """A frame of pandas, and the levels of its index, which may be the table's key."""
+
+    table: pa.Table
+    index: pa.Table
+
+    def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
+        whole = self.table
+        for name in shape_of(present).key_names:
+            if name in self.index.column_names and name not in whole.column_names:
+                whole = whole.append_column(name, self.index[name])
+        return _ArrowTable(whole).row_set(spark, present, source)
+
+
+def _index_of(frame: Any) -> pa.Table:
+    """The levels of a pandas frame's index that have a name."""
+    names = list(getattr(getattr(frame, "index", None), "names", []))
+    levels = {name: pa.array(frame.index.get_level_values(name)) for name in names if name}
+    return pa.table(levels)
 
 
 @dataclass

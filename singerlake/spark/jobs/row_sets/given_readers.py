@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +15,14 @@ from singerlake.errors import InputError, UsageError
 from singerlake.format.types import Columns
 from singerlake.nearest import offer
 from singerlake.records.given.arrow.parquet_rows import ParquetRows, ParquetSource
+from singerlake.records.given.csv.decimals import as_written
 from singerlake.records.given.csv.dialect import Dialect
 from singerlake.records.given.csv.guess import GuessedRows, Summed
 from singerlake.records.given.files import JSONL, PARQUET, GivenFile
 from singerlake.records.given.json.line_ranges import Range, first_lines, ranges_of
 from singerlake.records.given.json.lines import SUMMARIES, EndCounter, JsonLines, JsonSummarizer
 from singerlake.records.given.rows import special_names
+from singerlake.records.given.values.cell_summary import is_no_value
 from singerlake.records.given.values.inference import (
     MOST_MEMBERS,
     Spec,
@@ -37,6 +40,7 @@ from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state.frames import numbered
 
 ENDS = "part int, ends long"
+_WITH_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 _SUMMARY = msgspec.msgpack.Decoder(Summary)
 
 
@@ -186,6 +190,7 @@ class CsvReader(GivenReader):
 
     def __init__(self, files: Sequence[GivenFile], dialect: Dialect) -> None:
         super().__init__(files)
+        self._dialect = dialect
         self._opened = CsvFiles(self.sources, dialect)
 
     def infer(self, spark: SparkSession) -> Inferred:
@@ -200,8 +205,19 @@ class CsvReader(GivenReader):
             {name: summary.nulls for name, summary in summaries.items()},
             rows,
             {name: summary.empty for name, summary in summaries.items()},
-            {name: why for name, one in summaries.items() if (why := why_text(one)) is not None},
+            {name: why for name, one in summaries.items() if (why := self._why(one)) is not None},
         )
+
+    def _why(self, summary: Summary) -> str | None:
+        """Say why a column is text that holds something else, and what to do about it."""
+        why, odd = why_text(summary), summary.odd
+        if why is None or odd is None:
+            return why
+        written = as_written(odd, self._dialect)
+        why = why.replace(repr(odd), repr(written), 1)
+        if self._dialect.decimal == "." and _WITH_COMMA.fullmatch(written):
+            return f"{why}: add --decimal , if its decimals begin with the comma"
+        return f"{why}: add --null {written} if it means null" if is_no_value(written) else why
 
     def guess(self, spark: SparkSession) -> dict[str, Summary] | None:
         """Sum up what some rows hold; None where they cannot be read."""

@@ -1,0 +1,211 @@
+"""CSV as programs write it: delimiters, encodings, decimal marks, and lines before a header."""
+
+from __future__ import annotations
+
+import codecs
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from singerlake.errors import RejectedRowsError, UsageError
+from singerlake.format.types import DATE, INTEGER, NUMBER, STRING, Columns, Kind, Type, type_of
+from singerlake.records.given.csv.decimals import as_written, pointed
+from singerlake.records.given.csv.dialect import Dialect
+from singerlake.records.given.csv.file import CsvFile, open_csv
+from singerlake.records.given.csv.reader import CsvReader
+from singerlake.records.given.csv.rows import CsvSummarizer, check_names, decode_summaries
+from singerlake.records.given.values.inference import cell_spec
+from tests.records.csv_cases import InMemory
+from tests.records.test_csv_rows import read
+
+FOUND = Dialect(told=False)
+DECIMAL = Type(Kind.DECIMAL, scale=2)
+
+
+def opened(text: str | bytes, dialect: Dialect = FOUND) -> CsvFile:
+    return open_csv(InMemory(text if isinstance(text, bytes) else text.encode()), dialect)
+
+
+def cells(file: CsvFile) -> list[list[str | None]]:
+    rows = [
+        row for block in CsvReader(file, file.place(0)) for row in zip(*block.cells, strict=True)
+    ]
+    return [[cell.as_py() for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("id;name;amount\n1;a;3,5\n", ";"),
+        ('"id";"name"\n1;"a,b"\n', ";"),
+        ("id\tname\n1\ta;b\n", "\t"),
+        ("id|name\n1|a\n", "|"),
+        ("id,a;b\n1,2\n", ","),  # several columns by the comma
+        ("id\n1\n", ","),
+        ('"a;b"\n1\n', ","),  # in quotes it separates nothing
+        ("a b\n1;2\n", ","),
+        ('Land;Ort\r\nChina;"35,9;104,2"\r\n', ";"),
+    ],
+)
+def test_open_csv_finds_the_delimiter_of_a_header(text: str, delimiter: str) -> None:
+    assert opened(text).dialect.delimiter == delimiter
+    assert all(len(row) == len(opened(text).names) for row in cells(opened(text)))
+
+
+def test_open_csv_leaves_a_delimiter_that_was_specified() -> None:
+    assert opened("id;name\n1;2\n", Dialect()).names == ("id;name",)
+
+
+def test_open_csv_asks_where_several_delimiters_would_do() -> None:
+    with pytest.raises(UsageError, match="several with each of ';', '|': specify --delimiter"):
+        opened("a;b|c\n1;2|3\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"), [("1;2\n", ";"), ("1;2;3\n", ","), ("1|a;b;c\n", "|"), ("1\n", ",")]
+)
+def test_open_csv_finds_the_delimiter_of_rows_by_the_number_of_names(
+    text: str, delimiter: str
+) -> None:
+    assert opened(text, Dialect(told=False, names=("a", "b"))).dialect.delimiter == delimiter
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_open_csv_knows_an_encoding_by_its_byte_order_mark(codec: str) -> None:
+    mark = getattr(codecs, f"BOM_{codec.upper().replace('-', '')[:5]}_{codec[-2:].upper()}")
+    text = "id;name;amount\r\n1;Zoë Łódź;3,5\r\n2;Ünal;4,25\r\n"
+    file = opened(mark + text.encode(codec))
+    assert file.names == ("id", "name", "amount")
+    assert cells(file) == [["1", "Zoë Łódź", "3,5"], ["2", "Ünal", "4,25"]]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_skip_passes_over_lines_before_a_header(end: str, compressed: bool) -> None:
+    text = end.join(['Report of "May', "", "id,name", "1,a", "2", ""])
+    data = text.encode("utf-16") if compressed else text.encode()  # either cannot be cut anywhere
+    file = opened(data, Dialect(skip=2))
+    assert (file.names, file.line) == (("id", "name"), 4)
+    problems = read(data, Dialect(skip=2))[1]
+    assert [problem.line for problem in problems.first] == [5]
+    named = opened(data, Dialect(skip=3, names=("a", "b")))
+    assert cells(named)[0] == ["1", "a"]
+    with pytest.raises(RejectedRowsError, match="line 10: the file ends there"):
+        opened(data, Dialect(skip=9))
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (",a,b\n0,1,2\n", r"pandas and R write row names so.*--skip 1 --columns column_1,a,b;"),
+        ('"","id"\n"1",1\n', "--skip 1 --columns column_1,id;"),
+        ("a,,b,\n1,2,3,4\n", "--skip 1 --columns a,column_2,b,column_4;"),
+        (",year,2020,2020\n,kind,in,out\n", "--skip 1 --columns column_1,year,2020,2020_4;.*all"),
+        ("a b,\n1,2\n", "--skip 1 --columns '\"a b\",column_2';"),
+        (",".join(["x"] * 40) + "\n", "--skip 1 --columns A,B,…;"),
+    ],
+)
+def test_a_header_without_names_shows_how_to_name_the_columns(text: str, options: str) -> None:
+    with pytest.raises(RejectedRowsError, match=options):
+        check_names([opened(text)])
+
+
+def test_a_header_of_several_lines_is_skipped() -> None:
+    text = ",year,2020,2020\n,kind,in,out\ncity,,,\nOslo,,1,2\nRome,,3,4\n"
+    file = opened(text, Dialect(skip=3, names=("city", "kind", "in", "out")))
+    check_names([file])
+    assert cells(file) == [["Oslo", None, "1", "2"], ["Rome", None, "3", "4"]]
+
+
+COMMA = Dialect(delimiter=";", decimal=",")
+AMOUNTS: Columns = (("n", NUMBER), ("d", DECIMAL), ("i", INTEGER), ("t", STRING), ("day", DATE))
+
+
+def test_decimal_comma_is_of_numbers_alone() -> None:
+    text = "n;d;i;t;day\n1,5;2,50;3;4,5;2026-01-02\n-1e-3;7;;1.5;\n"
+    rows, problems = read(text, COMMA, AMOUNTS)
+    assert problems.total == 0
+    assert [row["c0"] for row in rows] == [1.5, -0.001]
+    assert [row["c1"] for row in rows] == [Decimal("2.50"), Decimal(7)]
+    assert [row["c3"] for row in rows] == ["4,5", "1.5"]
+    problems = read("n;d;i;t;day\n1.5;1.234,50;3,0;;\n", COMMA, AMOUNTS)[1]
+    assert [(p.column, p.value) for p in problems.first][:2] == [("n", "1.5"), ("d", "1.234,50")]
+
+
+def types(text: str, dialect: Dialect) -> list[str]:
+    file = opened(text, dialect)
+    (batch,) = CsvSummarizer([file], [file.place(0)])(iter([pa.record_batch({"id": [0]})]))
+    found = decode_summaries(batch["summaries"][0].as_py())
+    return [str(type_of(cell_spec(summary))) for summary in found]
+
+
+def test_decimal_comma_decides_types() -> None:
+    text = "a;b;c;d;e\n1,5;1.5;1,5;2026-01-01T10:00:00.5;12\n2;2,5;x;;7\n"
+    assert types(text, COMMA) == ["double", "string", "string", "timestamp", "int64"]
+    assert types(text, Dialect(delimiter=";")) == [
+        "string",
+        "string",
+        "string",
+        "timestamp",
+        "int64",
+    ]
+    money = "a\n" + "1234567890123456,78\n" + "1,10\n"
+    assert types(money, COMMA) == ["decimal(38,2)"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.none()
+        | st.floats(allow_nan=False, allow_infinity=False).map(lambda n: repr(n).replace(".", ","))
+        | st.integers().map(str)
+        | st.text("0123456789.,-+eEx ", max_size=6),
+        max_size=6,
+    )
+)
+def test_pointed_is_undone_by_itself(texts: list[str | None]) -> None:
+    array = pa.array(texts, pa.string())
+    assert pointed(pointed(array, COMMA), COMMA).to_pylist() == texts
+    assert pointed(array, Dialect()).to_pylist() == texts
+    for text in texts:
+        assert text is None or as_written(as_written(text, COMMA), COMMA) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.floats(allow_nan=False, allow_infinity=False),
+            st.none() | st.text('a,.;1"', max_size=4),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from([";", "\t", "|"]),
+    st.sampled_from([".", ","]),
+    st.integers(0, 2),
+    st.integers(1, 9),
+)
+def test_a_file_of_any_dialect_says_the_same(
+    rows: list[tuple[float | None, str | None]],
+    delimiter: str,
+    decimal: str,
+    skip: int,
+    step: int,
+) -> None:
+    def number(value: float | None) -> str:
+        return "" if value is None else repr(value).replace(".", decimal)
+
+    def text(value: str | None) -> str:
+        return "" if value is None else '"' + value.replace('"', '""') + '"'
+
+    lines = ["a title, in\n"] * skip + [f"n{delimiter}t\n"]
+    lines += [f"{number(n)}{delimiter}{text(t)}\n" for n, t in rows]
+    dialect = Dialect(told=False, decimal=decimal, skip=skip)
+    columns: Columns = (("n", NUMBER), ("t", STRING))
+    found, problems = read("".join(lines), dialect, columns, step)
+    assert problems.total == 0
+    assert [(row["c0"], row["c1"]) for row in found] == rows
