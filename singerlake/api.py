@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from singerlake import erasing, publishing
@@ -111,15 +110,19 @@ class Table(erasing.Table):
         comment: str | None = None,
         transaction: int | None = None,
         allow_violations: bool = False,
+        again: bool = False,
         spark: SparkSession | None = None,
     ) -> FrozenVersion:
         """Freeze a state as the next version; on Spark, unless it is small, without constraints.
 
+        If the state has a version already, that is returned, unless ``label`` is another.
+
         Args:
             label: A name that can stand for the version's number.
-            comment: Why; kept with the version.
+            comment: Why; kept with the version if it is a new one.
             transaction: Whose state; the last by default.
             allow_violations: Even if rows break a constraint; the version says so.
+            again: Make a new version even if the state has one.
             spark: The session; the running one by default, or a new one.
 
         Raises:
@@ -131,14 +134,29 @@ class Table(erasing.Table):
         """
         from singerlake.freezing import freeze_if_small
 
-        done = freeze_if_small(self, spark, at=transaction, label=label, comment=comment)
+        done = freeze_if_small(
+            self,
+            spark,
+            at=transaction,
+            label=label,
+            comment=comment,
+            again=again,
+            allow_violations=allow_violations,
+        )
         if done is not None:
             return done
         spark = session_for(spark, "freezing a version")
         from singerlake.spark.jobs.maintenance.freeze import freeze
 
-        job = partial(freeze, spark, self, at=transaction, label=label, comment=comment)
-        return job(allow_violations=allow_violations)
+        return freeze(
+            spark,
+            self,
+            at=transaction,
+            label=label,
+            comment=comment,
+            again=again,
+            allow_violations=allow_violations,
+        )
 
     def vacuum(
         self,
@@ -301,15 +319,20 @@ class Lake(publishing.Lake, copies.Lake):
         tables: Sequence[str | TableName] | None = None,
         comment: str | None = None,
         allow_violations: bool = False,
+        again: bool = False,
         spark: SparkSession | None = None,
     ) -> LakeVersion:
         """Freeze tables as one lake version, of one moment; on Spark, where one needs a version.
+
+        If a lake version names the same versions already, that is returned, unless ``label`` is
+        another.
 
         Args:
             label: A name that can stand for the lake version's number.
             tables: Which; all by default.
             comment: Why; kept with it, and with the table versions that are made.
             allow_violations: Even if rows break a constraint of their table.
+            again: Make a new lake version even if one names the same versions.
             spark: The session; the running one by default, or a new one.
 
         Raises:
@@ -330,6 +353,7 @@ class Lake(publishing.Lake, copies.Lake):
             label=label,
             comment=comment,
             allow_violations=allow_violations,
+            again=again,
         )
         made: Mapping[TableName, FrozenVersion] = {}
         if wanted.missing:

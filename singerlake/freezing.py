@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -54,7 +55,9 @@ def frozen(
     at: int | None = None,
     label: str | None = None,
     comment: str | None = None,
-    instead: Callable[[Snapshot], FrozenVersion | None] = plans.no_other,
+    again: bool = True,
+    allow_violations: bool = False,
+    instead: Callable[[Snapshot], FrozenVersion | None] | None = None,
     committing: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> FrozenVersion:
     """Make a table version.
@@ -65,7 +68,9 @@ def frozen(
         at: The transaction to freeze; the head by default.
         label: A name that can stand for the version's number.
         comment: Free text.
-        instead: Finds a version that somebody else made meanwhile and that will do.
+        again: Make another version even if one means the same state, and has the label.
+        allow_violations: Take that also if its rows break constraints.
+        instead: Finds a version that will do, instead of what ``again`` says.
         committing: Shows that it is being committed.
 
     Returns:
@@ -79,6 +84,9 @@ def frozen(
     """
     with table.lease() as lease:
         head = lease.snapshot
+        if instead is None:
+            number = head.number if at is None else at
+            instead = _same_state(number, label, again=again, allow_violations=allow_violations)
         if (there := instead(head)) is not None:
             return there
         with told(table, "freeze") as telling:
@@ -99,6 +107,16 @@ def frozen(
                 )
             telling.wrote(wanted.at, rows=version.rows, version=version)
             return version
+
+
+def _same_state(
+    number: int, label: str | None, *, again: bool, allow_violations: bool
+) -> Callable[[Snapshot], FrozenVersion | None]:
+    if again:
+        return plans.no_other
+    return partial(
+        plans.version_of_state, number=number, label=label, allow_violations=allow_violations
+    )
 
 
 def is_small(snapshot: Snapshot) -> bool:
@@ -130,6 +148,8 @@ def freeze_small(
     at: int | None = None,
     label: str | None = None,
     comment: str | None = None,
+    again: bool = True,
+    allow_violations: bool = False,
 ) -> FrozenVersion:
     """Make a version of a state that :func:`is_small`, without Spark; else as :func:`frozen`.
 
@@ -137,21 +157,47 @@ def freeze_small(
         DamagedError: A row cannot be read under the table's schema.
         MisfitsError: A value does not fit its column.
     """
-    return frozen(table, lambda state: _proven(table, state), at=at, label=label, comment=comment)
+    return frozen(
+        table,
+        lambda state: _proven(table, state),
+        at=at,
+        label=label,
+        comment=comment,
+        again=again,
+        allow_violations=allow_violations,
+    )
 
 
 def freeze_if_small(
-    table: Table, spark: object | None, *, at: int | None, label: str | None, comment: str | None
+    table: Table,
+    spark: object | None,
+    *,
+    at: int | None,
+    label: str | None,
+    comment: str | None,
+    again: bool = True,
+    allow_violations: bool = False,
 ) -> FrozenVersion | None:
     """Make a version here, where no session is given that could; else as :func:`freeze_small`.
 
     Returns:
         None where Spark is to make it; by then all was checked that can be before it starts.
     """
-    wanted = plans.plan(table.snapshot(), at=at, label=label, comment=comment)
+    head = table.snapshot()
+    there = plans.version_of_state(head, at, label=label, allow_violations=allow_violations)
+    if there is not None and not again:
+        return there
+    wanted = plans.plan(head, at=at, label=label, comment=comment)
     if spark is not None or not is_small(wanted.at):
         return None
-    return freeze_small(table, at=at, label=label, comment=comment)
+    return freeze_small(
+        table,
+        at=at,
+        label=label,
+        comment=comment,
+        again=again,
+        allow_violations=allow_violations,
+    )
 
 
 def _proven(table: Table, snapshot: Snapshot) -> Proven:

@@ -95,6 +95,7 @@ class FreezeOptions:
     label: str | None
     comment: str | None
     allow_violations: bool
+    again: bool
     master: str | None
     conf: tuple[str, ...]
 
@@ -118,15 +119,21 @@ def freeze_many(shared: Shared, lake: Lake, chosen: Chosen, options: FreezeOptio
             label=options.label,
             comment=options.comment,
             allow_violations=options.allow_violations,
+            again=options.again,
         )
     made: dict[TableName, FrozenVersion] = {}
     failed: dict[TableName, SingerlakeError] = {}
     if wanted.missing:  # else no Java starts
         made, failed = _made(lake, wanted, options)
+    before = len(lake.lake_versions())
     version = None if failed else commit_lake_version(lake.store, wanted, made)
+    new = version is not None and version.number > before
     shared.output.result(
-        lambda: _frozen_json(version, wanted, made), lambda: _print_frozen(version, wanted, made)
+        lambda: _frozen_json(version, wanted, made, new=new),
+        lambda: _print_frozen(version, wanted, made, new=new),
     )
+    if version is not None and not new:
+        note_comment(shared, version.comment, options.comment)
     for name, error in failed.items():
         shared.output.error(error, name)
     if failed:
@@ -157,12 +164,26 @@ def _made(
     return made, failed
 
 
+def note_comment(shared: Shared, kept: str | None, comment: str | None) -> None:
+    """Say that a version that was there does not get the comment that was given."""
+    if comment is not None and comment != kept:
+        shared.output.note(
+            "the comment was not kept, because the version was there: add --again to make another "
+            "version with it"
+        )
+
+
 def _frozen_json(
-    version: LakeVersion | None, wanted: LakeFreeze, made: Mapping[TableName, FrozenVersion]
+    version: LakeVersion | None,
+    wanted: LakeFreeze,
+    made: Mapping[TableName, FrozenVersion],
+    *,
+    new: bool,
 ) -> dict[str, Any]:
     versions = {**wanted.found, **made}
     return {
         "lake_version": None if version is None else as_json(version),
+        "new": new,
         "tables": [
             {"table": str(name), "new": name in made, **structs.asdict(versions[name])}
             for name in sorted(versions)
@@ -171,28 +192,36 @@ def _frozen_json(
 
 
 def _print_frozen(
-    version: LakeVersion | None, wanted: LakeFreeze, made: Mapping[TableName, FrozenVersion]
+    version: LakeVersion | None,
+    wanted: LakeFreeze,
+    made: Mapping[TableName, FrozenVersion],
+    *,
+    new: bool,
 ) -> None:
     versions = {**wanted.found, **made}
     for name in sorted(versions):
         one = versions[name]
-        output.say(frozen_words(name, one) + ("" if name in made else "; it was there"))
+        output.say(frozen_words(name, one, new=name in made))
     if version is not None:
         output.say(
             f"{version}: {output.count(len(version.tables), 'table')}, "
             f"{output.count(version.rows, 'row')}, cut at {output.clock(version.cut)} UTC, "
-            f"fingerprint {output.short_proof(version.fingerprint)}"
+            f"fingerprint {output.short_proof(version.fingerprint)}" + _THERE * (not new)
         )
 
 
-def frozen_words(table: TableName, version: FrozenVersion) -> str:
-    """Say what a table's version is."""
+_THERE = "; it was there"
+
+
+def frozen_words(table: TableName, version: FrozenVersion, *, new: bool = True) -> str:
+    """Say what a table's version is, and whether it was there before."""
     name = f" ({version.label})" if version.label else ""
     return (
         f"{table} version {version.number}{name}: {output.count(version.rows, 'row')}, "
         f"transaction {version.transaction}, "
         f"fingerprint {output.short_proof(version.fingerprint)}"
         + (f"; it breaks {', '.join(version.violations)}" if version.violations else "")
+        + _THERE * (not new)
     )
 
 

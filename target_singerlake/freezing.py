@@ -37,12 +37,14 @@ def freeze_tables(
 ) -> None:
     """Freeze the head of some tables, one after the other on one Spark session.
 
+    A table whose state has a version already gets no other.
+
     Args:
         lake: The lake.
         tables: Which.
         logger: Told of each version.
         check: Called before each table; may raise to end it there.
-        done: Told of each version too.
+        done: Told of each new version too.
 
     Raises:
         SingerlakeError: A table could not be frozen. What was synced stays, and so do the
@@ -54,14 +56,18 @@ def freeze_tables(
     spark = session()
     for name in sorted(tables):
         check()
-        version = freeze(spark, lake.table(name))
-        done(name, version)
+        table = lake.table(name)
+        before = table.snapshot().last_version
+        version = freeze(spark, table, again=False)
+        if new := version.number > before:
+            done(name, version)
         logger.info(
-            "%s version %d: %s rows, fingerprint %s",
+            "%s version %d: %s rows, fingerprint %s%s",
             name,
             version.number,
             f"{version.rows:,}",
             version.fingerprint,
+            "" if new else "; it was there",
         )
 
 
@@ -74,8 +80,6 @@ def freeze_as_one(
 ) -> LakeVersion:
     """Freeze the heads of some tables as one lake version; see :func:`freeze_tables`.
 
-    A table whose state has a version already gets no other.
-
     Returns:
         The lake version.
     """
@@ -83,7 +87,7 @@ def freeze_as_one(
     from singerlake.spark.jobs.maintenance.freeze_lake import freeze_missing
     from singerlake.spark.jvm.session import session
 
-    wanted = freeze_lake.plan(lake.store, lambda: tables, named=tables)
+    wanted = freeze_lake.plan(lake.store, lambda: tables, named=tables, again=False)
     made: dict[TableName, FrozenVersion] = {}
     check()
     if wanted.missing:

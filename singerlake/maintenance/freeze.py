@@ -46,6 +46,36 @@ def no_other(_present: Snapshot) -> None:
     """Take no other version instead of the one that is wanted."""
 
 
+def version_of_state(
+    head: Snapshot,
+    number: int | None = None,
+    *,
+    label: str | None = None,
+    allow_violations: bool = False,
+) -> FrozenVersion | None:
+    """Return the newest version that means a state of a table already; None where none does.
+
+    Args:
+        head: The table.
+        number: The transaction whose state is meant; the head by default.
+        label: The label that the version must have; any or none by default.
+        allow_violations: Take a version whose rows break constraints, too.
+
+    Raises:
+        NotFoundError: There is no such transaction.
+    """
+    if not head.frozen:
+        return None
+    at = head if number is None else head.at(number)
+    first = at.earliest_equal().number
+    for version in reversed(head.frozen):
+        if version.only_against_accident or (version.violations and not allow_violations):
+            continue
+        if label in (None, version.label) and first <= version.transaction <= at.number:
+            return version
+    return None
+
+
 def plan(
     snapshot: Snapshot,
     *,

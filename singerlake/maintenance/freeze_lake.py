@@ -16,7 +16,7 @@ from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.format.sealed import CHAINED
 from singerlake.maintenance.cut import PATIENCE_SECONDS, Cut, take_cut
-from singerlake.maintenance.freeze import check_label
+from singerlake.maintenance.freeze import check_label, version_of_state
 from singerlake.maintenance.freeze import plan as table_plan
 from singerlake.storage.base import READERS, Store
 from singerlake.transactions import lake_log, log
@@ -33,12 +33,14 @@ class LakeFreeze:
         label: The lake version's name beside its number.
         comment: Free text; the new table versions get it too.
         found: Versions that there are, of tables whose state they mean already.
+        again: Whether there is to be another lake version even if one names the same versions.
     """
 
     cut: Cut
     label: str | None
     comment: str | None
     found: Mapping[TableName, FrozenVersion]
+    again: bool = True
 
     @property
     def missing(self) -> list[TableName]:
@@ -54,6 +56,7 @@ def plan(
     label: str | None = None,
     comment: str | None = None,
     allow_violations: bool = False,
+    again: bool = True,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> LakeFreeze:
     """Check label and tables, read the heads of one moment, and find the versions there are.
@@ -66,6 +69,7 @@ def plan(
         label: A name for the lake version.
         comment: Free text.
         allow_violations: Use versions that say that their rows break constraints, too.
+        again: Make another lake version even if one names the same versions.
         patience_seconds: How long to wait for a moment in which no table moves.
 
     Raises:
@@ -75,7 +79,8 @@ def plan(
         DamagedError: A log cannot be read.
     """
     check_label(label)
-    if taken := taken_label(lake_log.read(store), label):
+    taken = taken_label(lake_log.read(store), label)
+    if taken and again:
         raise UsageError(taken)
     cut = take_cut(store, tables, patience_seconds=patience_seconds)
     there = {table: head for table, head in cut.heads.items() if not head.dropped}
@@ -96,7 +101,13 @@ def plan(
 
     with ThreadPoolExecutor(READERS, "versions") as pool:
         found = dict(zip(there, pool.map(version_of, there), strict=True))
-    return LakeFreeze(cut, label, comment, {t: v for t, v in found.items() if v is not None})
+    versions = {table: version for table, version in found.items() if version is not None}
+    wanted = LakeFreeze(cut, label, comment, versions, again)
+    if taken and (
+        wanted.missing or _same(lake_log.read(store), _lake_tables(wanted, {}), label) is None
+    ):
+        raise UsageError(taken)
+    return wanted
 
 
 def taken_label(versions: Sequence[LakeVersion], label: str | None) -> str | None:
@@ -138,39 +149,13 @@ def version_at_cut(head: Snapshot, cut: Cut, *, allow_violations: bool) -> Froze
     Raises:
         ConflictError: The state was given up, or exchanged, meanwhile.
     """
-    at = _at_cut(head, cut)
-    first = at.earliest_equal().number
-    for version in reversed(head.frozen):
-        if version.only_against_accident or (version.violations and not allow_violations):
-            continue
-        if version.types != at.rules:  # it may mean other rows than the state does by now
-            continue
-        if first <= version.transaction <= at.number:
-            return version
-    return None
+    number = _at_cut(head, cut).number
+    return version_of_state(head, number, allow_violations=allow_violations)
 
 
-def commit_lake_version(
-    store: Store, wanted: LakeFreeze, made: Mapping[TableName, FrozenVersion]
-) -> LakeVersion:
-    """Commit the lake version.
-
-    Args:
-        store: The lake's store.
-        wanted: The plan.
-        made: Of each table that was missing one, the version of its state at the cut.
-
-    Returns:
-        The lake version, with the number it got.
-
-    Raises:
-        UsageError: The label was taken meanwhile.
-        ConflictError: Others made lake versions faster than this one could follow.
-        DamagedError: The lake's log is damaged.
-        StoreError: The store refused.
-    """
+def _lake_tables(wanted: LakeFreeze, made: Mapping[TableName, FrozenVersion]) -> list[LakeTable]:
     versions = {**wanted.found, **made}
-    tables = in_order(
+    return in_order(
         LakeTable(
             tap=table.tap,
             stream=table.stream,
@@ -184,7 +169,49 @@ def commit_lake_version(
         for table, version in ((table, versions[table]) for table in wanted.cut.heads)
     )
 
+
+def _same(
+    present: Sequence[LakeVersion], tables: Sequence[LakeTable], label: str | None
+) -> LakeVersion | None:
+    """The newest lake version of the same table versions, with the label if one is wanted."""
+    proof = fingerprint(tables)
+    found = (one for one in reversed(present) if label in (None, one.label))
+    return next((one for one in found if one.fingerprint == proof), None)
+
+
+class _ThereAlreadyError(Exception):
+    """A lake version names the same versions."""
+
+    def __init__(self, version: LakeVersion) -> None:
+        super().__init__(version.number)
+        self.version = version
+
+
+def commit_lake_version(
+    store: Store, wanted: LakeFreeze, made: Mapping[TableName, FrozenVersion]
+) -> LakeVersion:
+    """Commit the lake version.
+
+    Args:
+        store: The lake's store.
+        wanted: The plan.
+        made: Of each table that was missing one, the version of its state at the cut.
+
+    Returns:
+        The lake version, with the number it got; or the one that is there, if that will do.
+
+    Raises:
+        UsageError: The label was taken meanwhile.
+        ConflictError: Others made lake versions faster than this one could follow.
+        DamagedError: The lake's log is damaged.
+        StoreError: The store refused.
+    """
+    tables = _lake_tables(wanted, made)
+
     def draft(present: Sequence[LakeVersion]) -> LakeVersion:
+        there = None if wanted.again else _same(present, tables, wanted.label)
+        if there is not None:
+            raise _ThereAlreadyError(there)
         if taken := taken_label(present, wanted.label):
             raise UsageError(f"{taken}; the tables' versions are made, and will be used again")
         return LakeVersion(
@@ -202,4 +229,7 @@ def commit_lake_version(
             fingerprint=fingerprint(tables),
         )
 
-    return lake_log.commit(store, draft)
+    try:
+        return lake_log.commit(store, draft)
+    except _ThereAlreadyError as found:
+        return found.version

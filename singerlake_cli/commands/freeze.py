@@ -9,13 +9,19 @@ from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake.format.log import FrozenVersion
-from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.freeze import FreezePlan, plan
+from singerlake.maintenance.freeze import plan, version_of_state
 from singerlake.projections.projection import Projection
 from singerlake.projections.publishing import PublishOptions
+from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
-from singerlake_cli.lake_versions import FreezeOptions, choose, freeze_many, frozen_words
+from singerlake_cli.lake_versions import (
+    FreezeOptions,
+    choose,
+    freeze_many,
+    frozen_words,
+    note_comment,
+)
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
@@ -33,6 +39,12 @@ from singerlake_cli.working import working
 )
 @click.option(
     "--allow-violations", is_flag=True, help="Even if rows break a constraint; the version says so."
+)
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Make a new version even if the state has one, or a lake version even if one names the "
+    "same versions.",
 )
 @click.option(
     "--publish",
@@ -54,6 +66,7 @@ def command(
     comment: str | None,
     at: int | None,
     allow_violations: bool,
+    again: bool,
     publish: bool,
     file: Path | None,
     master: str | None,
@@ -65,6 +78,9 @@ def command(
     its content are kept with it (--output json shows them in full). No sync renumbers or moves a
     version. One TABLE of up to 32 MiB of messages, without constraints of its own, is frozen
     without Spark, unless --master or --conf is given.
+
+    A state that has a version already gets no other: that version is shown. A --label that it
+    does not have makes a new version, and so does --again. The same holds for lake versions.
 
     Several TABLES, a TAP or --all make a lake version: a number that means one version of each
     table, of the states that all of them had at one moment. Tables whose state has a version
@@ -86,71 +102,78 @@ def command(
     lake = shared.lake()
     many = every or len(tables) > 1 or "." not in tables[0]
     chosen = choose(lake, tables, every=every) if many else None
+    options = FreezeOptions(label, comment, allow_violations, again, master, conf)
     if chosen is not None and not chosen.alone:
-        if at is not None:
-            raise UsageError("--at is for one table: many are frozen as they are at one moment")
-        if publish:
-            raise UsageError(
-                "--publish is for one table: publish what a lake version names with: singerlake "
-                "publish"
-            )
-        options = FreezeOptions(label, comment, allow_violations, master, conf)
+        _check_many(at, publish=publish)
         freeze_many(shared, lake, chosen, options)
         return
     lake_table, ref = lake.find(tables[0])
     if ref.version is not None:
         raise UsageError(f"{ref} is frozen already; to freeze an earlier state use --at")
-    wanted = plan(lake_table.snapshot(), at=at, label=label, comment=comment)
+    head = lake_table.snapshot()
     projections = _publishing(lake, lake_table, file) if publish else []
-    version = _frozen(lake_table, wanted, at, allow_violations, master, conf)
+    version = _frozen(lake_table, head, at, options)
+    new = version.number > head.last_version
+    document = {**structs.asdict(version), "new": new}
+
+    def say_frozen() -> None:
+        output.say(frozen_words(ref.table, version, new=new))
+
+    if not new:
+        note_comment(shared, version.comment, comment)
     if not publish:
-        shared.output.result(lambda: structs.asdict(version), lambda: _print(ref.table, version))
+        shared.output.result(lambda: document, say_frozen)
         return
     from singerlake_cli.publishing import as_json, end, outcomes, say
 
     done = list(outcomes(lake, projections, PublishOptions(), master, conf))
 
     def print_both() -> None:
-        _print(ref.table, version)
+        say_frozen()
         for outcome in done:
             say(outcome)
 
     published = [as_json(outcome) for outcome in done]
-    shared.output.result(lambda: {**structs.asdict(version), "published": published}, print_both)
+    shared.output.result(lambda: {**document, "published": published}, print_both)
     end(shared, done)
 
 
-def _frozen(
-    table: Table,
-    wanted: FreezePlan,
-    at: int | None,
-    allow_violations: bool,
-    master: str | None,
-    conf: tuple[str, ...],
-) -> FrozenVersion:
+def _check_many(at: int | None, *, publish: bool) -> None:
+    if at is not None:
+        raise UsageError("--at is for one table: many are frozen as they are at one moment")
+    if publish:
+        raise UsageError(
+            "--publish is for one table: publish what a lake version names with: singerlake publish"
+        )
+
+
+def _frozen(table: Table, head: Snapshot, at: int | None, options: FreezeOptions) -> FrozenVersion:
     """Freeze a table, here where Java would take longer to start, unless it is asked for."""
-    if not (master or conf or wanted.at.overlay.constraints):
+    label, comment, violations = options.label, options.comment, options.allow_violations
+    if not options.again:
+        there = version_of_state(head, at, label=label, allow_violations=violations)
+        if there is not None:
+            return there
+    wanted = plan(head, at=at, label=label, comment=comment)
+    if not (options.master or options.conf or wanted.at.overlay.constraints):
         from singerlake.freezing import freeze_small, is_small
 
         if is_small(wanted.at):
             with working(f"freezing {table.name}"):
-                return freeze_small(table, at=at, label=wanted.label, comment=wanted.comment)
-    begin_spark(master, conf)
+                return freeze_small(table, at=at, label=label, comment=comment, again=options.again)
+    begin_spark(options.master, options.conf)
     from singerlake.spark.jobs.maintenance.freeze import freeze
 
     with working(f"freezing {table.name}"):
         return freeze(
-            start_spark(master, conf),
+            start_spark(options.master, options.conf),
             table,
             at=at,
-            label=wanted.label,
-            comment=wanted.comment,
-            allow_violations=allow_violations,
+            label=label,
+            comment=comment,
+            again=options.again,
+            allow_violations=violations,
         )
-
-
-def _print(table: TableName, version: FrozenVersion) -> None:
-    output.say(frozen_words(table, version))
 
 
 def _publishing(lake: Lake, table: Table, file: Path | None) -> list[Projection]:

@@ -145,4 +145,5 @@ def test_safe_cells_come_back_as_they_were_or_are_refused(
     assert (done["updated"], done["unchanged"]) == (1, 1)
     found = run_json(lake, "query", "select id, formula, at from tap.f order by id")["rows"]
     assert found == [["+15551234", "=SUM(A1)", "'@home"], ["-5", "=1", None]]
-    assert run_json(lake, "delete", "tap.f", "--from", "f.csv", "--safe-cells")["deleted"] == 2
+    gone = ["delete", "tap.f", "--from", "f.csv", "--safe-cells", "--overwrite"]
+    assert run_json(lake, *gone)["deleted"] == 2

@@ -306,9 +306,31 @@ def test_the_commands_that_read_metadata(tables: Lake) -> None:
     assert "tap.b" in run(tables, "versions", "--lake-version", "1").stdout
     text = run(tables, "freeze", "tap").stdout
     assert "tap.a version 1: 1 row" in text and "; it was there\n" in text
-    assert "lake version 2: 2 tables, 2 rows, cut at 20" in text
-    assert run_json(tables, "freeze", "tap.b", "tap.a")["lake_version"]["number"] == 3
-    assert tables.lake_versions()[2].fingerprint == tables.lake_versions()[0].fingerprint
+    assert "lake version 1 (q3): 2 tables, 2 rows, cut at 20" in text
+    again = run_json(tables, "freeze", "tap.b", "tap.a", "--again")
+    assert (again["lake_version"]["number"], again["new"]) == (2, True)
+    assert tables.lake_versions()[1].fingerprint == tables.lake_versions()[0].fingerprint
+
+
+def test_freezing_unchanged_tables_again_is_the_lake_version_that_was_there(tables: Lake) -> None:
+    assert run_json(tables, "freeze", "--all", "--label", "q3", "--comment", "x")["new"]
+    for options in ((), ("--label", "q3"), ("--comment", "y")):
+        result = run(tables, "freeze", "--all", *options)
+        assert "lake version 1 (q3): " in result.stdout
+        assert result.stdout.endswith("; it was there\n")
+        assert ("the comment was not kept" in result.stderr) == ("y" in options)
+    assert len(tables.lake_versions()) == 1
+    refused = run(tables, "freeze", "--all", "--label", "q3", "--again")
+    assert (refused.exit_code, "has the label 'q3' already" in refused.stderr) == (2, True)
+    assert run_json(tables, "freeze", "--all", "--label", "q4")["lake_version"]["number"] == 2
+    assert run_json(tables, "freeze", "--all", "--label", "q3")["lake_version"]["number"] == 1
+    assert run_json(tables, "freeze", "tap.a", "tap.a", "tap")["new"] is False
+    commit_rows(tables, "tap.a", ID, ["id"], [{"id": 7}])
+    freeze(tables, A)
+    refused = run(tables, "freeze", "--all", "--label", "q3")  # of another state
+    assert (refused.exit_code, "has the label 'q3' already" in refused.stderr) == (2, True)
+    lake = singerlake.open(tables.store.uri)
+    assert [lake.freeze().number, lake.freeze().number, lake.freeze(again=True).number] == [3, 3, 4]
 
 
 def test_programs_hold_a_lake_version(tables: Lake) -> None:

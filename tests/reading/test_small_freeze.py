@@ -10,8 +10,10 @@ from typing import Any, NoReturn
 import pytest
 from msgspec import structs
 
+import singerlake
 from singerlake import freezing
 from singerlake.errors import ConflictError, DamagedError, MisfitsError, UsageError
+from singerlake.format.log import FrozenVersion
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.freezing import freeze_small, is_small
 from singerlake.lake import Lake, Table
@@ -137,6 +139,51 @@ def test_the_command_starts_no_java_for_a_small_table(
     [version] = table.snapshot().frozen
     assert (version.label, version.comment) == ("q3", "x")
     for more in (["--master", "local[1]"], ["--conf", "spark.x=y"]):
-        assert "Java starts" in run(lake, "freeze", "tap.s", *more).stderr
+        assert "Java starts" in run(lake, "freeze", "tap.s", "--again", *more).stderr
     monkeypatch.setattr(freezing, "SMALL_BYTES", 100)
-    assert "Java starts" in run(lake, "freeze", "tap.s", "--at", "2").stderr
+    assert "Java starts" in run(lake, "freeze", "tap.s", "--at", "1").stderr
+
+
+@pytest.mark.usefixtures("no_java")
+def test_freezing_an_unchanged_table_again_is_the_version_that_was_there(table: Table) -> None:
+    lake = Lake(table.store)
+    first = run(lake, "freeze", "tap.s", "--label", "q3", "--comment", "x")
+    assert first.stdout.startswith("tap.s version 1 (q3): 2 rows")
+    assert "it was there" not in first.stdout
+    for options in ((), ("--label", "q3"), ("--comment", "y"), ("--master", "local[1]")):
+        result = run(lake, "freeze", "tap.s", *options)
+        assert result.stdout == first.stdout[:-1] + "; it was there\n"
+        assert ("the comment was not kept" in result.stderr) == ("y" in options)
+    assert len(table.snapshot().frozen) == 1
+    assert run_json(lake, "freeze", "tap.s", "--label", "end of q3")["number"] == 2
+    named = run_json(lake, "freeze", "tap.s", "--label", "q3")
+    assert (named["number"], named["new"]) == (1, False)
+    assert run_json(lake, "freeze", "tap.s")["number"] == 2  # the newest
+    again = run_json(lake, "freeze", "tap.s", "--again")
+    assert (again["number"], again["label"], again["new"]) == (3, None, True)
+    assert run_json(lake, "freeze", "tap.s", "--at", "1")["number"] == 4
+    assert run_json(lake, "freeze", "tap.s", "--at", "1")["new"] is False
+    refused = run(lake, "freeze", "tap.s", "--at", "1", "--label", "q3")  # of another state
+    assert (refused.exit_code, "has the label 'q3' already" in refused.stderr) == (2, True)
+    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 9}])
+    there = singerlake.open(lake.store.uri)["tap.s"]
+    found = [there.freeze(), there.freeze(comment="z"), there.freeze(again=True), there.freeze("z")]
+    assert [one.number for one in found] == [5, 5, 6, 7]
+
+
+def test_two_freezes_of_one_state_at_the_same_time_are_one_version(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proven = freezing._proven
+    asked: list[int] = []
+    made: list[FrozenVersion] = []
+
+    def late(table: Table, snapshot: Snapshot) -> freezing.Proven:
+        if not asked:
+            asked.append(snapshot.number)
+            made.append(freeze_small(table, label="other"))
+        return proven(table, snapshot)
+
+    monkeypatch.setattr(freezing, "_proven", late)
+    assert freeze_small(table, again=False) == made[0]
+    assert len(table.snapshot().frozen) == 1

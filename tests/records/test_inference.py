@@ -279,6 +279,7 @@ def test_floats_as_python_prints_them_are_a_column_of_doubles(
         ([["1.5"], ["1", "NA", "nan"]], "'NA' is not a number"),
         ([["1.5"] * 1100 + ["n/a"]], "'n/a' is not a number"),
         ([["1", "007"]], "'007' is not a number"),
+        ([["4,25", "3,5", "x"]], "'3,5' is not a number"),
         ([["TRUE", "NA"], [None]], "'NA' is not a boolean"),
         ([["NA"], ["2024-03-01", "NA"]], None),  # the first part may be any text
         ([["NaT", "2024-03-01", "2024-03-01 10:00:00"]], "'NaT' is not a date or time"),

@@ -23,6 +23,7 @@ from singerlake.spark.jvm import session
 from target_singerlake import freezing
 from target_singerlake.errors import TerminatedError
 from target_singerlake.interrupts import GRACE_SECONDS, Interrupts
+from tests.build import commit_rows
 from tests.target.harness import record, run, schema, state
 
 
@@ -92,7 +93,7 @@ def test_a_signal_during_a_freeze_ends_it_after_the_table(
     interrupts.over()
     frozen: list[Any] = []
 
-    def fake(_spark: Any, table: Any) -> Any:
+    def fake(_spark: Any, table: Any, **_how: Any) -> Any:
         frozen.append(table.name)
         interrupts.handle(signal.SIGTERM)
         return SimpleNamespace(number=1, rows=1, fingerprint="")
@@ -100,6 +101,8 @@ def test_a_signal_during_a_freeze_ends_it_after_the_table(
     monkeypatch.setattr(freeze, "freeze", fake)
     monkeypatch.setattr(session, "session", lambda: None)
     tables = [TableName("tap", "a"), TableName("tap", "b")]
+    for table in tables:
+        commit_rows(lake, str(table), {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
     with pytest.raises(TerminatedError):
         freezing.freeze_tables(lake, tables, logging.getLogger(), interrupts.check)
     assert frozen == tables[:1]

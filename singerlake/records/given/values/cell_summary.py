@@ -37,6 +37,7 @@ _INTEGER = r"^(?:0|-?[1-9][0-9]*)$"
 _DECIMAL = r"^-?(?:0|[1-9][0-9]*)\.[0-9]+$"
 _EXPONENT = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][+-]?[0-9]{1,4}$"
 _ANY_NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?$"
+_WITH_COMMA = r"^-?[0-9]+,[0-9]+$"
 _WITHIN_DOUBLES = r"[eE][+-]?0*(?:[0-9]{1,2}|[12][0-7][0-9])$"
 """Exponents with which no number of 15 digits is too large or too small for a double."""
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
@@ -75,8 +76,11 @@ def _note_odd(summary: Summary, before: int, cells: pa.Array) -> None:
         if before & ~kinds:
             continue
         odd = _unlike(pattern, first)
-        values = len(first) - len(odd)
-        if not before and (not values or len(_unlike(_NO_VALUE, odd)) > values):
+        values, others = len(first) - len(odd), _unlike(_NO_VALUE, odd)
+        if kinds == NUMBERS:
+            rest = _unlike(_WITH_COMMA, others)
+            values, others = values + len(others) - len(rest), rest
+        if not before and (not values or len(others) > values):
             continue
         odd = odd if len(odd) else _unlike(pattern, cells)
         if len(odd):

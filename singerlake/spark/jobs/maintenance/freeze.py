@@ -11,7 +11,6 @@ from singerlake.errors import SingerlakeError, ViolationsError
 from singerlake.format.log import FrozenVersion
 from singerlake.freezing import Proven, frozen, misfits_error
 from singerlake.lake import Table
-from singerlake.maintenance import freeze as plans
 from singerlake.reading import index
 from singerlake.records.state.fingerprint import Content
 from singerlake.records.state.parquet_parts import IndexDamagedError
@@ -33,7 +32,8 @@ def freeze(
     label: str | None = None,
     comment: str | None = None,
     allow_violations: bool = False,
-    instead: Callable[[Snapshot], FrozenVersion | None] = plans.no_other,
+    again: bool = True,
+    instead: Callable[[Snapshot], FrozenVersion | None] | None = None,
 ) -> FrozenVersion:
     """Make a table version.
 
@@ -45,7 +45,8 @@ def freeze(
         comment: Free text.
         allow_violations: Freeze it even if rows do not keep the table's constraints; the version
             says so.
-        instead: Finds a version that somebody else made meanwhile and that will do.
+        again: Make another version even if one means the same state, and has the label.
+        instead: Finds a version that will do, instead of what ``again`` says.
 
     Returns:
         The version as the log has it.
@@ -72,6 +73,8 @@ def freeze(
         at=at,
         label=label,
         comment=comment,
+        again=again,
+        allow_violations=allow_violations,
         instead=instead,
         committing=lambda: stages(spark, "committing"),
     )
