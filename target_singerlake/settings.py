@@ -174,8 +174,8 @@ _TARGET = [
         default=False,
         title="New version",
         description=(
-            "After a run that succeeded, freeze a new version of every table that it changed "
-            "(a Spark job; needs Java 17 or later)."
+            "After a run that succeeded, freeze a new version of every table that it changed and "
+            "whose state has no version yet (a Spark job; needs Java 17 or later)."
         ),
     ),
     th.Property(

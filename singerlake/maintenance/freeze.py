@@ -69,7 +69,9 @@ def version_of_state(
     at = head if number is None else head.at(number)
     first = at.earliest_equal().number
     for version in reversed(head.frozen):
-        if version.only_against_accident or (version.violations and not allow_violations):
+        if version.only_against_accident or version.types != at.rules:
+            continue
+        if version.violations and not allow_violations:
             continue
         if label in (None, version.label) and first <= version.transaction <= at.number:
             return version

@@ -343,7 +343,7 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
     assert table.freeze("small").rows == 1
     monkeypatch.setattr(freezing, "SMALL_BYTES", 0)
     with pytest.raises(RuntimeMissingError, match="freezing a version"):
-        table.freeze()
+        table.freeze(again=True)
     with pytest.raises(RuntimeMissingError, match="reverting a table"):
         table.revert(transaction=1)
     with pytest.raises(UsageError, match="name the state to go back to"):

@@ -126,11 +126,11 @@ class _PandasFrame(Given):
     index: pa.Table
 
     def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
-        whole = self.table
+        columns = dict(zip(self.table.column_names, self.table.columns, strict=True))
         for name in shape_of(present).key_names:
-            if name in self.index.column_names and name not in whole.column_names:
-                whole = whole.append_column(name, self.index[name])
-        return _ArrowTable(whole).row_set(spark, present, source)
+            if name in self.index.column_names:
+                columns.setdefault(name, self.index[name])
+        return _ArrowTable(pa.table(columns)).row_set(spark, present, source)
 
 
 def _index_of(frame: Any) -> pa.Table:
