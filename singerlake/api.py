@@ -103,61 +103,6 @@ class Table(erasing.Table):
             raise UsageError("this names no file of the lake: give what a row has, with its path")
         return stored.opened(self.store, self.name, found)
 
-    def freeze(
-        self,
-        label: str | None = None,
-        *,
-        comment: str | None = None,
-        transaction: int | None = None,
-        allow_violations: bool = False,
-        again: bool = False,
-        spark: SparkSession | None = None,
-    ) -> FrozenVersion:
-        """Freeze a state as the next version; on Spark, unless it is small, without constraints.
-
-        If the state has a version already, that is returned, unless ``label`` is another.
-
-        Args:
-            label: A name that can stand for the version's number.
-            comment: Why; kept with the version if it is a new one.
-            transaction: Whose state; the last by default.
-            allow_violations: Even if rows break a constraint; the version says so.
-            again: Make a new version even if the state has one.
-            spark: The session; the running one by default, or a new one.
-
-        Raises:
-            NotFoundError: There is no such table or transaction.
-            UsageError: The label cannot be one or is taken.
-            ConflictError: The label was taken meanwhile, or a vacuum came in between.
-            DamagedError: A row cannot be read under the table's schema, or breaks its rules.
-            RuntimeMissingError: Spark or Java is not installed.
-        """
-        from singerlake.freezing import freeze_if_small
-
-        done = freeze_if_small(
-            self,
-            spark,
-            at=transaction,
-            label=label,
-            comment=comment,
-            again=again,
-            allow_violations=allow_violations,
-        )
-        if done is not None:
-            return done
-        spark = session_for(spark, "freezing a version")
-        from singerlake.spark.jobs.maintenance.freeze import freeze
-
-        return freeze(
-            spark,
-            self,
-            at=transaction,
-            label=label,
-            comment=comment,
-            again=again,
-            allow_violations=allow_violations,
-        )
-
     def vacuum(
         self,
         *,

@@ -1,4 +1,4 @@
-"""The tables of a lake, as far as programs take back what was done to them.
+"""The tables of a lake, as far as programs make versions of them and take back what was done.
 
 Spark is imported when a job is begun, and not before.
 """
@@ -25,7 +25,62 @@ if TYPE_CHECKING:
 
 
 class Table(publishing.Table):
-    """One stream of one tap, whose past can come back."""
+    """One stream of one tap, whose states get versions, and whose past can come back."""
+
+    def freeze(
+        self,
+        label: str | None = None,
+        *,
+        comment: str | None = None,
+        transaction: int | None = None,
+        allow_violations: bool = False,
+        again: bool = False,
+        spark: SparkSession | None = None,
+    ) -> FrozenVersion:
+        """Freeze a state as the next version; on Spark, unless it is small, without constraints.
+
+        If the state has a version already, that is returned, unless ``label`` is another.
+
+        Args:
+            label: A name that can stand for the version's number.
+            comment: Why; kept with the version if it is a new one.
+            transaction: Whose state; the last by default.
+            allow_violations: Even if rows break a constraint; the version says so.
+            again: Make a new version even if the state has one.
+            spark: The session; the running one by default, or a new one.
+
+        Raises:
+            NotFoundError: There is no such table or transaction.
+            UsageError: The label cannot be one or is taken.
+            ConflictError: The label was taken meanwhile, or a vacuum came in between.
+            DamagedError: A row cannot be read under the table's schema, or breaks its rules.
+            RuntimeMissingError: Spark or Java is not installed.
+        """
+        from singerlake.freezing import freeze_if_small
+
+        done = freeze_if_small(
+            self,
+            spark,
+            at=transaction,
+            label=label,
+            comment=comment,
+            again=again,
+            allow_violations=allow_violations,
+        )
+        if done is not None:
+            return done
+        spark = session_for(spark, "freezing a version")
+        from singerlake.spark.jobs.maintenance.freeze import freeze
+
+        return freeze(
+            spark,
+            self,
+            at=transaction,
+            label=label,
+            comment=comment,
+            again=again,
+            allow_violations=allow_violations,
+        )
 
     def delete_version(self, version: int | str, *, reason: str) -> DeletedVersion:
         """Delete a frozen version: its number is never used again, its label may be.
