@@ -290,7 +290,7 @@ def test_index_of_a_pandas_frame_is_the_key_where_it_has_its_name(
         change.update(both)
         change.update(both.rename_axis("line").assign(id=4))
     assert {row["id"]: row["name"] for row in rows(spark, table)} == {3: "a", 4: "a"}
-    with pytest.raises(UsageError, match="lacks the column 'id'"), table.change() as change:
+    with pytest.raises(RejectedRowsError, match="a key cannot be null"), table.change() as change:
         change.update(pandas.DataFrame({"name": ["a"]}))
 
 
