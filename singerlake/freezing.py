@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from singerlake.errors import ConflictError, MisfitsError, SingerlakeError
+from singerlake.errors import ConflictError, MisfitsError, NotFoundError, SingerlakeError
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.lake import Table
 from singerlake.lineage import told
@@ -112,11 +111,15 @@ def frozen(
 def _same_state(
     number: int, label: str | None, *, again: bool, allow_violations: bool
 ) -> Callable[[Snapshot], FrozenVersion | None]:
-    if again:
-        return plans.no_other
-    return partial(
-        plans.version_of_state, number=number, label=label, allow_violations=allow_violations
-    )
+    def there(present: Snapshot) -> FrozenVersion | None:
+        try:
+            return plans.version_of_state(
+                present, number, label=label, allow_violations=allow_violations
+            )
+        except NotFoundError:
+            return None  # what becomes of a state that is gone, others say
+
+    return plans.no_other if again else there
 
 
 def is_small(snapshot: Snapshot) -> bool:
