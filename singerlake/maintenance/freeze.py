@@ -66,7 +66,7 @@ def version_of_state(
     """
     if not head.frozen:
         return None
-    at = head if number is None else head.at(number)
+    at = head.at(head.number if number is None else number)
     first = at.earliest_equal().number
     for version in reversed(head.frozen):
         if version.only_against_accident or version.types != at.rules:
