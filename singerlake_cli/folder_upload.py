@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from singerlake.transactions.snapshot import Snapshot
 
 MODES = (Mode.REPLACE, Mode.UPSERT)
+_STORED = 0.9
+"""The share of an upload that is done when its files are stored: the rows are few and small."""
 
 
 def folder_of(lake: Lake, files: Sequence[str]) -> Folder | None:
@@ -112,7 +114,7 @@ def upload(
 
     def count(rows: FolderRows) -> None:
         doing = "reading files" if change.dry_run else "storing files"
-        follow(lambda: (doing, rows.done, seen.files))
+        follow(lambda: (doing, rows.done, seen.files), to=_STORED)
 
     with working(f"uploading into {name}"):
         done = upload_folder(

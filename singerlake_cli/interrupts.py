@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from singerlake_cli import live_line
+
 EXIT_CODE = 128 + signal.SIGINT
 NOTHING = "interrupted; nothing was changed"
 SOMETHING = "interrupted; what was done before stays"
@@ -31,6 +33,7 @@ class _State:
     Attributes:
         came: Whether the signal came.
         shown: Whether it was said.
+        on_a_bar: Whether a progress bar stood where the terminal showed ^C; erasing it erased both.
         installed: Whether this process is the command's, so that nobody else handles it.
         writes: Whether the command also changes what is not committed by a log entry.
         java: Whether the command has asked for Java.
@@ -41,6 +44,7 @@ class _State:
 
     came = False
     shown = False
+    on_a_bar = False
     installed = False
     writes = False
     java = False
@@ -52,6 +56,11 @@ class _State:
 def came() -> bool:
     """Whether this process was interrupted."""
     return _State.came
+
+
+def is_echoed() -> bool:
+    """Whether the terminal still shows ^C at the end of a line."""
+    return not _State.on_a_bar
 
 
 def message() -> str:
@@ -93,7 +102,7 @@ def in_a_shell(*, goes_on: bool) -> Iterator[None]:
 
 def next_command() -> None:
     """Forget what happened to the command before."""
-    _State.came = _State.shown = _State.writes = _State.java = False
+    _State.came = _State.shown = _State.on_a_bar = _State.writes = _State.java = False
     if (commits := sys.modules.get("singerlake.transactions.commit")) is not None:
         commits.Begun.any = False
     logging.disable(logging.NOTSET)
@@ -155,7 +164,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
     """
     if _State.came and not _State.goes_on:
         _end(signum, frame)
-    _State.came = True
+    _State.came, _State.on_a_bar = True, live_line.is_shown()
     logging.disable()  # py4j logs the interrupt, and then that Java is gone
     if _State.goes_on and not _State.java:
         raise KeyboardInterrupt  # nothing was asked of Java: it is kept for the next command
@@ -167,7 +176,8 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
 def _end(_signum: int, _frame: FrameType | None) -> None:
     if first_told():
-        os.write(2, f"error: {message()}\n".encode())
+        erase = live_line.ERASE if live_line.is_shown() else ""
+        os.write(2, f"{erase}error: {message()}\n".encode())
     os._exit(EXIT_CODE)
 
 

@@ -49,6 +49,11 @@ class TableDifference:
             other.record_fingerprint,
         )
 
+    @property
+    def rows(self) -> int:
+        """How many rows the two states have together."""
+        return sum(state.rows for state in (self.before, self.after) if state is not None)
+
     def numbers(self) -> Sequence[int | None]:
         """Rows added, changed, removed and unchanged; None where that cannot be told."""
         if self.gone is not None:
@@ -106,9 +111,9 @@ def _count(
     begin_spark(master, conf)
     from singerlake.spark.jobs.queries.difference import diff
 
-    with working(f"comparing {output.count(len(todo), 'table')}"):
+    with working(f"comparing {output.count(len(todo), 'table')}") as bar:
         spark = start_spark(master, conf)
-        for one in todo:
+        for one in bar.each(todo, lambda one: one.rows):
             assert one.before is not None and one.after is not None  # noqa: S101, PT018
             versions = str(one.before.version), str(one.after.version)
             with diff(spark, lake.table(one.table), *versions, misfits=misfits) as found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -152,11 +153,17 @@ def _made(
 
     made: dict[TableName, FrozenVersion] = {}
     failed: dict[TableName, SingerlakeError] = {}
-    with working(f"freezing {output.count(len(wanted.missing), 'table')}"):
+    with working(f"freezing {output.count(len(wanted.missing), 'table')}") as bar:
         spark = start_spark(options.master, options.conf)
-        for name, came in freeze_missing(
-            spark, lake, wanted, allow_violations=options.allow_violations
-        ):
+        frozen = freeze_missing(spark, lake, wanted, allow_violations=options.allow_violations)
+
+        def size(name: TableName) -> int:
+            with suppress(SingerlakeError):  # freezing it says so
+                return sum(block.bytes for block in lake.table(name).snapshot().blocks)
+            return 0
+
+        # The bar's part begins before its table is frozen.
+        for _, (name, came) in zip(bar.each(wanted.missing, size), frozen, strict=True):
             if isinstance(came, FrozenVersion):
                 made[name] = came
             else:

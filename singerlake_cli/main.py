@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -21,7 +22,7 @@ from singerlake import __version__, safe_text
 from singerlake.errors import SingerlakeError, StoreError
 from singerlake.nearest import nearest
 from singerlake.storage.opening import in_project
-from singerlake_cli import interrupts
+from singerlake_cli import interrupts, live_line
 from singerlake_cli.output import OUTPUTS, Output, say
 from singerlake_cli.shared import Shared, lake_option, output_option, take_shared_options
 
@@ -229,7 +230,7 @@ def _output(ctx: click.Context) -> Output:
 
 def _interrupted(ctx: click.Context) -> NoReturn:
     if interrupts.first_told():
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and interrupts.is_echoed():
             say("", err=True)  # the terminal has shown ^C on this line
         _output(ctx).failure("interrupted", interrupts.message())
     ctx.exit(interrupts.EXIT_CODE)
@@ -290,6 +291,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run the command line."""
     _check_streams()
     safe_text.guard_logs()
+    logging.lastResort = live_line.LogHandler()
     interrupts.install()
     try:
         cli.main(

@@ -18,6 +18,7 @@ from click.exceptions import NoArgsIsHelpError
 from singerlake import quantities, safe_text
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format import times
+from singerlake_cli import live_line
 
 if TYPE_CHECKING:
     from singerlake_cli.tables import Column
@@ -186,10 +187,16 @@ OUTPUTS: dict[str, type[Output]] = {"table": ConsoleOutput, "json": JsonOutput}
 """What ``--output`` may be."""
 
 
+def _echo(text: str, **how: Any) -> None:
+    """Print text; a bar that is on the screen gives way to it."""
+    with live_line.aside():
+        click.echo(text, **how)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
-    click.echo(safe_text.visible_json(text) if sys.stdout.isatty() else text)
+    _echo(safe_text.visible_json(text) if sys.stdout.isatty() else text)
 
 
 def _print_line(member: str, **document: str) -> None:
@@ -197,12 +204,12 @@ def _print_line(member: str, **document: str) -> None:
     shown = {name: safe_text.redacted(text) for name, text in document.items()}
     text = json.dumps({member: shown}, ensure_ascii=False)
     # Escaped in a pipe too: half a character of a name would not encode, and logs are looked at.
-    click.echo(safe_text.visible_json(text), err=True)
+    _echo(safe_text.visible_json(text), err=True)
 
 
 def say_text(text: str) -> None:
     """Print a document of several lines that ends in one; a terminal shows and does not obey it."""
-    click.echo(safe_text.visible(text, lines=True) if sys.stdout.isatty() else text, nl=False)
+    _echo(safe_text.visible(text, lines=True) if sys.stdout.isatty() else text, nl=False)
 
 
 def say(
@@ -233,7 +240,7 @@ def say(
     # A wrong command line is shown outside of the command's context, which knows of NO_COLOR too.
     coloured = False if os.environ.get("NO_COLOR") else None
     styled = marked + (click.style(shown, dim=True) if dim else shown)
-    click.echo(styled, err=err, color=coloured)
+    _echo(styled, err=err, color=coloured)
 
 
 def _say_error(text: str, word: str = "error") -> None:
@@ -243,7 +250,7 @@ def _say_error(text: str, word: str = "error") -> None:
 def say_whole(line: str, *, err: bool = False) -> None:
     """Print a line that is there to be copied: never wrapped, and in a pipe just as it is."""
     stream = sys.stderr if err else sys.stdout
-    click.echo(safe_text.visible(line) if stream.isatty() else line, err=err)
+    _echo(safe_text.visible(line) if stream.isatty() else line, err=err)
 
 
 def say_lines(lines: Iterable[str]) -> None:
@@ -285,7 +292,7 @@ def print_table(
     text = printed.get()
     if room is None:
         text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
-    click.echo(text, nl=False)
+    _echo(text, nl=False)
     if layout.left_out:
         left_out = ", ".join(layout.left_out)
         _note(f"no room for: {left_out} (a wider terminal shows all, and so does | less -S)")

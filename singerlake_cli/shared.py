@@ -204,13 +204,14 @@ def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:
         RuntimeMissingError: There is no Java.
     """
     settings = _settings(conf)
-    from singerlake.spark.jvm.progress import progress
+    from singerlake.spark.jvm.progress import Tally
     from singerlake.spark.jvm.session import session
 
     interrupts.note_java()
+    follow(lambda: ("starting Spark", 0, 0))
     with interrupts.kept():
         spark = session(master, settings)
-    follow(lambda: progress(spark))
+    follow(Tally(spark))
     return spark
 
 

@@ -89,12 +89,14 @@ def copy_tables(
 
         def one(table: TableName) -> tuple[TableName, Copied | SingerlakeError]:
             copy = TableCopy(source, destination, table, chosen[table], options, meter, movers)
+            meter.add(begun=1)
             try:
                 meter.check()
                 return table, copy.run()
             except SingerlakeError as error:
                 return table, error
 
+        meter.tables = len(chosen)
         results: list[Future[tuple[TableName, Copied | SingerlakeError]]] = []
         try:
             results += (pool.submit(one, table) for table in chosen)

@@ -26,18 +26,29 @@ class Meter:
     Attributes:
         done: Bytes of data files copied, or read again.
         total: Bytes that are known to be due.
+        tables: How many tables are due.
+        begun: How many of them have begun, so that their bytes are in ``total``.
     """
 
     done: int = 0
     total: int = 0
+    tables: int = 0
+    begun: int = 0
     _stopped: threading.Event = field(default_factory=threading.Event)
     _mutex: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, *, done: int = 0, total: int = 0) -> None:
-        """Count bytes."""
+    def add(self, *, done: int = 0, total: int = 0, begun: int = 0) -> None:
+        """Count bytes, and tables that begin."""
         with self._mutex:
             self.done += done
             self.total += total
+            self.begun += begun
+
+    def expected(self) -> int:
+        """Bytes that are due: those known, and for each table to come as many as others have."""
+        with self._mutex:
+            to_come = max(0, self.tables - self.begun)
+            return self.total + to_come * self.total // max(1, self.begun)
 
     def stop(self) -> None:
         """End all that is under way at its next piece."""

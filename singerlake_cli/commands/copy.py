@@ -124,7 +124,7 @@ class _Run:
 
     def run(self, lake: Lake, destination: Store, asked: Asked) -> None:
         meter = Meter()
-        follow(lambda: (f"{output.size(meter.done)} read", meter.done, meter.total))
+        follow(lambda: (f"{output.size(meter.done)} read", meter.done, meter.expected()))
         events = copy_lake(lake, destination, asked, self._options, meter)
         # Closed at once after Ctrl-C, so that no thread goes on copying.
         with working(f"copying to {destination.uri}"), closing(events):

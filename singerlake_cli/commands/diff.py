@@ -137,7 +137,7 @@ def _file_and_form(
     return file, form
 
 
-def _comparing(found: Diff) -> AbstractContextManager[None]:
+def _comparing(found: Diff) -> AbstractContextManager[object]:
     return working(f"comparing {found.compared.after.snapshot.table}")
 
 

@@ -19,12 +19,13 @@ COLUMNS = (60, 80, 120)
 _STYLES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def on_a_terminal(columns: int, show: Callable[[], object]) -> str:
+def on_a_terminal(columns: int, show: Callable[[], object], *, styled: bool = False) -> str:
     """What something writes to a terminal, standard error included, without colours.
 
     Args:
         columns: Of the terminal, which is a real one: the kernel's, with this size.
         show: Writes to standard output and standard error, in this process.
+        styled: Keep colours, and all else that steers a terminal.
     """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -49,4 +50,5 @@ def on_a_terminal(columns: int, show: Callable[[], object]) -> str:
         stack.enter_context(redirect_stderr(screen))
         show()
         sys.stdout.flush()
-    return _STYLES.sub("", b"".join(pieces).decode("utf-8")).replace("\r\n", "\n")
+    text = b"".join(pieces).decode("utf-8").replace("\r\n", "\n")
+    return text if styled else _STYLES.sub("", text)

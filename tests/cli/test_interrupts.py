@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.transactions import commit
-from singerlake_cli import interrupts
+from singerlake_cli import interrupts, live_line
 from tests.build import commit_rows
 
 PROGRAM = [sys.executable, "-m", "singerlake_cli"]
@@ -241,3 +242,23 @@ def test_a_second_ends_a_clean_up_that_takes_long() -> None:
     code = "def it():\n    try: kill(); time.sleep(60)\n    finally: kill(); time.sleep(60)\n"
     done = run(code)
     assert (done.returncode, done.stderr) == (130, f"{SAID}\n")
+
+
+def test_nothing_is_left_of_a_bar_before_the_line() -> None:
+    ours, theirs = pty.openpty()
+    code = """
+from singerlake_cli import working
+def it():
+    with working.working("freezing"):
+        time.sleep(1)
+        kill()
+        time.sleep(60)
+"""
+    done = run(code, stderr=theirs)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert done.returncode == 130
+    assert "freezing" in shown
+    last = click.unstyle(shown.rpartition(live_line.ERASE)[2])
+    assert last == f"error: {interrupts.NOTHING}\r\n"

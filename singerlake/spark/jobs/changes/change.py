@@ -176,7 +176,7 @@ class _Job:
         blind, left_out = options.overwrite, self._left_out()
         wanted = asked_rows.asked(self._spark, state, shape, given, blind=blind, blocked=left_out)
         _keep(wanted.frame, stack)
-        with stages(self._spark, "reading the rows"):
+        with stages(self._spark, "reading the rows", more=2):
             wrong = Stages(wanted.sources, problems.merged(wanted.seen.problems))
         if wrong.blind:
             raise problems.rejected(wrong.whole())
@@ -186,7 +186,7 @@ class _Job:
         if wanted.replaces or wanted.seen.named:
             rows = self._now.meant(wanted)
         frame = _keep(delta.delta_frame(wanted, rows), stack)
-        with stages(self._spark, "comparing with the table"):
+        with stages(self._spark, "comparing with the table", more=1):
             summary = delta.summary_of(frame)
         wrong.add(delta.repeated(summary), of_read_cells=True)
         found = Delta(frame, wanted, summary, summary.counts)

@@ -236,7 +236,7 @@ class _Job:
         spark, state = self.start(), restored(head)
         lines = Lines(spark, self.table, state, self.asked)
         keys: DataFrame | None = None
-        with plain_errors(), stages(spark, "looking for the rows"):
+        with plain_errors(), stages(spark, "looking for the rows", more=2):
             if lines.keyed:
                 keys = self._keep(lines.keys(state.blocks))
                 gone = self._keep(lines.of_keys(state.blocks, keys))
@@ -279,7 +279,7 @@ class _Job:
             routing.Task(sorted((r.block for r in task), key=lambda b: b.number), encode(task))
             for task in tasks_of(found.plan.files)
         ]
-        with plain_errors(), stages(spark, "writing files without them"):
+        with plain_errors(), stages(spark, "writing files without them", more=1):
             routed = routing.route(spark, found.gone, tasks)
             writer = Eraser(self.table.store, self.table.name, FILE_BYTES)
             # A description a block comes back to the driver, never rows.

@@ -15,7 +15,7 @@ from singerlake.reading import index
 from singerlake.records.state.fingerprint import Content
 from singerlake.records.state.parquet_parts import IndexDamagedError
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.jvm.progress import stages
+from singerlake.spark.jvm.progress import followed_by, stages
 from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import index_build, index_rows
 from singerlake.spark.state.content import index_content, index_misfits
@@ -124,7 +124,8 @@ def _index_content(
             is made null or text on the way.
     """
     with plain_errors():
-        built = index_build.ensure(spark, table, snapshot, fresh=fresh, shown=True)
+        with followed_by(1):
+            built = index_build.ensure(spark, table, snapshot, fresh=fresh, shown=True)
         if misfits := index_misfits(spark, built):
             raise misfits_error(snapshot, misfits)
         return index_content(spark, built), built.marker.rows

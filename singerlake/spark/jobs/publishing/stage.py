@@ -299,7 +299,7 @@ class _Job:
         with self._asked.rows() as result:
             frame = _typed(result.frame, columns_of(entry)).persist(StorageLevel.DISK_ONLY)
             try:
-                with plain_errors(), stages(self._spark, "computing all rows"):
+                with plain_errors(), stages(self._spark, "computing all rows", more=3):
                     self._check_key(frame)
                     tasks = 1 + frame.count() // PART_ROWS
                 said = partial(evolved, entry=entry) if columns else None

@@ -202,7 +202,7 @@ class _Job:
     def look(self, on_conflict: OnConflict) -> Undone:
         """Find out what there is to do."""
         wanted = self._wanted
-        with stages(self._spark, "comparing what was, and is"):
+        with stages(self._spark, "comparing what was, and is", more=1):
             found = self._look_by_keys(on_conflict) if self._keyed else self._look_by_places()
         if not (found.put_back or found.deleted):
             return found
