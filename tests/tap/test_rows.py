@@ -124,14 +124,14 @@ def test_it_goes_on_from_the_state_in_either_mode(lake: Lake) -> None:
 
 def test_an_index_that_is_a_layer_hides_what_lies_below(lake: Lake) -> None:
     base = 2
-    gone = {"id": None, "sub": "a", "v": "x", "_sdc_deleted_at": "2026-01-02T00:00:00Z"}
+    gone = {"id": 1, "sub": "a", "v": "x", "_sdc_deleted_at": "2026-01-02T00:00:00Z"}
     later = [*rows_of((1, "b", "replaced"), (2, "b", "added")), gone]
     commit_rows(lake, str(TABLE), PROPERTIES, ["id", "sub"], later)
     layer = [(row, 3, n, row is gone) for n, row in enumerate(later)]
     write_index(lake, layer, base=base)
     freeze(lake, str(TABLE), rows=3)
     out = run(lake, mode="rows", table_version="2")
-    assert values(out.records()) == ["new", "replaced", "added"]
+    assert values(out.records()) == ["null", "replaced", "added"]
 
 
 def test_maps_and_selection_apply(lake: Lake) -> None:
