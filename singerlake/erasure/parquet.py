@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,12 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from singerlake.erasure import spelling
+from singerlake.erasure.documents import Members
 from singerlake.erasure.sought import Key, Sought, Text
 from singerlake.format import times
 
 BATCH_ROWS = 8192
 REFUSED, REFUSED_BASE64 = "message", "message_base64"
 """Columns of refused lines, in the tables that keep them."""
+_WITH_DICTIONARY = {"PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "BIT_PACKED"}
+_BUFFER_BYTES = 1 << 20
 _TEXTS = (
     pa.types.is_string,
     pa.types.is_large_string,
@@ -47,10 +52,77 @@ def search(batch: pa.RecordBatch, sought: Sequence[Sought]) -> Iterator[tuple[So
             if isinstance(one, Text):
                 yield one, f"column {name}", _count(column, one)
     of_keys = _key_columns(sought)
-    rows = batch.select([name for name in batch.schema.names if name in of_keys]).to_pylist()
+    rows = _rows(batch.select([n for n, name in enumerate(batch.schema.names) if name in of_keys]))
     for key in sought:
         if isinstance(key, Key):
             yield key, "a row of it", sum(map(key.is_row, rows))
+
+
+def dictionaries(file: io.RawIOBase, metadata: pq.FileMetaData) -> Iterator[pa.RecordBatch]:
+    """Read a row of each row group, of the columns of texts that have dictionaries.
+
+    What a dictionary has need be in no row any more: a table of which rows were taken keeps it.
+
+    Args:
+        file: The file.
+        metadata: Its own.
+    """
+    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
+    columns = [
+        metadata.schema.column(n).path
+        for n in range(metadata.num_columns)
+        if all(_has_dictionary(group.column(n)) for group in groups)
+    ]
+    if not columns:
+        return
+    packed = pa.PythonFile(file, "r")
+    reader = pq.ParquetFile(
+        packed, metadata=metadata, read_dictionary=columns, buffer_size=_BUFFER_BYTES
+    )
+    for n in range(metadata.num_row_groups):
+        # With the first row comes all of the dictionary, and little else.
+        rows = reader.iter_batches(1, row_groups=[n], columns=columns, use_threads=False)
+        if (row := next(rows, None)) is not None:
+            yield row
+
+
+def search_dictionaries(
+    batch: pa.RecordBatch, sought: Sequence[Sought]
+) -> Iterator[tuple[Sought, str, int]]:
+    """Look through the dictionaries of some rows' columns; see :func:`search`."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        where = f"the dictionary of column {name}"
+        for leaf in _leaves(column, decoded=False):
+            if not pa.types.is_dictionary(leaf.type):
+                continue
+            for one in sought:
+                if isinstance(one, Text):
+                    yield one, where, _count_leaf(leaf.dictionary, one)
+                elif isinstance(one, Key) and pa.types.is_dictionary(column.type):
+                    values = leaf.dictionary.to_pylist()
+                    yield one, where, sum(one.is_row({name: value}) for value in values)
+
+
+def unclaimed(metadata: pq.FileMetaData, size: int) -> Sequence[tuple[int, int]]:
+    """Tell where a file has bytes that are no column's: from which byte up to which.
+
+    Its metadata are among them, with the smallest and the largest values of columns.
+
+    Args:
+        metadata: The file's own.
+        size: How many bytes it has.
+    """
+    chunks = []
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for chunk in map(group.column, range(group.num_columns)):
+            start = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
+            chunks.append((start, start + chunk.total_compressed_size))
+    found, at = [], 0
+    for start, end in sorted(chunks):
+        if start > at:
+            found.append((at, start))
+        at = max(at, end)
+    return [*found, (min(at, size), size)]
 
 
 def packed(batch: pa.RecordBatch, kinds: Mapping[bytes, str]) -> str:
@@ -70,6 +142,17 @@ def packed(batch: pa.RecordBatch, kinds: Mapping[bytes, str]) -> str:
     return "packed documents in columns" if found else ""
 
 
+def quoted(batch: pa.RecordBatch) -> Iterator[bytes]:
+    """Give the percent-encoded values of some rows' columns, or of their dictionaries, as lines."""
+    for column in batch.columns:
+        for leaf in _leaves(column, decoded=False):
+            values = leaf.dictionary if pa.types.is_dictionary(leaf.type) else leaf
+            if any(check(values.type) for check in _TEXTS):
+                values = values.cast(pa.large_binary())
+                flags = pc.match_substring_regex(values, pattern=spelling.QUOTED)
+                yield b"\n".join(values.filter(flags).to_pylist())
+
+
 def refused_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
     """Give the lines that rows keep as they were refused."""
     for name in {REFUSED, REFUSED_BASE64} & {*batch.schema.names}:
@@ -79,15 +162,34 @@ def refused_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 
 def decoded(text: bytes) -> bytes:
-    """Decode Base64; nothing where it is none."""
+    """Decode Base64, as far as it goes; nothing where it is none."""
     try:
-        return base64.b64decode(text)
+        return base64.b64decode(text[: len(text) // 4 * 4])
     except binascii.Error:
         return b""
 
 
 def _names(file: pq.ParquetFile) -> list[str]:
     return list(file.schema_arrow.names)
+
+
+def _rows(batch: pa.RecordBatch) -> Sequence[Mapping[str, Any]]:
+    """The rows of a batch; of columns that are called alike, each value counts."""
+    names = batch.schema.names
+    if len({*names}) == len(names):
+        rows: list[Mapping[str, Any]] = batch.to_pylist()
+        return rows
+    columns = [column.to_pylist() for column in batch.columns]
+    return [Members(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Tell whether a column has one of texts, and otherwise pages that can be read with it."""
+    return (
+        chunk.has_dictionary_page
+        and chunk.physical_type == "BYTE_ARRAY"
+        and {*chunk.encodings} <= _WITH_DICTIONARY
+    )
 
 
 def _key_columns(sought: Sequence[Sought]) -> set[str]:
@@ -100,7 +202,7 @@ def _count(column: pa.Array, text: Text) -> int:
     return sum(_count_leaf(leaf, text) for leaf in _leaves(column))
 
 
-def _leaves(column: pa.Array) -> Iterator[pa.Array]:
+def _leaves(column: pa.Array, *, decoded: bool = True) -> Iterator[pa.Array]:
     """Give the values of a column that hold no others."""
     type_ = column.type
     within: Iterable[pa.Array] = ()
@@ -110,12 +212,12 @@ def _leaves(column: pa.Array) -> Iterator[pa.Array]:
         within = [column.flatten()]
     elif pa.types.is_map(type_):
         within = [column.keys, column.items]
-    elif pa.types.is_dictionary(type_):
+    elif decoded and pa.types.is_dictionary(type_):
         within = [column.dictionary_decode()]
     else:
         yield column
     for one in within:
-        yield from _leaves(one)
+        yield from _leaves(one, decoded=decoded)
 
 
 def _count_leaf(column: pa.Array, text: Text) -> int:

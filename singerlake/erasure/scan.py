@@ -35,6 +35,7 @@ OPAQUE = {
     b"GIF8": "a picture",
     _GZIP: "gzip within gzip, deeper than is looked, or within a column",
     MAGIC: "Parquet within gzip",
+    b"PARE": "encrypted Parquet",
 }
 """How files begin whose text is packed or drawn, so that its bytes cannot be found in them."""
 _MOST = max(map(len, OPAQUE))
@@ -44,7 +45,9 @@ MAX_DEPTH = 4
 _PROBE = 1 << 20
 """Bytes that are inflated to see whether something is zlib: its two first bytes may be text."""
 _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-_BASE64 = re.compile(rb'"message_base64"\s*:\s*"([A-Za-z0-9+/=]+)"')
+_BASE64 = re.compile(rb'"message_base64\\*"\s*:\s*\\*"([A-Za-z0-9+/=\\]+)')
+_SURE_BYTES = 6
+"""What is as long is in no packed bytes by chance."""
 
 
 class Hits:
@@ -68,6 +71,14 @@ class Hits:
             self.counts[one] += count
             self.first.setdefault(one, where)
 
+    def add_besides(self, others: Hits) -> None:
+        """Note what was seen beside lines and values, once, where it was not seen in these.
+
+        The same bytes may have been looked at in several ways.
+        """
+        for one in others.counts.keys() - self.counts.keys():
+            self.add(one, others.first[one])
+
 
 class Scanner:
     """Looks for several things at once.
@@ -80,7 +91,8 @@ class Scanner:
     def __init__(self, sought: Sequence[Sought], *, only_own: bool) -> None:
         self._sought = sought
         self._only_own = only_own
-        self._pattern = spelling.either(one.pattern for one in sought)
+        self._texts = [one for one in sought if isinstance(one, Text)]
+        self._long = [one for one in self._texts if len(one.text.encode()) >= _SURE_BYTES]
 
     def look(self, source: CopySource) -> Hits:
         """Look through an object, and at its name.
@@ -90,65 +102,100 @@ class Scanner:
             KeyMissingError: It was deleted meanwhile.
             StoreError: The store does not give it.
         """
-        hits = Hits()
-        self._look_at(source.name.encode("utf-8", "surrogatepass"), "its name", hits)
+        hits, besides = Hits(), Hits()
+        name = source.name.encode("utf-8", "surrogatepass")
+        self._look_at(name, "its name", hits)
+        self._quoted(name, "its name, percent-encoded", besides)
         data = reading.pieces(source)
         begin = next(data, b"")
         data = chain([begin], data)
         if begin.startswith(MAGIC):
-            self._parquet(source, hits)
-            return hits
+            self._parquet(source, hits, besides)
+        else:
+            self._look_through(data, source.name, hits, besides)
+        hits.add_besides(besides)
+        return hits
+
+    def _look_through(self, data: Iterator[bytes], name: str, hits: Hits, besides: Hits) -> None:
+        """Look through lines, or gzip of lines, or anything."""
+
+        def on_header(header: bytes) -> None:
+            noted = (header, reading.said(header, alone=True))
+            self._anywhere(b"\n".join(noted), "a gzip header in it", besides)
+
+        begin = next(data, b"")
+        data = chain([begin], data)
         for _ in range(MAX_DEPTH):
             if not begin.startswith(reading.GZIP):
                 break
-            data = reading.inflated(data, source.name)
+            data = reading.inflated(data, name, on_header)
             begin = _beginning(data)
             data = chain([begin], data)
         hits.opaque = _opaque(begin)
         before = 0
         for batch in reading.batches(data):
             self._batch(batch, before, hits)
-            self._other_encodings(batch, hits)
+            self._other_encodings(batch, besides)
             if not hits.opaque and _GZIP in batch:
                 hits.opaque = "gzip amid other bytes"
             before += batch.count(b"\n")
-        return hits
 
     def _batch(self, batch: bytes, before: int, hits: Hits) -> None:
         """Look through some lines; ``before`` is how many came before them."""
-        if self._may_be_in(batch):
-            self._lines(batch.split(b"\n"), lambda index: f"line {before + index + 1:,}", hits)
+        if may_be_in(batch, self._sought):
+            self._lines(
+                batch.split(b"\n"), lambda index: f"line {before + index + 1:,}", hits, self._sought
+            )
         for found in _BASE64.finditer(batch):
             number = before + batch.count(b"\n", 0, found.start()) + 1
             where = f"line {number:,}, in Base64"
-            self._look_at(parquet.decoded(found[1]), where, hits)
+            self._look_at(parquet.decoded(found[1].replace(b"\\", b"")), where, hits)
 
-    def _other_encodings(self, batch: bytes, hits: Hits) -> None:
+    def _anywhere(self, data: bytes, where: str, besides: Hits) -> None:
+        """Look through bytes that need not be lines, in all encodings."""
+        self._look_at(data, where, besides)
+        self._other_encodings(data, besides)
+
+    def _other_encodings(self, batch: bytes, besides: Hits) -> None:
         where = "in another encoding than UTF-8"
-        for one in self._sought:
-            for spelled in one.other_bytes if isinstance(one, Text) else ():
-                hits.add(one, where, batch.count(spelled))
+        for one in self._texts:
+            for spelled in one.other_bytes:
+                besides.add(one, where, batch.count(spelled))
         # JSON in UTF-16 is, but for its zeros, JSON in ASCII, where letters are escaped.
         if b"\0" in batch:
-            self._look_at(batch.replace(b"\0", b""), where, hits)
+            self._look_at(batch.replace(b"\0", b""), where, besides)
+        self._quoted(batch, "percent-encoded", besides)
 
-    def _look_at(self, data: bytes, where: str, hits: Hits) -> None:
-        """Look through bytes that have a place of their own."""
-        if self._may_be_in(data):
-            self._lines(data.split(b"\n"), lambda _: where, hits)
+    def _quoted(self, data: bytes, where: str, besides: Hits) -> None:
+        """Look for texts in what is percent-encoded; a key that is a text is only itself."""
+        if self._texts and re.search(spelling.QUOTED, data):
+            for one in self._texts:
+                besides.add(one, where, int(matches(data, one.quoted_pattern)))
 
-    def _lines(self, lines: Sequence[bytes], where: Callable[[int], str], hits: Hits) -> None:
+    def _look_at(
+        self, data: bytes, where: str, hits: Hits, sought: Sequence[Sought] | None = None
+    ) -> None:
+        """Look through bytes that have a place of their own, for all or for some."""
+        sought = self._sought if sought is None else sought
+        if may_be_in(data, sought):
+            self._lines(data.split(b"\n"), lambda _: where, hits, sought)
+
+    def _lines(
+        self,
+        lines: Sequence[bytes],
+        where: Callable[[int], str],
+        hits: Hits,
+        sought: Sequence[Sought],
+    ) -> None:
         values = pa.array(lines, pa.large_binary())
-        for one in self._sought:
+        for one in sought:
             flags = pc.match_substring_regex(values, pattern=one.pattern)
             for index in pc.indices_nonzero(flags).to_pylist():
                 if one.in_line(lines[index], only_own=self._only_own):
                     hits.add(one, where(index))
 
-    def _may_be_in(self, data: bytes) -> bool:
-        return matches(data, self._pattern)
-
-    def _parquet(self, source: CopySource, hits: Hits) -> None:
+    def _parquet(self, source: CopySource, hits: Hits, besides: Hits) -> None:
+        """Look through columns, and through what of the file's bytes is no column's."""
         try:
             file = pq.ParquetFile(pa.PythonFile(seekable(source), "r"))
             for batch in parquet.batches(file, self._sought):
@@ -157,11 +204,38 @@ class Scanner:
                 hits.opaque = hits.opaque or parquet.packed(batch, OPAQUE)
                 for refused in parquet.refused_lines(batch):
                     self._look_at(refused, "a refused line in it", hits)
+                self._quoted_values(batch, besides)
+            for batch in parquet.dictionaries(seekable(source), file.metadata):
+                for one, where, count in parquet.search_dictionaries(batch, self._sought):
+                    besides.add(one, where, count)
+                self._quoted_values(batch, besides)
+            unclaimed = parquet.unclaimed(file.metadata, source.size)
         except (pa.ArrowException, OSError) as error:
             words = "is no whole Parquet file, or has columns of a kind that cannot be searched"
             raise DamagedError(f"{source.name} {words}") from error
-        footer = source.read(*_footer(source))
-        self._batch(footer, 0, hits)
+        self._bytes_of(source, unclaimed, besides)
+
+    def _quoted_values(self, batch: pa.RecordBatch, besides: Hits) -> None:
+        for values in parquet.quoted(batch) if self._texts else ():
+            self._quoted(values, "a value that is percent-encoded", besides)
+
+    def _bytes_of(
+        self, source: CopySource, unclaimed: Sequence[tuple[int, int]], besides: Hits
+    ) -> None:
+        """Look through the bytes of a Parquet file.
+
+        What is long is looked for in all of them: a page's header repeats values, and what is
+        between pages is nobody's.
+        """
+        where = "outside its columns"
+        for start, end in unclaimed:
+            for batch in reading.batches(reading.pieces(source, start, end)):
+                self._anywhere(batch, where, besides)
+                for decoded in spelling.base64_in(batch) if end == source.size else ():
+                    self._anywhere(decoded, where, besides)
+        if self._long:
+            for batch in reading.batches(reading.pieces(source)):
+                self._look_at(batch, "its bytes", besides, self._long)
 
 
 def _beginning(data: Iterator[bytes]) -> bytes:
@@ -186,6 +260,11 @@ def _opaque(begin: bytes) -> str:
     return ""
 
 
+def may_be_in(data: bytes, sought: Sequence[Sought]) -> bool:
+    """Tell whether a pattern of what is sought is in some bytes."""
+    return matches(data, spelling.either(one.pattern for one in sought))
+
+
 def matches(data: bytes, pattern: bytes) -> bool:
     """Tell whether a pattern is in some bytes: as one value of Arrow's, in time linear in them."""
     if not data:
@@ -193,9 +272,3 @@ def matches(data: bytes, pattern: bytes) -> bool:
     ends = pa.py_buffer(bytes(8) + len(data).to_bytes(8, "little"))  # it begins at 0
     one = pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(data)])
     return bool(pc.match_substring_regex(one, pattern=pattern)[0].as_py())
-
-
-def _footer(source: CopySource) -> tuple[int, int]:
-    """Where a Parquet file's footer is: it repeats values, as the smallest and the largest."""
-    length = int.from_bytes(source.read(source.size - 8, 4), "little") + 8
-    return max(0, source.size - length), length

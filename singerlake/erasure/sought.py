@@ -6,7 +6,6 @@ itself looks closer.
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,8 @@ from datetime import date, datetime, timezone
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from singerlake.erasure import spelling
+from singerlake.erasure import documents, spelling
+from singerlake.erasure.documents import Members
 from singerlake.errors import UsageError
 from singerlake.format import times
 from singerlake.format.names import TableName
@@ -27,12 +27,12 @@ OF_TIME = frozenset({Kind.DATE, Kind.TIMESTAMP})
 MAX_DEPTH = 4
 """How deep JSON documents may be strings within others: a refused line is one in its row's line."""
 
-_EXPONENT = rb"(?:^|[^0-9A-Za-z.])[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]"
+_EXPONENT = rb"(?:^|[^0-9A-Za-z.])(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]"
 """A number with an exponent may be any number; no escape such as ``\\u00e9`` is one."""
+_ESCAPED_DIGIT = rb"\\+u003[0-9]"
+"""In a number that is a string, any digit may be an escape."""
 _ANYTHING = b""
 _TRUTHS = {"true": [b"true"], "false": [b"false"]}
-_MARKS = b" \t\r\n\xef\xbb\xbf\xfe\xff"
-"""What may stand before a document: white space, and the mark of an encoding."""
 _FORMS = {
     Kind.INTEGER: "a whole number",
     Kind.NUMBER: "a number",
@@ -86,6 +86,7 @@ class Text(Sought):
         self.label = label
         self.text = text
         self.pattern = spelling.pattern_of(text)
+        self.quoted_pattern = spelling.quoted_pattern_of(text)
         self.other_bytes = spelling.plain_bytes(text)
 
     def in_line(self, line: bytes, *, only_own: bool) -> bool:  # noqa: ARG002
@@ -170,24 +171,15 @@ class Key(Sought):
         """Tell whether the line is a row of the key, or has one in it; see :class:`Sought`.
 
         A line of JSON that was cut off, as at the end of a file, counts if the key's names and
-        values stand in it.
+        values stand in it. In any other line, the objects of JSON within it count.
         """
-        text = line.lstrip(_MARKS)
-        if not text.startswith((b"{", b"[")):
-            return False
-        try:
-            document = json.loads(text, parse_float=Decimal)
-        except (ValueError, RecursionError):
-            return self._in_pieces(text)
-        if isinstance(document, list):
-            return any(self._in(one, only_own, MAX_DEPTH) for one in document)
-        return self._in(document, only_own, MAX_DEPTH)
+        return self._in_text(line.decode("utf-8", "replace"), only_own, MAX_DEPTH)
 
     def is_row(self, row: Mapping[str, Any]) -> bool:
         """Tell whether a row, by its members or columns, is one of the key."""
         return any(
             all(
-                name in row and self._is(row[name], value, name)
+                any(self._is(one, value, name) for one in documents.all_of(row, name))
                 for name, value in zip(key, values, strict=True)
             )
             for key, values in self.alternatives
@@ -201,34 +193,35 @@ class Key(Sought):
             for value, of in zip(values, kinds, strict=True)
         )
 
-    def _in(self, document: Any, only_own: bool, depth: int) -> bool:
+    def _in(self, document: Members, only_own: bool, depth: int) -> bool:
         """Tell whether a document is a row, a message with one, or has such as a text in it."""
-        if not isinstance(document, dict):
-            return False
-        record = document.get("record")
-        row: dict[str, Any] = record if isinstance(record, dict) else document
-        is_message = row is not document
-        others = only_own and is_message and document.get("stream") != self._table.stream
-        if not others and (is_message or depth == MAX_DEPTH) and self.is_row(row):
+        records = [one for one in documents.all_of(document, "record") if isinstance(one, Members)]
+        streams = documents.all_of(document, "stream")
+        others = only_own and bool(streams) and self._table.stream not in streams
+        if not others and any(map(self.is_row, records)):
+            return True
+        is_message = "stream" in document and (records or "schema" in document)
+        if depth == MAX_DEPTH and not is_message and self.is_row(document):
             return True
         return depth > 0 and any(
             self._in_text(value, only_own, depth - 1)
-            for value in row.values()
+            for row in (document, *records)
+            for _, value in row.pairs
             if isinstance(value, str) and value.lstrip().startswith("{")
         )
 
     def _in_text(self, text: str, only_own: bool, depth: int) -> bool:
-        try:
-            document = json.loads(text, parse_float=Decimal)
-        except (ValueError, RecursionError):
-            return self._in_pieces(text.encode("utf-8", "surrogatepass"))
-        return self._in(document, only_own, depth)
+        found, cut_off = documents.embedded(text)
+        if any(self._in(one, only_own, depth) for one in found):
+            return True
+        return bool(cut_off) and self._in_pieces(cut_off.encode("utf-8", "surrogatepass"))
 
     def _in_pieces(self, line: bytes) -> bool:
         """Tell whether the names and values of a key stand in what is no JSON."""
         return any(
             all(
-                name.encode() in line and re.search(self._pattern_of(name, value), line)
+                re.search(spelling.pattern_of(name), line)
+                and re.search(self._pattern_of(name, value), line)
                 for name, value in zip(key, values, strict=True)
             )
             for key, values in self.alternatives
@@ -244,8 +237,9 @@ class Key(Sought):
         if (number := _number(value)) is not None:
             digits = f"{abs(number):f}"
             digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-            alone = rb"(?:^|[^0-9])" + re.escape(digits).encode() + rb"(?:\.?0+)?(?:[^0-9]|$)"
-            patterns += [alone, _EXPONENT]
+            digits = digits.removeprefix("0") or digits  # a string may have more zeros, or none
+            alone = rb"(?:^|[^0-9])0*" + re.escape(digits).encode() + rb"(?:\.?0+)?(?:[^0-9]|$)"
+            patterns += [alone, _EXPONENT, _ESCAPED_DIGIT]
         return spelling.either(patterns)
 
     def _is(self, value: Any, text: str, name: str) -> bool:
@@ -263,7 +257,7 @@ class Key(Sought):
         if isinstance(value, (date, datetime)):
             return _instant(text) == _instant(value) is not None
         if isinstance(value, (dict, list)):
-            return _documents(text) == [value]
+            return any(documents.has(value, one) for one in _documents(text))
         return False
 
 
@@ -315,7 +309,7 @@ def _values(text: str, count: int) -> tuple[str, ...]:
 
 def _documents(text: str) -> list[Any]:
     try:
-        return [json.loads(text, parse_float=Decimal)]
+        return [documents.read(text)]
     except (ValueError, RecursionError):
         return []
 

@@ -8,12 +8,17 @@ backslash and an ``n`` where a line's end is looked for. Whoever searches would 
 
 from __future__ import annotations
 
+import base64
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 _SHORT = {'"': '"', "\\": "", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _WORD = 0x10000
 _HIGH, _LOW = 0xD800, 0xDC00
+QUOTED = rb"%[0-9A-Fa-f]{2}"
+"""A byte that is percent-encoded."""
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}")
 _OTHER_ENCODINGS = ("utf-16-le", "utf-16-be", "latin-1")
 
 
@@ -43,12 +48,34 @@ def plain_bytes(text: str) -> list[bytes]:
     return [one for one in spelled if one != text.encode()]
 
 
+def quoted_pattern_of(text: str) -> bytes:
+    """Build the pattern of a text that is percent-encoded, as names of objects and URLs are.
+
+    Any byte may be encoded, and the sign itself again, however often.
+    """
+    forms = dict.fromkeys([*(unicodedata.normalize(form, text) for form in ("NFC", "NFD")), text])
+    return either("".join(map(_quoted, form)).encode() for form in forms)
+
+
+def base64_in(data: bytes) -> Iterator[bytes]:
+    """Decode what may be Base64 amid other bytes: letters before it may not belong to it."""
+    for run in _BASE64.findall(data):
+        for skipped in range(4):
+            yield base64.b64decode(run[skipped : len(run) - (len(run) - skipped) % 4])
+
+
 def _character(one: str) -> str:
     literal = "".join(f"\\x{byte:02x}" for byte in one.encode())
     escapes = ["".join(r"\\+" + _unit(unit) for unit in _units(ord(one)))]
     if (short := _SHORT.get(one)) is not None:
         escapes.append(r"\\+" + short)
     return f"(?:{literal}|{'|'.join(escapes)})"
+
+
+def _quoted(one: str) -> str:
+    literal = "".join(f"\\x{byte:02x}" for byte in one.encode())
+    encoded = "".join("%(?:25)*" + _either_case(f"{byte:02x}") for byte in one.encode())
+    return f"(?:{literal}|{encoded})"
 
 
 def _units(code: int) -> list[int]:
@@ -59,5 +86,8 @@ def _units(code: int) -> list[int]:
 
 
 def _unit(unit: int) -> str:
-    digits = "".join(f"[{one}{one.upper()}]" if one.isalpha() else one for one in f"{unit:04x}")
-    return f"u{digits}"
+    return "u" + _either_case(f"{unit:04x}")
+
+
+def _either_case(digits: str) -> str:
+    return "".join(f"[{one}{one.upper()}]" if one.isalpha() else one for one in digits)
