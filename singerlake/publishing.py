@@ -160,9 +160,7 @@ def session_for(spark: SparkSession | None, purpose: str) -> SparkSession:
     Raises:
         RuntimeMissingError: Spark or Java is not installed.
     """
-    if spark is not None:
-        return spark
     extras.require("pyspark", purpose)
-    from singerlake.spark.jvm.session import session
+    from singerlake.spark.jvm.session import given
 
-    return session()
+    return given(spark)

@@ -10,7 +10,12 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkException, PythonException
 
 from singerlake import errors
-from singerlake.errors import DamagedError, InvalidQueryError, SingerlakeError
+from singerlake.errors import (
+    DamagedError,
+    InvalidQueryError,
+    RuntimeMissingError,
+    SingerlakeError,
+)
 from singerlake.records.state.parquet_parts import IndexDamagedError
 
 # The last line of a worker's traceback: the error's class and what it says. Arrow's are named
@@ -87,6 +92,13 @@ def translated(error: Exception) -> SingerlakeError:
         return InvalidQueryError(first_line(error))
     if raised:
         name, message = raised[-1]
+        if name == "ModuleNotFoundError":
+            return RuntimeMissingError(
+                f"the Python of Spark's workers lacks a package ({message}): install it there "
+                "(jobs need singerlake[spark]), or name another Python before Spark starts: with "
+                "the environment variable PYSPARK_PYTHON, or with spark.pyspark.python for "
+                "spark-submit"
+            )
         return SingerlakeError(f"a Spark worker failed with {name}: {message}")
     causes = re.findall(r"^(?:Caused by|: )?:? ?[\w.$]+Exception: (.+)$", text, re.MULTILINE)
     message = causes[-1] if causes else text.strip().partition("\n")[0]

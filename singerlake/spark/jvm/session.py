@@ -28,6 +28,8 @@ from singerlake.spark.jvm.launch import Launch
 Process = subprocess.Popen[bytes]
 _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """pyspark prints each failed query here, with Java's stack, before it raises the error."""
+_ANY_PYTHON = "python3"
+"""What PySpark starts workers with if PYSPARK_PYTHON is not set."""
 _ended: list[Process] = []
 """Those that :func:`end_java` has killed."""
 
@@ -47,13 +49,31 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         RuntimeMissingError: There is no Java 17 or later, or it does not start.
     """
     if (running := SparkSession.getActiveSession()) is not None:
-        return running
+        return _with_python(running)
     launched = launch.take(master, conf)
     try:
         return _started(launched, conf)
     except BaseException:
         launch.give_back(launched)
         raise
+
+
+def given(spark: SparkSession | None) -> SparkSession:
+    """Return the session that a caller gave, ready for jobs; otherwise as :func:`session`."""
+    return session() if spark is None else _with_python(spark)
+
+
+def _with_python(spark: SparkSession) -> SparkSession:
+    """Let workers of a session that the user started have this process's Python.
+
+    PySpark would start the first ``python3`` on the PATH, which is another one if a virtual
+    environment is in use and not activated. A Python that the user chose, and a cluster's, stay.
+    """
+    context: Any = spark.sparkContext
+    chosen = "PYSPARK_PYTHON" in os.environ or context.pythonExec != _ANY_PYTHON
+    if not chosen and runs_here(spark):
+        context.pythonExec = sys.executable
+    return spark
 
 
 def _started(launched: Launch, conf: Mapping[str, str] | None) -> SparkSession:

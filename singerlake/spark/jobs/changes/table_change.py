@@ -22,7 +22,7 @@ from singerlake.spark.jobs.changes.changed_rows import changed_rows
 from singerlake.spark.jobs.row_sets import given_frames
 from singerlake.spark.jobs.row_sets.asked_rows import Part
 from singerlake.spark.jobs.row_sets.given_frames import Given
-from singerlake.spark.jvm.session import session
+from singerlake.spark.jvm.session import given
 from singerlake.spark.sql.conditions import with_check
 from singerlake.transactions.snapshot import Snapshot
 
@@ -165,7 +165,7 @@ class TableChange:
         """
 
         def said(present: Snapshot) -> Overlay:
-            return with_check(self._spark or session(), name, sql)(present)
+            return with_check(given(self._spark), name, sql)(present)
 
         self._say(said)
 
@@ -256,7 +256,7 @@ class TableChange:
         """
         if self.result is None:
             raise UsageError(f"the change of {self._table.name} is not over yet")
-        return changed_rows(self._spark or session(), self._table, self.result.transaction)
+        return changed_rows(given(self._spark), self._table, self.result.transaction)
 
     def _add(self, mode: Mode, rows: Any) -> None:
         self._check_open()
@@ -268,7 +268,7 @@ class TableChange:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None:
             return
-        spark = self._spark or session()
+        spark = given(self._spark)
 
         def parts(present: Snapshot) -> list[Part]:
             return [

@@ -16,7 +16,7 @@ from singerlake.records.blocks.misfits import FAIL
 from singerlake.spark.jobs.queries import file_contents
 from singerlake.spark.jobs.queries.file_contents import BINARY, REFERENCE, with_contents
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.jvm.session import session
+from singerlake.spark.jvm.session import given, session
 from singerlake.spark.sql.result import QueryResult
 from singerlake.spark.state.frames import with_provenance
 from singerlake.spark.state.from_blocks import state_rows
@@ -76,7 +76,7 @@ def read_state(
     """
     check_choice(misfits)
     file_contents.check_choice(files, file_bytes)
-    spark = spark or session()
+    spark = given(spark)
     lease = table.lease().acquire()
     try:
         snapshot = lease.snapshot if wanted is None else lease.snapshot.named(wanted)[1]
