@@ -40,7 +40,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]")
 _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?|catalogue\.json", re.IGNORECASE
 )
-_QUOTED = re.compile(r"`([^`]+)`(?:\.(@?[0-9]+))?")
+_QUOTED = re.compile(r"`((?:[^`]|``)+)`(?:\.(@?[0-9]+))?")
 _VERSION = re.compile(r"@?[0-9]+")
 _LOG_ENTRY = re.compile(r"([0-9]{1,18})\.json")
 # Format 1 numbered files of the same times, where it had to; later ones all end at random.
@@ -315,7 +315,7 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
 
     The tap id runs to the first dot. A last part of digits is a version, and one of ``@`` and
     digits a transaction, unless a stream of just that name is known and none without it. In
-    backticks the stream is just what is written: ``tap.`x.1```.
+    backticks the stream is just what is written, with each backtick doubled: ``tap.`x.1```.
 
     Args:
         text: As typed.
@@ -329,7 +329,7 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
         raise InvalidNameError(f"{text!r} is not a table: write it as tap.stream")
     whole = TableName(tap, stream)
     if (quoted := _QUOTED.fullmatch(stream)) and (known is None or whole not in known):
-        return TableRef(TableName(tap, quoted[1]), quoted[2])
+        return TableRef(TableName(tap, quoted[1].replace("``", "`")), quoted[2])
     base, dot, last = stream.rpartition(".")
     if dot and base and _VERSION.fullmatch(last):
         shorter = TableName(tap, base)
@@ -361,7 +361,7 @@ def written(table: TableName, known: set[TableName] | None) -> str:
     """
     if parse_ref(str(table), known) == TableRef(table):
         return str(table)
-    return f"{table.tap}.`{table.stream}`"
+    return f"{table.tap}.`{table.stream.replace('`', '``')}`"
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,9 @@ def test_the_keys_of_a_table() -> None:
         ("t.`x.1`", "x.1", None),
         ("t.`x.1`.2", "x.1", "2"),
         ("t.`x`.@7", "x", "@7"),
+        ("t.`x``1`", "x`1", None),
+        ("t.`x``.1`", "x`.1", None),
+        ("t.```x```.2", "`x`", "2"),
         ("t.x.1", "x", "1"),
     ],
 )
@@ -181,6 +184,14 @@ def test_the_longest_name_fits_a_file_system() -> None:
     table = TableName("t", "x" * names.MAX_PART)
     namer = FileNamer(table, "h", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
     assert len(namer.new_path().removeprefix("h/")) <= 255
+
+
+@given(st.sets(st.text("x`.1@", min_size=1, max_size=5), min_size=1, max_size=4), st.booleans())
+def test_written_name_means_its_table(streams: set[str], any_lake: bool) -> None:
+    tables = {TableName("t", stream) for stream in streams}
+    known = None if any_lake else tables
+    for table in tables:
+        assert parse_ref(names.written(table, known), known) == TableRef(table)
 
 
 @given(st.text("ab.-_/\\\0\n", max_size=12), st.sampled_from([names.SUFFIX, ".singer", ""]))
