@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 SHOWN = 3
 """So many names are offered."""
-ALIKE = 0.6
-_WITHIN = 0.6
+ALIKE = 0.65
+_WITHIN = ALIKE
 _WHOLE = 0.2
 """How alike two names must be, of 1; how alike one is that lies within the other; and what is added
 to that by how much of the other it is: never as much as for a slip of the pen."""

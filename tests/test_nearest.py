@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from singerlake.nearest import nearest, offer
+from singerlake_cli.main import COMMANDS
 
 TABLES = [f"tap-shop.{name}" for name in ("orders", "order_items", "customers", "shipments")]
 
@@ -23,6 +24,22 @@ TABLES = [f"tap-shop.{name}" for name in ("orders", "order_items", "customers", 
 )
 def test_the_nearest_are_offered_else_the_first(wanted: str, known: list[str], said: str) -> None:
     assert offer(wanted, known) == said
+
+
+@pytest.mark.parametrize(
+    ("wanted", "near"),
+    [
+        ("nope", []),
+        ("foo", []),
+        ("dorp", ["drop"]),
+        ("undorp", ["undrop"]),
+        ("qurey", ["query"]),
+        ("vers", ["versions"]),
+        ("lst", ["ls"]),
+    ],
+)
+def test_nearest_command_is_one_letter_or_two_away(wanted: str, near: list[str]) -> None:
+    assert nearest(wanted, COMMANDS)[: len(near) or None] == near
 
 
 def test_there_are_never_more_than_three() -> None:
