@@ -74,7 +74,7 @@ def command(folder: Path, day: str | None) -> None:
             + " ".join(error.stderr.split())
         ) from error
     _say("Done. The lake is yours to look into:")
-    click.echo(f"  cd {shlex.quote(str(folder))} && singerlake ls\n")
+    click.echo(f"  cd {shlex.quote(str(folder))} && {_typed()} ls\n")
 
 
 def _write_inputs() -> None:
@@ -182,6 +182,14 @@ def _program(plugin: str) -> list[str]:
         return [str(beside)]
     program = shutil.which(plugin)
     return [program] if program else [sys.executable, "-m", plugin.replace("-", "_")]
+
+
+def _typed() -> str:
+    """How this program is run in the terminal, where its environment may not be activated."""
+    own, found = Path(sys.executable).with_name("singerlake"), shutil.which("singerlake")
+    if found and (not own.exists() or Path(found).resolve() == own.resolve()):
+        return "singerlake"
+    return shlex.join([str(own)] if own.exists() else [sys.executable, "-m", "singerlake_cli"])
 
 
 def _types(lines: Iterable[str]) -> Counter[str]:

@@ -36,6 +36,25 @@ def test_another_day_is_refused() -> None:
     assert "'monday', 'tuesday'" in done.output
 
 
+@pytest.mark.parametrize("is_activated", [True, False])
+def test_last_command_it_prints_is_one_that_runs(
+    is_activated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = tmp_path / "with space" / "bin", tmp_path / "other"
+    for folder in (own, other):
+        folder.mkdir(parents=True)
+    (own / "singerlake").write_text("#!/bin/sh\n")
+    (own / "singerlake").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(own / "python"))
+    monkeypatch.setenv("PATH", str(own if is_activated else other))
+    assert demo._typed() == ("singerlake" if is_activated else f"'{own}/singerlake'")
+    (own / "singerlake").rename(other / "singerlake")
+    monkeypatch.setenv("PATH", str(other))
+    assert demo._typed() == "singerlake"
+    monkeypatch.setenv("PATH", "")
+    assert demo._typed() == f"'{own}/python' -m singerlake_cli"
+
+
 def test_what_it_published_is_read_with_duckdb_where_that_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
