@@ -111,7 +111,7 @@ def _ours(folder: Path, rows: int, source: Path) -> Cost:
     cost = harness.command(_command(folder, config), stdin=source, env=QUIET)
     listed = [harness.BIN / "singerlake", "--lake", folder / "lake", "--output", "json", "ls"]
     found = json.loads(_output(listed))
-    assert sum(table["rows"] for table in found) == rows
+    assert sum(table["records"] for table in found) == rows
     return cost
 
 

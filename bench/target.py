@@ -143,7 +143,7 @@ def _target(folder: Path, config: Mapping[str, object], source: Path) -> Cost:
     cost = harness.command(command, stdin=source, env=QUIET)
     listed = [BIN / "singerlake", "--lake", lake, "--output", "json", "ls"]
     found = subprocess.run(listed, check=True, stdout=subprocess.PIPE).stdout
-    assert sum(table["rows"] for table in json.loads(found)) == _records(source)
+    assert sum(table["records"] for table in json.loads(found)) == _records(source)
     return cost
 
 

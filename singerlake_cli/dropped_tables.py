@@ -35,6 +35,7 @@ def dropped_as_json(gone: DroppedTable) -> dict[str, Any]:
     """A dropped table for scripts."""
     held = asdict(gone.holdings)
     return {
+        "records": held.pop("rows"),
         **held,
         "table": str(gone.holdings.table),
         "dropped": gone.time,

@@ -267,17 +267,21 @@ def show_all(shared: Shared, lake: Lake) -> None:
         )
         for v in versions
     ]
-    note = (
-        "cut: the moment at which all tables were so · --lake-version VERSION shows its tables"
-        if rows
-        else "none yet: make one with: singerlake freeze --all --label 2026-q3"
-    )
+    note = "cut: the moment at which all tables were so · --lake-version VERSION shows its tables"
+
+    def print_versions() -> None:
+        if rows:
+            output.print_table("lake versions", columns, rows, note, *said, drop=DROPPED_FIRST)
+        else:
+            output.say("the lake has no lake versions; to make one: singerlake freeze --all")
+            output.say("to list a table's versions: singerlake versions TABLE")
+
     shared.output.result(
         lambda: [
             {**as_json(v), **({"not_copied": named} if (named := _named(absent[v.number])) else {})}
             for v in versions
         ],
-        lambda: output.print_table("lake versions", columns, rows, note, *said, drop=DROPPED_FIRST),
+        print_versions,
     )
     _end(shared, wrong)
 

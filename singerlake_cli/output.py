@@ -23,6 +23,8 @@ from singerlake_cli import live_line
 if TYPE_CHECKING:
     from singerlake_cli.tables import Column
 
+_BEGUN = "singerlake.printed"
+"""Where a command's context notes that something was printed."""
 FALLBACK_WIDTH = 80
 count = quantities.count
 size = quantities.size
@@ -241,6 +243,17 @@ def say(
     coloured = False if os.environ.get("NO_COLOR") else None
     styled = marked + (click.style(shown, dim=True) if dim else shown)
     _echo(styled, err=err, color=coloured)
+    if not err:
+        _is_first()
+
+
+def _is_first() -> bool:
+    """Tell, and note, whether the command prints its first line or table."""
+    if (context := click.get_current_context(silent=True)) is None:
+        return False
+    first = _BEGUN not in context.meta
+    context.meta[_BEGUN] = True
+    return first
 
 
 def _say_error(text: str, word: str = "error") -> None:
@@ -292,6 +305,8 @@ def print_table(
     text = printed.get()
     if room is None:
         text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    if _is_first() and room is None:
+        text = text.lstrip("\n")  # it is for what comes before it
     _echo(text, nl=False)
     if layout.left_out:
         left_out = ", ".join(layout.left_out)

@@ -58,7 +58,7 @@ def _cells(table: Mapping[str, Any]) -> list[object]:
 
     indexes = f"{table['indexes']:,}: {size('index_bytes')}" if table["index_bytes"] else None
     return [
-        f"{table['rows']:,}",
+        f"{table['records']:,}",
         size("bytes"),
         f"{table['files']:,}",
         f"{table['small_files']:,}" if table["small_files"] else None,
@@ -73,7 +73,7 @@ def _cells(table: Mapping[str, Any]) -> list[object]:
 
 def _total(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     summed = (
-        "rows",
+        "records",
         "bytes",
         "files",
         "small_files",

@@ -37,9 +37,9 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     """List the lake's tables, or one TAP's.
 
     "records" are all that were written: also those of rows that were replaced or deleted since, so
-    a table may have fewer rows ("rows" of --output json counts the same). "head" is a table's last
-    transaction, and "recent" draws the records of its last ones, the newest at the right.
-    "rejected" are lines that the target refused and put aside (its setting invalid_records).
+    a table may have fewer rows. "head" is a table's last transaction, and "recent" draws the
+    records of its last ones, the newest at the right. "rejected" are lines that the target refused
+    and put aside (its setting invalid_records).
 
     With --sizes, "size" is what the data takes, and "store" all there is of the table, with its
     indexes, its log and what waits to be deleted. "small" files are those that `vacuum` would
@@ -112,7 +112,7 @@ def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
     writes = [t for t in snapshot.own_transactions if t.rows]
     return {
         "table": str(snapshot.table),
-        "rows": sum(block.rows for block in snapshot.blocks),
+        "records": sum(block.rows for block in snapshot.blocks),
         "bytes": sum(block.length for block in snapshot.blocks),
         "transactions": snapshot.number,
         "versions": len(snapshot.frozen),
@@ -141,12 +141,12 @@ def _count_rejected(tables: list[dict[str, Any]]) -> None:
     Where the stream itself is not here, those lines' own table says so: they belong to no stream,
     or a map stores it under another name.
     """
-    rows = {listed["table"]: listed["rows"] for listed in tables}
+    records = {listed["table"]: listed["records"] for listed in tables}
     for listed in tables:
         name = listed["table"]
-        listed["rejected"] = rows.get(name + REJECTED, 0)
-        if name.endswith(REJECTED) and name.removesuffix(REJECTED) not in rows:
-            listed["rejected"] += listed["rows"]
+        listed["rejected"] = records.get(name + REJECTED, 0)
+        if name.endswith(REJECTED) and name.removesuffix(REJECTED) not in records:
+            listed["rejected"] += listed["records"]
 
 
 def _tap(lake: Lake, text: str) -> str:
@@ -188,7 +188,7 @@ def _print(
     rows: list[tuple[object, ...]] = [
         (
             shown[t["table"]],
-            f"{t['rows']:,}",
+            f"{t['records']:,}",
             output.size(t["bytes"]),
             t["transactions"],
             t["versions"] or None,

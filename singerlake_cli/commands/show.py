@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from singerlake.annotations.columns import column_texts
+from singerlake.format import times
 from singerlake.format.annotations import TableEntry
 from singerlake.format.log import FrozenVersion, Operation
 from singerlake.format.metadata import last_sync
@@ -116,6 +117,7 @@ def _print_versions(newest: Sequence[FrozenVersion], count: int) -> None:
 def _facts(name: str, snapshot: Snapshot) -> dict[str, Any]:
     files = {block.file for block in snapshot.blocks}
     writes = [t for t in snapshot.own_transactions if t.rows]
+    extracted = _in_time(time for b in snapshot.blocks for time in (b.first, b.last))
     description = snapshot.schema.schema.get("description")
     return {
         "table": name,
@@ -124,19 +126,25 @@ def _facts(name: str, snapshot: Snapshot) -> dict[str, Any]:
         "schema_hash": snapshot.schema_hash,
         "schemas": list(snapshot.schemas),
         "key_properties": snapshot.schema.key_properties,
-        "rows": sum(block.rows for block in snapshot.blocks),
+        "records": sum(block.rows for block in snapshot.blocks),
         "blocks": len(snapshot.blocks),
         "files": len(files),
         "bytes": sum(block.length for block in snapshot.blocks),
         "uncompressed_bytes": sum(block.bytes for block in snapshot.blocks),
-        "first": next((b.first for b in snapshot.blocks if b.first), None),
-        "last": next((b.last for b in reversed(snapshot.blocks) if b.last), None),
+        "first": extracted[0] if extracted else None,
+        "last": extracted[-1] if extracted else None,
         "changed": snapshot.transactions[-1].time if snapshot.transactions else None,
         "last_sync": last_sync(snapshot.own_transactions),
         "recent": [t.rows for t in writes[-RECENT:]],
         "versions": len(snapshot.frozen),
         "keys_blocked": snapshot.blocked.keys if snapshot.blocked is not None else 0,
     }
+
+
+def _in_time(texts: Iterable[str | None]) -> list[str]:
+    """Sort times: blocks are in the order of their writing, and a tap may send older records."""
+    told = {text: time for text in texts if text and (time := times.parse(text)) is not None}
+    return sorted(told, key=told.__getitem__)
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -147,15 +155,16 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("transaction", f"{facts['transaction']}, {output.ago(facts['changed'] or '')}"),
         (
             "stored",
-            f"{output.count(facts['rows'], 'record')} in {output.count(facts['blocks'], 'block')}, "
-            f"{output.count(facts['files'], 'file')}, {output.size(stored)} "
+            f"{output.count(facts['records'], 'record')} in "
+            f"{output.count(facts['blocks'], 'block')}, {output.count(facts['files'], 'file')}, "
+            f"{output.size(stored)} "
             f"({output.size(raw)} unpacked)",
         ),
         ("extracted", _span(facts["first"], facts["last"])),
         ("schema", f"{facts['schema_hash']}, {_ordinal(facts)}"),
         ("last sync", output.ago(facts["last_sync"]) if facts["last_sync"] else "–"),
         ("recent", _recent(facts["recent"])),
-        ("versions", str(facts["versions"] or "none yet")),
+        ("versions", str(facts["versions"] or "none")),
         *([("blocked", _blocked(facts["keys_blocked"]))] if facts["keys_blocked"] else []),
         *([("staged", staged_line(facts["staged"]))] if facts["staged"] else []),
         *(("published", published_line(*one)) for one in facts["published"].items()),

@@ -150,6 +150,9 @@ def _print_deleted(table: TableName, done: DeletedVersion) -> None:
 
 
 def _print(table: TableName, versions: Sequence[FrozenVersion]) -> None:
+    if not versions:
+        output.say(f"{table} has no versions; to freeze one: singerlake freeze {table}")
+        return
     rows = [
         (
             v.number,
@@ -181,8 +184,6 @@ def _print(table: TableName, versions: Sequence[FrozenVersion]) -> None:
     if marked := [v for v in versions if v.violations]:
         broken = (f"{v.number} breaks {', '.join(v.violations)}" for v in marked)
         note += f" · {'; '.join(broken)}"
-    if not rows:
-        note = f"none yet: freeze one with: singerlake freeze {table}"
     deleted = [deletion_words(table, v) for v in versions if v.deleted is not None]
     erased = [words for v in versions for words in erasure_words(v)]
     output.print_table(str(table), columns, rows, note, *deleted, *erased, drop=DROPPED_FIRST)

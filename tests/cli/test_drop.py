@@ -97,7 +97,7 @@ def test_a_list_of_nothing_has_no_headings(shop: Lake) -> None:
 def test_who_says_what_is_so(shop: Lake) -> None:
     run_json(shop, "drop", TABLE, "--with-versions", "--yes", "--comment", "moved")
     (gone,) = run_json(shop, "ls", "--dropped")
-    assert (gone["table"], gone["transaction"], gone["rows"]) == (TABLE, 3, 2)
+    assert (gone["table"], gone["transaction"], gone["records"]) == (TABLE, 3, 2)
     assert (gone["comment"], gone["versions"]) == ("moved", 1)
     assert gone["by"]
     assert gone["until"] > gone["dropped"]
@@ -121,7 +121,7 @@ def test_after_a_vacuum_and_with_a_new_table(shop: Lake) -> None:
     run_json(shop, "vacuum", TABLE, "--retain", "0", "--no-retention-guard", "--wait", "0s")
     assert not list(Path(shop.store.uri, "raw/tap-shop/orders").rglob("*.singer.gz"))
     (gone,) = run_json(shop, "ls", "--dropped")
-    assert (gone["until"], gone["rows"], gone["versions"]) == (None, 0, 1)
+    assert (gone["until"], gone["records"], gone["versions"]) == (None, 0, 1)
     assert "gone" in run(shop, "ls", "--dropped").stdout
     assert "too late" in run(shop, "show", TABLE).stdout
     assert "is too late" in run(shop, "history", TABLE).stdout
@@ -130,7 +130,7 @@ def test_after_a_vacuum_and_with_a_new_table(shop: Lake) -> None:
     commit_rows(shop, TABLE, ID, ["id"], [{"id": 3}])
     assert run_json(shop, "ls", "--dropped") == []
     shown = run_json(shop, "show", TABLE)
-    assert (shown["rows"], shown["versions"], shown["transaction"]) == (1, 0, 6)
+    assert (shown["records"], shown["versions"], shown["transaction"]) == (1, 0, 6)
     assert shown["recent"] == [1]
     text = run(shop, "history", TABLE).stdout
     assert "began with transaction 6" in text

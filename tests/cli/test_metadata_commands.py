@@ -30,6 +30,7 @@ from singerlake_cli.commands.show import columns
 from singerlake_cli.main import COMMANDS, cli
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
+from tests.target import harness
 
 PROPERTIES = {"id": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}}
 
@@ -61,7 +62,7 @@ def filled(lake: Lake) -> Lake:
 
 def test_ls(filled: Lake) -> None:
     tables = run_json(filled, "ls")
-    assert [(t["table"], t["rows"], t["transactions"], t["versions"]) for t in tables] == [
+    assert [(t["table"], t["records"], t["transactions"], t["versions"]) for t in tables] == [
         ("tap-shop.orders", 6, 3, 1),
         ("tap-shop.public.items", 1, 1, 0),
     ]
@@ -69,6 +70,65 @@ def test_ls(filled: Lake) -> None:
     assert "tap-shop.orders" in text
     assert "tap-shop.public.items" in text
     assert run(filled, "ls", "tap-none").exit_code == 3
+
+
+def test_ls_and_show_call_records_the_same_in_json_as_in_text(filled: Lake) -> None:
+    for args in (["ls"], ["ls", "--sizes"], ["show", "tap-shop.orders"]):
+        found = run_json(filled, *args)
+        table = found if isinstance(found, dict) else found[0]
+        assert (table["records"], "rows" in table) == (6, False)
+        assert "record" in run(filled, *args).stdout
+    assert run(filled, "drop", "tap-shop.orders", "--with-versions", "--yes").exit_code == 0
+    (gone,) = run_json(filled, "ls", "--dropped")
+    assert (gone["records"], "rows" in gone) == (6, False)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["ls"],
+        ["ls", "--sizes"],
+        ["versions", "tap-shop.orders"],
+        ["history", "tap-shop.orders"],
+        ["show", "tap-shop.orders"],
+        ["locks"],
+        ["doctor"],
+    ],
+)
+def test_output_in_a_pipe_does_not_begin_with_a_blank_line(filled: Lake, args: list[str]) -> None:
+    for result in (run(filled, *args), run(filled, *args)):
+        assert result.stdout.splitlines()[0].strip()
+    assert "\n\n" in run(filled, "show", "tap-shop.orders").stdout, "between its parts it stays"
+
+
+def test_versions_of_a_table_without_any_prints_one_line(filled: Lake) -> None:
+    assert run(filled, "versions", "tap-shop.public.items").stdout == (
+        "tap-shop.public.items has no versions; to freeze one: singerlake freeze "
+        "tap-shop.public.items\n"
+    )
+    assert run_json(filled, "versions", "tap-shop.public.items") == []
+
+
+def test_show_extracted_spans_all_blocks_in_whatever_order_they_came(lake: Lake) -> None:
+    newest, oldest = "2026-05-01T00:00:00Z", "2026-01-01T02:00:00+03:00"
+    for time in ("2026-03-01T00:00:00Z", oldest, newest, "2026-04-01T00:00:00Z"):
+        line = harness.record("a", {"id": 1}, time_extracted=time)
+        harness.run(lake.store.uri, [harness.schema("a", keys=["id"]), line])
+    shown = run_json(lake, "show", f"{harness.TAP}.a")
+    assert shown["first"] == "2025-12-31T23:00:00.000000Z"
+    assert shown["last"] == "2026-05-01T00:00:00.000000Z"
+    text = run(lake, "show", f"{harness.TAP}.a").stdout
+    assert "2025-12-31 23:00:00 to 2026-05-01 00:00:00 UTC" in text
+
+
+def test_table_whose_name_has_a_backtick_is_found_by_its_quoted_name(lake: Lake) -> None:
+    for stream in ("x`", "x`.1", "`x`"):
+        commit_rows(lake, f"t.{stream}", PROPERTIES, ["id"], [{"id": 1}])
+    for given in ("t.x`", "t.`x```", "t.`x``.1`", "t.```x```"):
+        result = run(lake, "show", given)
+        assert result.exit_code == 0, result.stderr
+    assert run_json(lake, "show", "t.`x``.1`")["table"] == "t.x`.1"
+    assert "t.`x``.1`" in run(lake, "ls").stdout
 
 
 def test_ls_goes_on_past_a_damaged_table(filled: Lake) -> None:
@@ -92,11 +152,11 @@ def test_ls_passes_over_a_first_sync_that_is_not_committed(filled: Lake) -> None
 
 def test_show(filled: Lake) -> None:
     shown = run_json(filled, "show", "tap-shop.orders")
-    assert (shown["rows"], shown["blocks"], shown["files"]) == (6, 4, 2)
-    assert run_json(filled, "show", "tap-shop.orders.1")["rows"] == 5
+    assert (shown["records"], shown["blocks"], shown["files"]) == (6, 4, 2)
+    assert run_json(filled, "show", "tap-shop.orders.1")["records"] == 5
     text = run(filled, "show", "tap-shop.orders").stdout
     assert "string (date-time)" in text
-    assert run_json(filled, "show", "tap-shop.public.items")["rows"] == 1
+    assert run_json(filled, "show", "tap-shop.public.items")["records"] == 1
 
 
 def test_show_names_the_columns_that_a_reader_has(lake: Lake) -> None:
@@ -278,6 +338,7 @@ def test_versions(filled: Lake) -> None:
         (["freeze", "tap-shop.orders", "--at", "99"], 3, "its last is 3"),
         (["rebuild"], 2, "--all"),
         (["nonsense"], 2, "No such command"),
+        (["nope"], 2, "No such command 'nope'. See singerlake --help."),
     ],
 )
 def test_errors_are_one_line_and_an_exit_code(

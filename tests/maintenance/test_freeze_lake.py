@@ -292,7 +292,11 @@ def test_a_table_version_that_it_names_may_be_deleted_and_is_told(tables: Lake) 
 
 def test_the_commands_that_read_metadata(tables: Lake) -> None:
     assert run_json(tables, "versions") == []
-    assert "none yet: make one with: singerlake freeze --all" in run(tables, "versions").stdout
+    text = run(tables, "versions").stdout
+    assert text == (
+        "the lake has no lake versions; to make one: singerlake freeze --all\n"
+        "to list a table's versions: singerlake versions TABLE\n"
+    )
     done = run_json(tables, "freeze", "--all", "--label", "q3", "--comment", "as reported")
     assert [(one["table"], one["new"]) for one in done["tables"]] == [
         ("tap.a", False),
