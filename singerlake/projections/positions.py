@@ -62,7 +62,7 @@ def behind(state: SourceState, head: Snapshot) -> str | None:
         return f"{head.table} is another table than the one that was read"
     if (erased := erased_since(state, head)) is not None:
         return erased
-    then = head.filed(state.transaction)
+    then = head.filed(state.transaction).by_rules(head.rules)
     if then.last_block == head.last_block and then.reads_like(head):
         return None
     return f"it is {count(head.number - state.transaction, 'transaction')} behind {head.table}"
