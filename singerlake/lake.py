@@ -206,9 +206,8 @@ class Lake:
     def tables(self, tap: str | None = None) -> list[TableName]:
         """The lake's tables, sorted.
 
-        Folders are listed rather than the catalogue read, for the catalogue may be behind
-        the log. Where all taps are asked for, one whose folder is none (a symbolic link) is
-        passed over with a warning, so that it does not hide the others.
+        These are folders, because a catalogue may lag behind the logs: in one, a writer may not
+        have committed anything yet. Of all taps, one that is a symbolic link is skipped.
 
         Raises:
             DamagedError: The folder of the tap that is asked for is none, or no tap's is one.
@@ -246,11 +245,11 @@ class Lake:
         return each(self.store, lambda name: look(self.table(name)), tables)
 
     def annotations(self, *, strict: bool = False) -> LakeFile:
-        """Return what people say of the lake, as it was when the lake was opened.
+        """Return the annotations of the lake, as they were when it was opened.
 
         Args:
-            strict: Fail where the lake's file cannot be read; else it counts as empty. For all
-                that goes out of the lake: what is classified would count as public.
+            strict: Fail if the lake's file cannot be read; otherwise it counts as empty. For
+                output that leaves the lake: classified columns would count as public.
 
         Raises:
             DamagedError: ``strict``, and the lake's file cannot be read.
@@ -302,8 +301,7 @@ class Lake:
         """Get one table.
 
         Args:
-            name: ``tap.stream``, of a table that is there; or its :class:`TableName`, whether or
-                not it is there yet.
+            name: ``tap.stream`` of an existing table; or any :class:`TableName`, existing or not.
 
         Raises:
             InvalidNameError: The text is no table's name.
@@ -345,13 +343,15 @@ class Lake:
 
     def _find_alike(self, ref: TableRef) -> TableRef:
         """The table that is meant by a name with underscores in the place of dashes."""
+        from singerlake.maintenance.scan import is_table
+
         like = [tap for tap in self.taps() if bare(tap) == bare(ref.table.tap)]
         known = [table for tap in like for table in self.tables(tap)]
         readings = [ref]
         if ref.version is not None:
             readings.append(TableRef(TableName(ref.table.tap, f"{ref.table.stream}.{ref.version}")))
         for reading in readings:
-            matches = names.alike(reading.table, known)
+            matches = [t for t in names.alike(reading.table, known) if is_table(self.store, t)]
             if len(matches) > 1:
                 raise InvalidNameError(
                     f"{reading.table} could mean {' or '.join(map(str, matches))}: write the one "

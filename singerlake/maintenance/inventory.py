@@ -6,7 +6,7 @@ catalogues can be made again from the logs; the lake's file cannot, for it has p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError, SingerlakeError
@@ -68,14 +68,19 @@ class Inventory:
     Attributes:
         lost: What is listed and gone.
         problems: What is wrong with the lake's own file.
-        unlisted: What to say of lists that are not there, or lack a tap.
+        unlisted: What to say of lists that are not there, or lack a tap; each with the tap whose
+            tables it is about, or None for all.
         catalogued: What the catalogues say of the tables that they list.
     """
 
     lost: list[Lost] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    unlisted: list[str] = field(default_factory=list)
+    unlisted: list[tuple[str | None, str]] = field(default_factory=list)
     catalogued: dict[TableName, CatalogueEntry] = field(default_factory=dict)
+
+    def notes(self, taps: Collection[str]) -> list[str]:
+        """What to say of the lists, where these taps have something that was committed."""
+        return [text for tap, text in self.unlisted if tap in taps or (taps and tap is None)]
 
 
 def take_inventory(
@@ -109,11 +114,12 @@ def take_inventory(
 
     for one, found in each(store, look, sorted(taps)):
         try:
-            _check_catalogue(store, one, found, there, inventory)
+            _check_catalogue(store, lake_file, one, found, there, inventory)
         except NewerFormatError:
             raise
         except (DamagedError, InvalidNameError) as error:
-            inventory.unlisted.append(f"{error}; it is only derived: singerlake rebuild --all")
+            again = f"{error}; it is only derived: singerlake rebuild --all"
+            inventory.unlisted.append((one, again))
     return inventory
 
 
@@ -129,19 +135,21 @@ def _listed_taps(
         inventory.problems.append(str(error))
         return set()
     if lake_file is None:
-        again = "bring it back from a backup, for people's words were in it"
-        inventory.unlisted.append(
-            f"{names.LAKE} is missing: {again}; or singerlake rebuild --all writes a new one"
+        missing = (
+            f"{names.LAKE} is missing: singerlake rebuild --all writes a new one; if there were "
+            "annotations in it, restore it from a backup"
         )
+        inventory.unlisted.append((None, missing))
         return set()
     for tap in sorted(taps - lake_file.taps.keys()):
         again = "the next sync, or singerlake rebuild --all, adds it"
-        inventory.unlisted.append(f"{names.LAKE} does not list the tap {tap}: {again}")
+        inventory.unlisted.append((tap, f"{names.LAKE} does not list the tap {tap}: {again}"))
     return {*lake_file.taps}
 
 
 def _check_catalogue(
     store: Store,
+    lake_file: LakeFile | None,
     tap: str,
     found: Catalogue | SingerlakeError,
     there: set[TableName],
@@ -149,17 +157,18 @@ def _check_catalogue(
 ) -> None:
     key = names.catalogue(tap)
     if isinstance(found, KeyMissingError):
-        if _is_empty(store, names.tap_folder(tap)):
+        if not _is_empty(store, names.tap_folder(tap)):
+            again = f"{key} is not there, and is only derived: singerlake rebuild --all writes it"
+            inventory.unlisted.append((tap, f"{again} again"))
+        elif tap in (lake_file or lake_files.read_if_readable(store) or LakeFile()).taps:
             inventory.lost.append(Lost(tap, None, names.LAKE))
-        else:
-            again = "singerlake rebuild --all writes it again"
-            inventory.unlisted.append(f"{key} is not there, and is only derived: {again}")
+        # Otherwise no first commit to any of its tables was ever finished.
         return
     if isinstance(found, SingerlakeError):
         raise found
-    listed = {TableName(tap, entry.tap_stream_id): entry for entry in found.streams}
-    inventory.catalogued |= listed
-    for table in sorted(listed.keys() - there):
+    named = {TableName(tap, entry.tap_stream_id): entry for entry in found.streams}
+    inventory.catalogued |= named
+    for table in sorted(named.keys() - there):
         if _is_empty(store, table.folder):
             inventory.lost.append(Lost(tap, table, key))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.format import block as format_block
 from singerlake.format import rewritten, times
 from singerlake.format.log import Block, Entry, Operation, SchemaEntry
@@ -17,7 +17,7 @@ from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.sealed import UNREADABLE
 from singerlake.storage.base import Listed, Store
-from singerlake.transactions import files
+from singerlake.transactions import catalogue, files, log
 from singerlake.transactions.blocks import fetch
 from singerlake.transactions.commit import draft_entry, stamped
 from singerlake.transactions.folding import fold
@@ -65,7 +65,7 @@ def read_files(store: Store, table: TableName) -> Snapshot | None:
     """
     present = files.list_files(store, table)
     if not present.free:
-        if present.locked:
+        if present.locked and not catalogue.is_uncommitted(store, table, present):
             logger.warning("%s", files.left_aside(table, present, all_there_is=True))
         return None
     if present.locked:
@@ -81,6 +81,16 @@ def read_files(store: Store, table: TableName) -> Snapshot | None:
         table,
     )
     return fold(Snapshot(table, from_log=False), [entry])
+
+
+def is_table(store: Store, table: TableName) -> bool:
+    """Say whether anything was ever committed of a table; a damaged one counts."""
+    try:
+        if log.read_snapshot(store, table) is not None:
+            return True
+    except SingerlakeError:
+        return True
+    return not catalogue.is_uncommitted(store, table, files.list_files(store, table))
 
 
 def adopting_entry(

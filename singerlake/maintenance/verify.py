@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from singerlake.errors import NewerFormatError, SingerlakeError
+from singerlake.errors import NewerFormatError, NotFoundError, SingerlakeError
 from singerlake.format import metadata, names
 from singerlake.format.log import FREEZES_ITSELF, Entry, FrozenVersion, joined
 from singerlake.format.metadata import Manifest
@@ -55,6 +55,9 @@ def check_log(store: Store, table: TableName) -> CheckedLog:
     """Read all of a log and hold the manifest against it.
 
     The manifest is read first: what it holds was committed before it was written.
+
+    Raises:
+        NotFoundError: Nothing was ever committed of the table.
     """
     problems: list[Problem] = []
     notes: list[str] = []
@@ -62,18 +65,7 @@ def check_log(store: Store, table: TableName) -> CheckedLog:
     entries = _read_entries(store, table, manifest, problems)
     if not entries and not problems:
         notes.clear()
-        present = files.list_files(store, table)
-        at_work = bool(present.locked) and present.idle_seconds < files.DEAD_SECONDS
-        if present.free or (present.locked and not at_work):
-            hint = f"make it again with: singerlake rebuild {table}"
-            problems.append(Problem("log", table.log, "a log", "neither log nor manifest", hint))
-        elif at_work:
-            notes.append("its first writer is at work: there is nothing committed of it yet")
-        elif catalogue.names_stream(store, table):
-            lost = Lost(table.tap, table, names.catalogue(table.tap))
-            problems.append(gone(lost))
-        else:
-            notes.append("there is nothing of it: no log, no manifest and no files")
+        problems += _lost_log(store, table)
     snapshot = _fold(table, entries, problems)
     problems += _check_entries(snapshot, entries[: snapshot.number])
     for found in check_erasures(store, snapshot, entries[: snapshot.number]):
@@ -85,6 +77,21 @@ def check_log(store: Store, table: TableName) -> CheckedLog:
         ours, theirs = _comparable(snapshot, entries[: snapshot.number], manifest)
         problems += _check_manifest(ours, theirs)
     return CheckedLog(snapshot, problems, notes, ends_before(snapshot, entries))
+
+
+def _lost_log(store: Store, table: TableName) -> list[Problem]:
+    """What is wrong where a table has neither log nor manifest.
+
+    Raises:
+        NotFoundError: Nothing was ever committed of it.
+    """
+    present = files.list_files(store, table)
+    if catalogue.is_uncommitted(store, table, present):
+        raise NotFoundError(f"the lake has no table {table}: nothing was committed of it yet")
+    if present.free or present.locked:
+        hint = f"make it again with: singerlake rebuild {table}"
+        return [Problem("log", table.log, "a log", "neither log nor manifest", hint)]
+    return [gone(Lost(table.tap, table, names.catalogue(table.tap)))]
 
 
 def _comparable(

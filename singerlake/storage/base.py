@@ -284,7 +284,7 @@ class Store(ABC):
     def folders(self, prefix: str) -> Sequence[str]:
         """Names of the folders right below a prefix that ends in ``/``, sorted.
 
-        An empty prefix means the whole place.
+        Only those with an object below them. An empty prefix means the whole place.
         """
 
     @abstractmethod

@@ -14,6 +14,7 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue, CatalogueEntry
 from singerlake.format.names import TableName
 from singerlake.storage.base import KeyMissingError, Store
+from singerlake.transactions.files import DataFiles
 from singerlake.transactions.shared_file import merge, read_or_new
 
 _LAID_OVER = "singerlake-altered"
@@ -53,6 +54,15 @@ def names_stream(store: Store, table: TableName) -> bool:
     except (KeyMissingError, DamagedError):
         return False
     return any(entry.tap_stream_id == table.stream for entry in present.streams)
+
+
+def is_uncommitted(store: Store, table: TableName, present: DataFiles) -> bool:
+    """Say whether nothing was ever committed of a table that has neither log nor manifest.
+
+    Then all its files lie beside a lock, as those of a first writer do that is at work or died,
+    and the tap's catalogue, which has a stream from its first commit on, does not have it.
+    """
+    return not present.free and not names_stream(store, table)
 
 
 def is_laid_over(present: Catalogue, stream: str) -> bool:

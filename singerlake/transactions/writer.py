@@ -178,18 +178,14 @@ class TableWriter:
         return snapshot or Snapshot(self._table)
 
     def _lost(self) -> str:
-        """What to say of a table without log and manifest; empty where it is a new one.
-
-        Files beside a lock are a first run's that is at work, or died. But the tap's catalogue
-        names a stream only after its first commit: where it does, they may be of that one.
-        """
+        """What to say of a table without log and manifest; empty where it is a new one."""
         present = files.list_files(self._store, self._table)
         if present.free:
             return (
                 f"{self._table} has files but neither log nor manifest: make them again first, "
                 f"with: singerlake rebuild {self._table}"
             )
-        if present.locked and catalogues.names_stream(self._store, self._table):
+        if present.locked and not catalogues.is_uncommitted(self._store, self._table, present):
             return (
                 f"{self._table} is in the catalogue of its tap, and has neither log nor manifest: "
                 f"{files.left_aside(self._table, present, all_there_is=True)}"

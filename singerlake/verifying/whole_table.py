@@ -51,7 +51,7 @@ def verify(engine: Engine, table: Table, version: str | None = None) -> Report:
         What was looked at, and what is not as it should be.
 
     Raises:
-        NotFoundError: There is no such version.
+        NotFoundError: There is no such version, or nothing was ever committed of the table.
         StoreError: The store refused a listing, or the log.
         TooLargeError: The engine is not for it.
     """

@@ -19,6 +19,7 @@ from singerlake.format.types import columns_of
 from singerlake.lake import Lake
 from singerlake.maintenance import create as plans
 from singerlake.maintenance.change import ChangeOptions, check_words
+from singerlake.maintenance.scan import is_table
 from singerlake.nearest import bare
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import changes, output
@@ -163,7 +164,7 @@ def _check_new(lake: Lake, text: str) -> Snapshot:
     new = plans.new_name(text)
     like = [tap for tap in lake.taps() if bare(tap) == bare(new.tap)]
     for other in names.alike(new, [table for tap in like for table in lake.tables(tap)]):
-        if other != new:
+        if other != new and is_table(lake.store, other):
             raise UsageError(
                 f"there is a table {other} already, which {new} means in SQL too: choose another "
                 "name"

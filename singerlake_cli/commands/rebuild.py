@@ -9,6 +9,7 @@ import click
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.format import names
 from singerlake.maintenance.rebuild import Rebuilt, rebuild_table
+from singerlake.maintenance.scan import is_table
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 
@@ -55,11 +56,13 @@ def command(
                 lake.store, table, include_locked=include_locked, leave_locked=leave_locked
             )
             done.append(rebuilt)
-        except NotFoundError:
-            if not every:
-                raise
-            # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
         except SingerlakeError as error:
+            if every and not is_table(lake.store, table):
+                if not isinstance(error, NotFoundError):
+                    shared.output.note(str(error))
+                continue  # a folder in which nothing was ever committed, or not yet, as for `ls`
+            if isinstance(error, NotFoundError) and not every:
+                raise
             failed.append(error)
             shared.output.error(error, table)
     shared.output.result(lambda: [_as_json(one) for one in done], lambda: _print(done))

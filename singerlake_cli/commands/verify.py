@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from singerlake.errors import DamagedError, SingerlakeError, UsageError
+from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.inventory import Inventory, differing
@@ -86,7 +86,8 @@ def command(
         chosen = [(lake.table(name), None) for name in sorted([*names, *lost])]
     reports, codes = _verified(shared, chosen, master, conf, every=every) if chosen else ([], [])
     if every:
-        notes = [*inventory.unlisted, *_unlisted(lake, inventory, reports)]
+        taps = {report.table.tap for report in reports}
+        notes = [*inventory.notes(taps), *_unlisted(lake, inventory, reports)]
         found = check_lake_log(lake.store)
         notes += found.notes
         lost_taps = [gone(lost) for lost in inventory.lost if lost.table is None]
@@ -159,6 +160,8 @@ def _verified(
         if isinstance(report, SingerlakeError):
             if not every:
                 raise report
+            if isinstance(report, NotFoundError) and chosen[place][1] is None:
+                continue  # a folder in which nothing was ever committed, or not yet, as for `ls`
             codes.append(report.exit_code)
             shared.output.error(report, chosen[place][0].name)
             continue

@@ -260,6 +260,13 @@ class StoreContract:
         assert store.folders("raw/b/") == []
         assert store.folders("ra/") == []
 
+    def test_folders_without_objects_are_not_listed(self, store: Store) -> None:
+        store.put_if_absent("raw/a/b/c/1", b"")
+        store.put_if_absent("raw/a/d", b"")
+        store.delete("raw/a/b/c/1")
+        assert store.folders("raw/") == ["a"]
+        assert store.folders("raw/a/") == []
+
     def test_a_listing_may_delete_what_it_lists(self, store: Store) -> None:
         for number in range(5):
             store.put_if_absent(f"raw/{number}", b"")

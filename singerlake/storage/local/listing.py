@@ -59,6 +59,34 @@ def walk(
         return
 
 
+def holds_files(parent: int, name: str) -> bool:
+    """Return whether a folder has a file at any depth.
+
+    One without is no folder of the lake, as on an object store: a writer that was refused, or
+    killed, leaves such behind. A link, and what cannot be read, counts as one that has.
+
+    Args:
+        parent: Descriptor of the folder that it lies in.
+        name: Its name in there.
+    """
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        with os.scandir(handle) as entries:
+            inner = []
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    return True
+                inner.append(entry.name)
+        return any(holds_files(handle, one) for one in inner)
+    finally:
+        os.close(handle)
+
+
 def _raise_unless_gone(error: OSError) -> None:
     # os.fwalk leaves out what it may not read: files would seem to be gone.
     if not isinstance(error, FileNotFoundError):

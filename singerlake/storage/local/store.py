@@ -301,7 +301,8 @@ class LocalStore(Store):
                     os.scandir(names) as entries,
                 ):
                     # Links to folders, too: reading on from there then says what they are.
-                    return sorted(entry.name for entry in entries if entry.is_dir())
+                    found = [entry.name for entry in entries if entry.is_dir()]
+                    return sorted(one for one in found if listing.holds_files(names, one))
             except FileNotFoundError:
                 return []
 
