@@ -17,6 +17,7 @@ from singerlake.format.metadata import LakeFile, TransactionSummary
 from singerlake.lake import Table
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.log import refresh
+from singerlake.transactions.outgoing import outgoing_overlay
 from singerlake.transactions.snapshot import Snapshot
 from tap_singerlake.batches import BatchOutput
 from tap_singerlake.emitters import Emitter, Lines, MappedEmitter, RawEmitter
@@ -313,8 +314,9 @@ class LakeStream(Stream):
 
 def _laid_lines(snapshot: Snapshot) -> LaidLines | None:
     """Make what lays over the lines what people said of the table; None where that is nothing."""
-    if snapshot.overlay.only_texts:
+    overlay = outgoing_overlay(snapshot)
+    if overlay.only_texts:
         return None
     from singerlake.records.lines.laid_lines import LaidLines  # late: few tables need it, or Arrow
 
-    return LaidLines(snapshot)
+    return LaidLines(snapshot, overlay)

@@ -32,6 +32,7 @@ from tests.build import commit_rows
 from tests.faults import plain
 from tests.maintenance.test_overlay_changes import rows as rows_read
 from tests.spark.model_machine import cast, number_text
+from tests.tap.run import Run
 from tests.tap.run import run as run_tap
 from tests.target.harness import run as load
 
@@ -466,11 +467,22 @@ class World:
         out = run_tap(self.lake, self.bookmark)
         self.bookmark = out.state
         lines = [line for line, kind in zip(out.lines, out.kinds, strict=True) if kind != "STATE"]
+        self.check_names(out)
         target = self.folder / f"copy{self.copies}"
         load(target, b"".join(lines), tap_id="copy")
         copy = Lake.open(str(target)).find("copy.s")[0].snapshot()
         found = rows_read(Lake.open(str(target)).find("copy.s")[0], copy)
         check_alike(found, self.head, "downstream")
+
+    def check_names(self, out: Run) -> None:
+        """What goes out has the table's columns, and before others only those that a tap sent."""
+        head = self.head
+        sent = {m for state in self.states[self.begun : self.number + 1] for m in state.tap}
+        shown = {head.said.names.get(m, m) for m in sent - head.said.dropped} | {*head.columns}
+        schemas = [{*one["schema"]["properties"]} for one in out.of("SCHEMA")]
+        assert schemas[-1] == {*head.columns}
+        for names in (*schemas, *out.records()):
+            assert {*names} - {"_sdc_deleted_at"} <= shown
 
     # What holds after every step
 

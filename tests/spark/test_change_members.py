@@ -22,6 +22,7 @@ from singerlake.maintenance.overlay_changes import (
     without_column,
 )
 from singerlake.records.lines.laid_lines import LaidLines
+from singerlake.transactions.outgoing import outgoing_overlay
 from tests.build import commit_rows
 from tests.spark.test_change import rows
 
@@ -64,7 +65,7 @@ def test_a_change_outlasts_what_columns_were_called_then(
     assert b'{"id": 1, "a": "A", "o": "y"}' in lines
     # Whoever reads the stream elsewhere gets them as people see them.
     head = table.snapshot()
-    goes_out = LaidLines(head)
+    goes_out = LaidLines(head, outgoing_overlay(head))
     sent = [goes_out.block(block, table.read_block(block)) for block in head.blocks_after(1)]
     seen = {name for name, _ in head.columns}
     for text in sent:

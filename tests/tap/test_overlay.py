@@ -14,6 +14,7 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import OverlayChange, alter
 from tests.build import commit_rows
+from tests.cli.call import run as call
 from tests.maintenance.test_overlay_changes import rows
 from tests.tap.run import Run, run
 from tests.target.harness import TAP
@@ -175,3 +176,37 @@ def test_what_the_tap_never_declared_does_not_go_out_as_a_column_of_that_name(
     wanted = rows(table, table.snapshot())
     assert [row[name] for row in wanted] == ["7", "8", "9", None]
     assert arrives(tmp_path / "copy", out) == wanted
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_column_that_was_added_and_dropped_does_not_go_out(
+    lake: Lake, table: Table, tmp_path: Path, renamed: bool
+) -> None:
+    """Rows that had a value of it do not either: queries show none, at the head and in versions."""
+    given = tmp_path / "rows.csv"
+    given.write_text("id,code,internal,extra\n3,9,z,hey\n")
+    said(table, partial(says.with_column, name="extra", schema=STRING))
+    assert call(lake, "upload", "tap.s", str(given), "--key", "id").exit_code == 0
+    assert run(lake).records()[-1]["extra"] == "hey"
+    last = "extra"
+    if renamed:
+        last = "more"
+        said(table, partial(says.with_name, name="extra", new=last))
+    said(table, partial(says.without_column, name=last))
+    assert call(lake, "freeze", "tap.s").exit_code == 0
+    call(lake, "query", "select * from tap.s.1")
+    for settings in ({}, {"table_version": "1"}):
+        out = run(lake, **settings)
+        assert [[*one["schema"]["properties"]] for one in out.of("SCHEMA")] == [[*PROPERTIES]]
+        assert [*out.records()[-1]] == [*PROPERTIES]
+        assert b"hey" not in out.out
+    said(table, partial(says.with_column, name="extra", schema=STRING, default="new"))
+    assert [one["extra"] for one in run(lake).records()] == ["new"] * 3
+
+
+def test_column_that_a_tap_stops_sending_goes_out_as_it_came(lake: Lake, table: Table) -> None:
+    """Bytes of lines stay as they are: people never added it."""
+    commit_rows(lake, "tap.s", {"id": PROPERTIES["id"], "code": STRING}, ["id"], [{"id": 7}])
+    said(table, partial(says.with_column, name="extra", schema=STRING))
+    said(table, partial(says.without_column, name="extra"))
+    assert ODD.encode() in run(lake).out

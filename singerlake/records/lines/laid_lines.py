@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from singerlake.format import messages, rewritten
 from singerlake.format.laid import laid, member_of, names_of
 from singerlake.format.log import Block, SchemaEntry
-from singerlake.format.overlay import ColumnOverlay
+from singerlake.format.overlay import ColumnOverlay, Overlay
 from singerlake.format.types import Kind, Type, columns_of, never_fails, type_of
 from singerlake.format.values import converter
 from singerlake.records.blocks.casts import text_as
@@ -45,9 +45,11 @@ class LaidLines:
 
     Attributes:
         snapshot: The table, as far as it is read.
+        overlay: What lies over the lines: its ``outgoing_overlay``.
     """
 
     snapshot: Snapshot
+    overlay: Overlay
     _schemas: dict[str, _Members] = field(default_factory=dict)
 
     def entry(self, schema_hash: str, transaction: int) -> SchemaEntry:
@@ -57,7 +59,7 @@ class LaidLines:
             schema_hash: The schema that rows were written under.
             transaction: The transaction that brought them.
         """
-        then, now = self.snapshot.overlay_at(transaction), self.snapshot.overlay
+        then, now = self.snapshot.overlay_at(transaction), self.overlay
 
         def names(columns: list[str]) -> list[str]:
             members = [member_of(then, name) for name in columns]
@@ -85,7 +87,7 @@ class LaidLines:
         head = self._schema_line(text[:end], self.entry(block.schema_hash, number))
         members = self._schemas.get(block.schema_hash)
         if members is None:
-            members = _Members.of(self.snapshot, block.schema_hash)
+            members = _Members.of(self.snapshot, self.overlay, block.schema_hash)
             self._schemas[block.schema_hash] = members
         if not members.touches(block) and not members.may_have_undeclared(text[end:]):
             return head + text[end:]
@@ -134,8 +136,7 @@ class _Members:
     undeclared: frozenset[str]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, schema_hash: str) -> _Members:
-        overlay = snapshot.overlay
+    def of(cls, snapshot: Snapshot, overlay: Overlay, schema_hash: str) -> _Members:
         own = dict(columns_of(snapshot.schema_of(schema_hash), snapshot.rules))
         shown = names_of(own, overlay)
         added = []
