@@ -31,6 +31,7 @@ class Progress:
         self.bytes = 0
         self.stored_rows = 0
         self.stored_bytes = 0
+        self.deletions = 0
         self.refused = 0
 
     def advance(self, read: int) -> None:
@@ -41,11 +42,12 @@ class Progress:
             self._logged = now
             self._logger.info("%s", self._so_far(now))
 
-    def committed(self, rows: int, compressed: int) -> None:
+    def committed(self, rows: int, compressed: int, deletions: int = 0) -> None:
         """Count what a commit stored. Called from any thread."""
         with self._mutex:
             self.stored_rows += rows
             self.stored_bytes += compressed
+            self.deletions += deletions
 
     def put_aside(self, lines: int) -> None:
         """Count refused lines that a commit stored. Called from any thread."""
@@ -55,10 +57,11 @@ class Progress:
     def summary(self, tables: int) -> None:
         """Say what the whole run did."""
         self._logger.info(
-            "%s; committed %s to %s, %s compressed%s",
+            "%s; committed %s to %s%s, %s compressed%s",
             self._so_far(time.monotonic()),
             count(self.stored_rows, "record"),
             count(tables, "table"),
+            f", {count(self.deletions, 'deletion')} among them" if self.deletions else "",
             size(self.stored_bytes),
             f"; refused {count(self.refused, 'line')}" if self.refused else "",
         )

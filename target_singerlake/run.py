@@ -21,6 +21,7 @@ from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
 from singerlake.transactions.writer import TableWriter, WriteOptions, update_lake
+from target_singerlake import deletions
 from target_singerlake.buffer import Compressor, Keys, StreamBuffer, pieces, some
 from target_singerlake.committing import SideBySide
 from target_singerlake.files import FileOptions, StreamFiles, refuse_files
@@ -66,11 +67,13 @@ class Committed:
         transaction: The last.
         rows: RECORD lines.
         size: Compressed bytes.
+        deletions: Those of the lines that delete a row.
     """
 
     transaction: int = 0
     rows: int = 0
     size: int = 0
+    deletions: int = 0
 
 
 class _Stream:
@@ -85,6 +88,7 @@ class _Stream:
         self.buffer = StreamBuffer(b"")
         self.staged: StagedTable | None = None
         self.bytes = 0
+        self.deletions = 0
         self.place: Place | None = None
 
 
@@ -238,6 +242,7 @@ class Run:
     ) -> None:
         if stream.place is not None:
             text = self.files.take(stream.table, stream.writer, stream.place, text, stream.schema)
+        stream.deletions += deletions.count(text)
         buffer, most, at = stream.buffer, self._options.block_rows, 0
         for piece, count in pieces(text, rows, most - buffer.rows, most):
             buffer.add_records(piece, count, some(keys, at, count), proved=proved)
@@ -343,17 +348,19 @@ class Run:
         except ConflictError:
             self.overlays.mend(stream.table)
             raise
+        deleted, stream.deletions = stream.deletions, 0
         stream.staged, stream.bytes = None, 0
         if snapshot is not None:
             done = self.committed[stream.table]
             done.transaction = snapshot.number
             done.rows += staged.rows
             done.size += staged.size
+            done.deletions += deleted
             if stream.ahead:
                 self.put_aside[stream.table] += staged.rows
                 self._progress.put_aside(staged.rows)
             else:
-                self._progress.committed(staged.rows, staged.size)
+                self._progress.committed(staged.rows, staged.size, deleted)
             self.snapshots[stream.table] = snapshot
         return snapshot
 

@@ -116,6 +116,7 @@ class Summary:
             "read": {"records": progress.records, "bytes": progress.bytes},
             "records": progress.stored_rows,
             "bytes": progress.stored_bytes,
+            "deletions": progress.deletions,
             "rejected": progress.refused,
             "blocked": self.run.left_out.counts.total() if self.run is not None else 0,
             "tables": self._tables(),
@@ -140,6 +141,7 @@ class Summary:
                 "transaction": done.transaction,
                 "records": done.rows,
                 "bytes": done.size,
+                "deletions": done.deletions,
                 "rejected": refused[table.stream],
             }
             for table, done in sorted(run.committed.items())

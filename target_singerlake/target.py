@@ -34,6 +34,7 @@ from target_singerlake.intake import Intake
 from target_singerlake.interrupts import Interrupts
 from target_singerlake.late_maps import LateMaps
 from target_singerlake.mapped_streams import MappedStreams
+from target_singerlake.misfits import Warnings
 from target_singerlake.progress import Progress
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.reader import ChunkReader
@@ -41,7 +42,6 @@ from target_singerlake.run import Run
 from target_singerlake.streams import Streams
 from target_singerlake.summary import Summary, make_way
 from target_singerlake.validation import Validator
-from target_singerlake.values import Warnings
 
 if TYPE_CHECKING:
     from target_singerlake.batches.intake import BatchIntake

@@ -22,8 +22,9 @@ from singerlake.records.validation.full_validation import (
     validator_of,
 )
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
+from target_singerlake.misfits import Noted
 from target_singerlake.places import Line
-from target_singerlake.values import Noted, ValueCheck, fitting_decoder
+from target_singerlake.values import ValueCheck, fitting_decoder
 
 _NOTHING = Annotated[int, msgspec.Meta(ge=1, le=0)]
 """What no value is."""

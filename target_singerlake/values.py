@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Raw
 
 from singerlake.format import values
 from singerlake.format.log import SchemaEntry
-from singerlake.format.names import TableName
-from singerlake.format.types import DIGITS, Columns, Kind, Type, columns_of, is_exact
-from singerlake.records.blocks.misfits import retype_command
+from singerlake.format.messages import DELETED
+from singerlake.format.types import DIGITS, TEXT, Columns, Kind, Type, columns_of, is_exact
 from singerlake.records.validation.typed import neutral_names
 from target_singerlake.errors import InvalidRecordError
+from target_singerlake.misfits import Misfits, Noted
 from target_singerlake.places import Line
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -52,28 +52,10 @@ _EXACT_INTEGERS = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
 """What is certain to be a double of its own; of other numbers no type says so."""
 _FINER = re.compile(rb"[.,]\d{6}\d*[1-9]")
 """Digits past the microsecond, of which a key must have none."""
-Noted: TypeAlias = "dict[tuple[str, str], Misfits]"
 
 
 class UnsureError(Exception):
     """A type cannot say what the column can hold."""
-
-
-@dataclass
-class Misfits:
-    """What a run has taken that a column cannot hold.
-
-    Attributes:
-        type: The column's type.
-        values: How many.
-        first: The first of them, in words.
-        of_key: Whether the column is part of the key, and would only have to round them.
-    """
-
-    type: str
-    values: int
-    first: str
-    of_key: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,11 +69,11 @@ class _Column:
     @cached_property
     def proves(self) -> Callable[[bytes], bool]:
         """Says of values, one a line, whether they are certain to fit."""
-        if self.type.kind is Kind.DECIMAL:
+        if self.type.kind is Kind.DECIMAL and self.name != DELETED:
             digits = _digits(self.type.scale)
             return lambda texts: digits.fullmatch(texts + b"\n") is not None
         try:
-            decode = msgspec.json.Decoder(_nullable(self.type)).decode_lines
+            decode = msgspec.json.Decoder(_field(self.name, self.type)).decode_lines
         except (UnsureError, TypeError, ValueError):  # a field with a quote in its name, for one
             return lambda _texts: False
 
@@ -120,8 +102,8 @@ class _Tried:
         """Those whose values may not fit."""
         return [
             _Column(name, type_, values.converter(type_))
-            for name, type_ in self._all
-            if type_.kind is not Kind.TEXT
+            for name, type_ in _with_mark(self._all)
+            if type_.kind is not Kind.TEXT or name == DELETED
         ]
 
     @cached_property
@@ -130,7 +112,7 @@ class _Tried:
         return [
             (f"f{number}", _digits(column.type.scale))
             for number, column in enumerate(self.columns)
-            if column.type.kind is Kind.DECIMAL
+            if column.type.kind is Kind.DECIMAL and column.name != DELETED
         ]
 
     @cached_property
@@ -140,10 +122,10 @@ class _Tried:
         names: dict[str, str] = {}
         try:
             for number, column in enumerate(self.columns):
-                if column.type.kind is Kind.DECIMAL:
+                if column.type.kind is Kind.DECIMAL and column.name != DELETED:
                     fields.append((f"f{number}", Raw, Raw(b"null")))
                 else:
-                    fields.append((f"f{number}", _nullable(column.type), None))
+                    fields.append((f"f{number}", _field(column.name, column.type), None))
                 names[f"f{number}"] = column.name
             return msgspec.json.Decoder(msgspec.defstruct("Values", fields, rename=names, gc=False))
         except (UnsureError, TypeError, ValueError):  # a name with a quote in it, for one
@@ -264,19 +246,20 @@ class ValueCheck:
             self._learn(ask())
             misfits = list(self.misfits(raw, columns))
         for column, rounds, reason in misfits:
-            if refused := self._refusal(column.name, rounds=rounds):
+            marks = column.name == DELETED and reason.endswith("is no time")
+            if refused := self._refusal(column.name, rounds=rounds, marks=marks):
                 where = f"line {line}: the record of stream {self._stream!r}"
                 raise InvalidRecordError(f"{where}: {reason}, {refused}", {})
             noted = self._noted.get((self._stream, column.name))
             if noted is None:
                 first = f"line {line}: {reason}"
                 self._noted[self._stream, column.name] = Misfits(
-                    str(column.type), 1, first, of_key=rounds
+                    str(column.type), 1, first, of_key=rounds, marks=marks
                 )
             else:
                 noted.values += 1
 
-    def _refusal(self, column: str, *, rounds: bool) -> str:
+    def _refusal(self, column: str, *, rounds: bool, marks: bool) -> str:
         """Say why a value that does not fit is refused; empty where it is taken."""
         if column in self._entry.key_properties and not rounds:
             return (
@@ -284,7 +267,8 @@ class ValueCheck:
                 "the value or the column's type in the tap"
             )
         if self._refuses:
-            return "so no query could read it; check_values: false accepts it all the same"
+            harm = "it deletes no row" if marks else "no query could read it"
+            return f"so {harm}; check_values: false accepts it all the same"
         return ""
 
     def misfits(
@@ -300,43 +284,11 @@ class ValueCheck:
             if value is None:
                 continue
             raw_value = bytes(value)
-            if reason := values.misfit(raw_value, column.convert, name):
+            reason = values.misfit(raw_value, column.convert, name)
+            if reason is None and name == DELETED and raw_value != b"null":
+                reason = None if values.is_deletion(raw_value) else _no_time(raw_value)
+            if reason:
                 yield column, values.only_rounds(raw_value, column.type), reason
-
-
-@dataclass
-class Warnings:
-    """What the summary of a run says of values that no query can read.
-
-    Attributes:
-        noted: By stream and column.
-    """
-
-    noted: Noted = field(default_factory=dict)
-
-    def words(self, tap: str) -> Iterator[str]:
-        """Yield one sentence a column.
-
-        Args:
-            tap: Whose streams these are.
-        """
-        for (stream, column), misfits in sorted(self.noted.items()):
-            count = "1 value" if misfits.values == 1 else f"{misfits.values:,} values"
-            if misfits.of_key:
-                yield (
-                    f"{stream}: {count} taken that the key column {column!r} ({misfits.type}) "
-                    f"would have to round, the first in {misfits.first}; no query reads the "
-                    "column, and no change finds a row by it, until it has a type that holds them "
-                    "all: "
-                    f"{retype_command(TableName(tap, stream), column, 'TYPE')}; or refuse such "
-                    "values with check_values: true"
-                )
-                continue
-            yield (
-                f"{stream}: {count} taken that column {column!r} ({misfits.type}) cannot hold, the "
-                f"first in {misfits.first}; a query that reads the column will fail: see 'Values "
-                "that do not fit' in docs/types.md, or refuse such values with check_values: true"
-            )
 
 
 def fitting_decoder(
@@ -350,7 +302,7 @@ def fitting_decoder(
     """
     columns = dict(check.columns)
     try:
-        kinds = {name: _nullable(type_) for name, type_ in columns.items()}
+        kinds = {name: _field(name, type_) for name, type_ in _with_mark(columns.items())}
         kinds.update((key, Raw) for key in keys if key not in kinds)
         neutral = neutral_names(kinds, keys)
         must = [(n, kinds[name]) for n, name in neutral.items() if name in keys]
@@ -364,6 +316,27 @@ def fitting_decoder(
 def _has_times(type_: Type) -> bool:
     inner = [field for _, field in type_.fields] + ([type_.item] if type_.item else [])
     return type_.kind is Kind.TIMESTAMP or any(map(_has_times, inner))
+
+
+def _with_mark(columns: Iterable[tuple[str, Type]]) -> Columns:
+    """Return columns with the mark of deletions, which a record may have undeclared."""
+    known = tuple(columns)
+    return known if any(name == DELETED for name, _ in known) else (*known, (DELETED, TEXT))
+
+
+def _no_time(raw: bytes) -> str:
+    return f"the value {values.shown(raw)} of {DELETED!r} is no time"
+
+
+def _field(name: str, type_: Type) -> Any:
+    """Build a type of a record's member that is no wider than what its column can hold.
+
+    The mark of deletions is a time besides.
+    """
+    if name != DELETED or type_.kind is Kind.DATE:
+        return _nullable(type_)
+    timed = type_.kind in (Kind.STRING, Kind.TIMESTAMP, Kind.TEXT)
+    return dt.datetime | None if timed else None
 
 
 def _nullable(type_: Type) -> Any:

@@ -33,6 +33,8 @@ counted no parts. Rules 1 and 2 compared keys as their columns had rounded them,
 null in their key for one row, and any value of ``_sdc_deleted_at`` for a deletion."""
 EXACT_KEYS = 3
 """The first rules by which keys are exact, and a row with a null in its key is a row of its own."""
+TIMED_DELETIONS = 3
+"""The first rules by which only a time in ``_sdc_deleted_at`` makes a record a deletion."""
 DECIMAL_FORMATS = ("singer.decimal", "x-singer.decimal")
 INT64 = range(-(1 << 63), 1 << 63)
 """The whole numbers that a 64-bit column holds."""

@@ -15,7 +15,17 @@ from typing import Any, TypeAlias
 import msgspec
 
 from singerlake.format import times
-from singerlake.format.types import DIGITS, INT64, TEXT, Kind, Type, exact, is_exact
+from singerlake.format.types import (
+    DIGITS,
+    INT64,
+    RULES,
+    TEXT,
+    TIMED_DELETIONS,
+    Kind,
+    Type,
+    exact,
+    is_exact,
+)
 
 SHOWN = 60
 """Characters of a value in an error message."""
@@ -76,6 +86,22 @@ def only_rounds(raw: bytes, type_: Type, *, loose: bool = False) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_deletion(raw: bytes, rules: int = RULES) -> bool:
+    """Tell whether a record is a deletion, by its ``_sdc_deleted_at``.
+
+    Args:
+        raw: The value's JSON text.
+        rules: The number of the rules by which the record is read. By earlier ones any value but
+            null makes a deletion; by present ones only what a column of times can read.
+    """
+    if rules < TIMED_DELETIONS or raw == b"null":
+        return raw != b"null"
+    try:
+        return _timestamp(raw) is not None
+    except ValueError:
+        return False
 
 
 def why(raw: bytes, name: str, error: ValueError) -> str:

@@ -505,3 +505,28 @@ def test_every_format_makes_the_same_table(shop: Lake, tmp_path: Path) -> None:
             "price": "double",
         }
         assert rows_of(lake, table) == [[1, "a", 1.5], [2, None, 0.25]]
+
+
+def test_mark_of_deletions_is_no_column_of_a_new_table(lake: Lake, tmp_path: Path) -> None:
+    given = tmp_path / "given.csv"
+    given.write_text("id,v,_sdc_deleted_at\n1,a,2024-01-01T00:00:00Z\n2,b,\n")
+    result = run(lake, "upload", "w.new", str(given), "--key", "id")
+    assert result.exit_code == 2
+    assert "'_sdc_deleted_at', which marks rows that a source deleted" in result.stderr
+
+
+def test_mark_of_deletions_is_refused_row_by_row_where_a_table_has_it(
+    lake: Lake, tmp_path: Path
+) -> None:
+    """A source's table has the column; rows that a query has given have nothing in it."""
+    mark = {"type": ["null", "string"], "format": "date-time"}
+    properties = {"id": {"type": "integer"}, "_sdc_deleted_at": mark}
+    commit_rows(lake, "tap.t", properties, ["id"], [{"id": 1}, {"id": 2}])
+    given = tmp_path / "given.csv"
+    given.write_text("id,_sdc_deleted_at\n1,2024-01-01T00:00:00Z\n3,\n")
+    result = run(lake, "upload", "tap.t", str(given))
+    assert result.exit_code == 5
+    assert "line 2, column '_sdc_deleted_at'" in result.stderr
+    given.write_text("id,_sdc_deleted_at\n1,\n3,\n")
+    said = run_json(lake, "upload", "tap.t", str(given))
+    assert (said["inserted"], said["deleted"], said["unchanged"]) == (1, 0, 1)

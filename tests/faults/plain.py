@@ -13,6 +13,7 @@ import re
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,18 @@ def blocks_now(log: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return blocks
 
 
+def is_time(value: Any) -> bool:
+    """Tell whether a record's ``_sdc_deleted_at`` makes it a deletion: an ISO 8601 date or time."""
+    if not isinstance(value, str) or not re.match(r"\s*\d{4}-\d\d-\d\d", value, re.ASCII):
+        return False
+    time = value.strip().replace(" ", "T", 1).replace("Z", "+00:00")
+    try:
+        datetime.fromisoformat(time)
+    except ValueError:
+        return False
+    return True
+
+
 def folded(messages: Iterable[dict[str, Any]], keys: list[str]) -> list[Row]:
     """The state that messages lead to, sorted."""
     rows: list[tuple[Any, Any, Row]] = []
@@ -236,7 +249,7 @@ def folded(messages: Iterable[dict[str, Any]], keys: list[str]) -> list[Row]:
         key = [record.get(name) for name in keys]
         if keys and None not in key:  # a row with a null in its key is a row of its own
             rows = [row for row in rows if row[0] != key]
-        if record.get("_sdc_deleted_at") is None:
+        if not is_time(record.get("_sdc_deleted_at")):
             rows.append((key, message.get("version"), record))
     return sorted((record for _, _, record in rows), key=str)
 

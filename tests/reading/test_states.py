@@ -36,7 +36,7 @@ from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.lease import leases
 from singerlake.verifying import here
 from tests.build import commit_rows
-from tests.spark.model import fold, messages_of
+from tests.spark.model import MARKS, fold, messages_of
 
 FLAT: dict[str, Any] = {
     "id": {"type": "integer"},
@@ -81,7 +81,7 @@ def test_a_state_is_that_of_the_model(
     block_rows: int,
 ) -> None:
     lake = singerlake.open(tmp_path_factory.mktemp("lake"), create=True)
-    messages = messages_of(seed, keys, count + 2)
+    messages = messages_of(seed, keys, count + 2, MARKS)
     half = len(messages) // 2
     commit_rows(lake, "tap.s", FLAT, keys, messages[:half], block_rows=block_rows)
     commit_rows(lake, "tap.s", FLAT, keys, messages[half:], block_rows=block_rows)

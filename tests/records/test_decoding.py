@@ -16,6 +16,7 @@ from singerlake.format.types import Columns, columns_of
 from singerlake.records.blocks import decoding, exact_decoding, fast_decoding
 from singerlake.records.rows.row_columns import BLOCK, DELETED, DIGEST, MISFITS, ORDINAL, VERSION
 from tests.build import activate_line, record_line, schema_line
+from tests.faults import plain
 
 PROPERTIES: dict[str, Any] = {
     "i": {"type": "integer"},
@@ -195,9 +196,11 @@ def one_column(draw: st.DrawFn) -> tuple[str, list[bytes]]:
                     "",
                     "",
                     "",
-                    ', "_sdc_deleted_at": "x"',
+                    ', "_sdc_deleted_at": "2026-01-01"',
                     ', "_sdc_deleted_at": null',
                     ', "_sdc_deleted_at": 5',
+                    ', "_sdc_deleted_at": ""',
+                    ', "_sdc_deleted_at": " 2026-01-01 01:02 "',
                     f', "{name}": null',
                     ', "other": {"a": 1}',
                 ]
@@ -235,6 +238,27 @@ def test_the_fast_way_agrees_with_the_exact_way_or_steps_aside(
         assert one_way.equals(other)
     assert fast.versions.equals(slow.versions)
     assert fast.deleted.equals(slow.deleted)
+
+
+@pytest.mark.parametrize("rules", [2, 3])
+@pytest.mark.parametrize("type_", ["string", "boolean", "integer", "number", "object", None])
+@pytest.mark.parametrize(
+    ("value", "is_time"),
+    [("null", None), ('"2026-01-01T00:00:00Z"', True), ('"2024-01-01 00:00:00"', True)]
+    + [(value, False) for value in ('""', '"no"', "false", "true", "0", "1700000000", "{}", "[]")],
+)
+def test_only_a_time_deletes_and_by_earlier_rules_any_value(
+    value: str, is_time: bool | None, type_: str | None, rules: int
+) -> None:
+    mark = {} if type_ is None else {"_sdc_deleted_at": {"type": ["null", type_]}}
+    wanted = columns({"id": {"type": "integer"}, **mark})
+    line = record_line("s", f'{{"id": 1, "_sdc_deleted_at": {value}}}')
+    deletes = is_time is not None and (is_time or rules < 3)
+    slow = exact_decoding.read(line, wanted, "block 1", rules=rules)
+    assert slow.deleted.to_pylist() == [deletes]
+    fast = fast_decoding.read(line, wanted, 1, rules=rules)
+    assert fast is None or fast.deleted.to_pylist() == [deletes]
+    assert plain.is_time(json.loads(value)) is bool(is_time)
 
 
 def test_a_decimal_too_small_for_its_column_is_never_zero() -> None:

@@ -22,7 +22,7 @@ from singerlake.records.state.newest_rows import KeyStep, NewestStep, RowStep, S
 from singerlake.records.state.shape import shape_of
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
-from tests.spark.model import fold, messages_of
+from tests.spark.model import MARKS, fold, messages_of
 
 FLAT: dict[str, Any] = {
     "id": {"type": "integer"},
@@ -85,7 +85,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.parametrize("keys", [["id"], ["id", "part"], []], ids=["keyed", "compound", "keyless"])
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_the_state_is_that_of_the_model(lake: Lake, keys: list[str], seed: int) -> None:
-    messages = messages_of(seed, keys, 600)
+    messages = messages_of(seed, keys, 600, MARKS)
     half = len(messages) // 2
     commit_rows(lake, "tap.s", FLAT, keys, messages[:half], block_rows=70)
     commit_rows(lake, "tap.s", FLAT, keys, messages[half:], block_rows=50)

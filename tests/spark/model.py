@@ -5,7 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from tests.faults.plain import is_time
+
 Message = dict[str, Any] | tuple[dict[str, Any], int] | int
+MARKS: tuple[Any, ...] = ("2020-01-01T00:00:00Z", "2020-01-01 00:00:00", "", "no", None)
+"""What records have as ``_sdc_deleted_at``; only times make deletions of them."""
 
 
 def fold(messages: list[Message], keys: list[str]) -> list[dict[str, Any]]:
@@ -19,7 +23,7 @@ def fold(messages: list[Message], keys: list[str]) -> list[dict[str, Any]]:
         key = tuple(record.get(name) for name in keys)
         if keys and None not in key:  # a row with a null in its key is a row of its own
             rows = [row for row in rows if row[0] != key]
-        if record.get("_sdc_deleted_at") is None:
+        if not is_time(record.get("_sdc_deleted_at")):
             rows.append((key, version, record))
     return [record for _, _, record in rows]
 
@@ -37,7 +41,9 @@ def survivors(messages: list[Message]) -> list[tuple[int, int | None, bool]]:
     return [(place, version, left) for place, version, left in rows]
 
 
-def messages_of(seed: int, keys: list[str], count: int) -> list[Message]:
+def messages_of(
+    seed: int, keys: list[str], count: int, marks: tuple[Any, ...] = MARKS[:2]
+) -> list[Message]:
     """Many rows over few keys, with deletions and activations in between."""
     chance = random.Random(seed)
     messages: list[Message] = []
@@ -52,7 +58,7 @@ def messages_of(seed: int, keys: list[str], count: int) -> list[Message]:
         if "part" in keys or chance.random() < 0.5:
             record["part"] = chance.choice(["a", "b", None, 'q"`.'])
         if chance.random() < 0.1:
-            record["_sdc_deleted_at"] = "2020-01-01T00:00:00Z"
+            record["_sdc_deleted_at"] = chance.choice(marks)
         kind = chance.random()
         messages.append(
             record if kind < 0.2 else (record, version if kind < 0.9 else chance.randint(1, 3))

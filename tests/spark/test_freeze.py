@@ -43,7 +43,7 @@ def test_versions_are_numbered_and_stay(spark: SparkSession, lake: Lake, head: S
     assert (first.label, first.comment) == ("before the move", "by hand")
     assert first.time
     assert first.by
-    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 2, "_sdc_deleted_at": "x"}])
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 2, "_sdc_deleted_at": "2026-01-01"}])
     second = freeze(spark, table)
     assert (second.number, second.transaction, second.rows) == (2, 3, 1)
     old = freeze(spark, table, at=1)

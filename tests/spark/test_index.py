@@ -79,7 +79,7 @@ def test_a_later_index_reads_only_the_blocks_since(
     assert len(read(spark, first)) == 50
     commit_rows(
         lake, "tap.s", FLAT, ["id"],
-        [{"id": 3, "_sdc_deleted_at": "x"}, {"id": 4, "n": -4}, {"id": 99, "n": 99}],
+        [{"id": 3, "_sdc_deleted_at": "2026-01-01"}, {"id": 4, "n": -4}, {"id": 99, "n": 99}],
     )  # fmt: skip
     _, second = build(spark, lake)
     assert len(store.taken()) == 1
@@ -242,7 +242,7 @@ def test_a_store_that_spark_cannot_reach(spark: SparkSession, tmp_path: Path) ->
     commit_rows(lake, "tap.s", columns, ["id"], rows, block_rows=7)
     _, built = build(spark, lake)
     assert in_order(read(spark, built)) == in_order(here.rows(lake.find("tap.s")[0]))
-    commit_rows(lake, "tap.s", columns, ["id"], [{"id": 0, "_sdc_deleted_at": "x"}])
+    commit_rows(lake, "tap.s", columns, ["id"], [{"id": 0, "_sdc_deleted_at": "2026-01-01"}])
     assert len(read(spark, build(spark, lake)[1])) == 29
 
 

@@ -75,9 +75,9 @@ def read(spark: SparkSession, built: Index) -> list[str]:
 
 CHANGES: list[list[Any]] = [
     [{"id": 3, "part": "x", "n": -3}, {"id": 4, "part": None, "n": -4}],
-    [{"id": 5, "part": "x", "_sdc_deleted_at": "x"}, {"id": 900, "part": None, "n": 900}],
-    [{"id": 3, "part": "x", "_sdc_deleted_at": "x"}, {"id": 5, "part": "x", "n": 55}],
-    [{"id": 3, "part": "x", "n": 33}, {"id": 900, "part": None, "_sdc_deleted_at": "x"}],
+    [{"id": 5, "part": "x", "_sdc_deleted_at": "2026-01-01"}, {"id": 900, "part": None, "n": 900}],
+    [{"id": 3, "part": "x", "_sdc_deleted_at": "2026-01-01"}, {"id": 5, "part": "x", "n": 55}],
+    [{"id": 3, "part": "x", "n": 33}, {"id": 900, "part": None, "_sdc_deleted_at": "2026-01-01"}],
 ]
 
 
@@ -157,7 +157,7 @@ def test_a_value_that_does_not_fit_counts_only_while_its_row_is_there(
     assert (built.below is not None, built.marker.misfits) == (True, {"n": 1})
     with pytest.raises(DamagedError, match="row 0 of block .*'n'"), plain_errors():
         read_index(spark, built).collect()
-    sync(lake, ["id"], [{"id": 1, "n": "none", "_sdc_deleted_at": "x"}])
+    sync(lake, ["id"], [{"id": 1, "n": "none", "_sdc_deleted_at": "2026-01-01"}])
     _, built = build(spark, lake)
     assert built.below is not None
     assert index_rows.count(spark, built) == ROWS - 1

@@ -124,7 +124,7 @@ def test_the_data_source_reads_every_type_as_read_table_does(
     row = '{"i": 1, "n": 1.5, "d": 1.10, "t": "2026-01-02T03:04:05Z", "day": "2026-01-02", '
     row += '"b": true, "o": {"x": 1}, "a": ["y"], "a.b": "z"}'
     commit_rows(lake, "t.all", properties, ["i"], [row])
-    commit_rows(lake, "t.none", properties, ["i"], [{"i": 1, "_sdc_deleted_at": "x"}])
+    commit_rows(lake, "t.none", properties, ["i"], [{"i": 1, "_sdc_deleted_at": "2026-01-01"}])
     register(spark)
     for name in ("t.all", "t.none"):
         wanted = read_table(name, lake=lake, spark=spark)

@@ -51,7 +51,7 @@ def test_freeze_and_query(
     commit_rows(lake, "tap.s", columns, ["id"], rows, block_rows=20)
     table = lake.find("tap.s")[0]
     first = freeze.freeze(spark, table)
-    commit_rows(lake, "tap.s", columns, ["id"], [{"id": 7, "_sdc_deleted_at": "x"}])
+    commit_rows(lake, "tap.s", columns, ["id"], [{"id": 7, "_sdc_deleted_at": "2026-01-01"}])
     second = freeze.freeze(spark, table)
     assert (first.rows, second.rows) == (50, 49)
     found = state_content(spark, table, table.snapshot_at("1"))

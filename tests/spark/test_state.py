@@ -183,7 +183,8 @@ def test_the_schema_may_change(spark: SparkSession, lake: Lake) -> None:
     commit_rows(lake, "tap.s", old, ["id"], [{"id": n, "a": n, "gone": "x"} for n in (1, 2, 3)])
     commit_rows(
         lake, "tap.s", new, ["id"],
-        [{"id": "2", "a": 2.5, "more": True}, {"id": "3", "_sdc_deleted_at": "x"}, {"id": "b"}],
+        [{"id": "2", "a": 2.5, "more": True}, {"id": "3", "_sdc_deleted_at": "2026-01-01"},
+         {"id": "b"}],
     )  # fmt: skip
     assert in_order(rows_of(spark, lake)) == in_order(
         [
@@ -251,7 +252,7 @@ def test_every_type_reaches_spark(spark: SparkSession, lake: Lake) -> None:
 def test_a_table_without_rows_has_no_rows(spark: SparkSession, lake: Lake) -> None:
     commit_rows(lake, "tap.s", FLAT, ["id"], [])
     assert rows_of(spark, lake) == []
-    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1, "_sdc_deleted_at": "x"}])
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1, "_sdc_deleted_at": "2026-01-01"}])
     assert rows_of(spark, lake) == []
 
 

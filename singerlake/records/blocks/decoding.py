@@ -100,7 +100,7 @@ def read(text: bytes, spec: BlockSpec) -> pa.RecordBatch:
     if decoded is None:
         lines = format_block.after_schema(text)
         ends, wanted = format_block.line_ends(text) - 1, spec.in_records(source)
-        rows = fast_decoding.read(lines, wanted, ends, proved=spec.proved)
+        rows = fast_decoding.read(lines, wanted, ends, proved=spec.proved, rules=spec.rules)
         if rows is None:
             rows = _read_exactly(bytes(lines), source, spec)
         decoded = rows, _digests(lines, spec, len(rows))
@@ -136,7 +136,9 @@ def read_some(text: bytes, spec: BlockSpec, picked: NDArray[np.int64]) -> pa.Rec
         decoded = _read_alike(picked_lines, 0, source, spec)
         if decoded is None:
             wanted = spec.in_records(source)
-            rows = fast_decoding.read(picked_lines, wanted, len(picked), proved=spec.proved)
+            rows = fast_decoding.read(
+                picked_lines, wanted, len(picked), proved=spec.proved, rules=spec.rules
+            )
             if rows is not None and len(rows) == len(picked):
                 decoded = rows, _digests(picked_lines, spec, len(rows))
         if decoded is not None:
@@ -176,7 +178,7 @@ def _read_alike(
     alike = alike_lines.read(text, start)
     if alike is None:
         return None
-    rows = fast_decoding.read_proved(alike.text, wanted, alike.versions)
+    rows = fast_decoding.read_proved(alike.text, wanted, alike.versions, spec.rules)
     return None if rows is None else (rows, alike.digests)
 
 
@@ -191,7 +193,13 @@ def _read_exactly(lines: bytes, source: Columns, spec: BlockSpec) -> DecodedRows
     members = spec.members
     keys = frozenset(members.get(name, name) for name in spec.keys)
     rows = exact_decoding.read(
-        lines, spec.in_records(source), spec.where, keys, spec.table, lenient=spec.lenient
+        lines,
+        spec.in_records(source),
+        spec.where,
+        keys,
+        spec.table,
+        lenient=spec.lenient,
+        rules=spec.rules,
     )
     if members and rows.misfits:
         shown = {member: name for name, member in members.items()}

@@ -15,7 +15,7 @@ import pyarrow as pa
 from singerlake.errors import DamagedError
 from singerlake.format import values
 from singerlake.format.names import TableName
-from singerlake.format.types import INT64, Columns, Type
+from singerlake.format.types import INT64, RULES, Columns, Type
 from singerlake.records.blocks.misfits import key_ways_out
 from singerlake.records.columns import key_text
 from singerlake.records.columns.arrow_types import arrow_type
@@ -63,6 +63,7 @@ def read(
     table: TableName | None = None,
     *,
     lenient: bool = False,
+    rules: int = RULES,
 ) -> DecodedRows:
     """Read a block's lines after its SCHEMA line.
 
@@ -76,6 +77,7 @@ def read(
         keys: Columns by which rows are told apart: here a value must fit.
         table: Whose block it is; named in the error about a key that does not fit.
         lenient: Whether a key that its column would only have to round is a misfit as others are.
+        rules: The number of the rules by which they are read.
 
     Raises:
         DamagedError: A line is no Singer message, or a key does not fit its column.
@@ -105,7 +107,7 @@ def read(
                             raise DamagedError(f"{text}, {way}") from error
                     misfits.setdefault(len(versions), {})[name] = text
             column.append(value)
-        deleted.append(bytes(record.get(DELETED_AT, b"null")) != b"null")
+        deleted.append(values.is_deletion(bytes(record.get(DELETED_AT, b"null")), rules))
         versions.append(message.version)
     types = [arrow_type(type_) for _, type_ in columns]
     arrays = [pa.array(column, type_) for column, type_ in zip(cells, types, strict=True)]

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from singerlake.format.types import DIGITS, TEXT, Columns, Kind, Type
+from singerlake.format import times
+from singerlake.format.types import DIGITS, RULES, TEXT, TIMED_DELETIONS, Columns, Kind, Type
 from singerlake.records.blocks import exact_numbers, lenient_json, type_prover
 from singerlake.records.blocks.exact_decoding import DELETED_AT, DecodedRows
 from singerlake.records.columns.arrow_types import DAYS, MICROS, arrow_type
@@ -40,7 +41,12 @@ class _StepAsideError(Exception):
 
 
 def read(
-    lines: bytes | memoryview, columns: Columns, count: int, *, proved: bool = False
+    lines: bytes | memoryview,
+    columns: Columns,
+    count: int,
+    *,
+    proved: bool = False,
+    rules: int = RULES,
 ) -> DecodedRows | None:
     """Read a block's lines by whole columns, or say that this cannot be done safely.
 
@@ -49,6 +55,7 @@ def read(
         columns: The columns of the block's own schema that are wanted.
         count: How many lines end in it.
         proved: Whether their values are certain to have these columns' types.
+        rules: The number of the rules by which they are read.
 
     Returns:
         None where only the exact way will do.
@@ -60,13 +67,13 @@ def read(
     if not exact_numbers.are_certain(lines, columns):
         return None
     if proved and all(type_prover.provable(type_) for _, type_ in columns):
-        rows = _tried(lines, columns, count, _read_proved)
+        rows = _tried(lines, columns, count, _read_proved, rules)
         if rows is not None:
             return rows
     scale = max((_largest_scale(type_) for _, type_ in columns), default=-1)
     if scale >= 0 and _is_risky(lines, DIGITS - scale):
         return None
-    return _tried(lines, columns, count, _read_strictly)
+    return _tried(lines, columns, count, _read_strictly, rules)
 
 
 def reads_proved(columns: Columns) -> bool:
@@ -74,13 +81,16 @@ def reads_proved(columns: Columns) -> bool:
     return lenient_json.ready() and all(type_prover.provable(type_) for _, type_ in columns)
 
 
-def read_proved(records: bytes, columns: Columns, versions: pa.Array) -> DecodedRows | None:
+def read_proved(
+    records: bytes, columns: Columns, versions: pa.Array, rules: int = RULES
+) -> DecodedRows | None:
     """Read records whose types are proved.
 
     Args:
         records: One a line, without what was around them.
         columns: As for :func:`read`; :func:`reads_proved` has looked at them.
         versions: The records' Singer versions.
+        rules: The number of the rules by which they are read.
 
     Returns:
         None where only the exact way will do, or there are not as many as there are versions.
@@ -93,22 +103,22 @@ def read_proved(records: bytes, columns: Columns, versions: pa.Array) -> Decoded
         if table.num_rows != len(versions):
             return None
         members = [_single(table.column(i), field.type) for i, field in enumerate(fields)]
-        return _rows(members, columns, versions)
+        return _rows(members, columns, versions, rules)
     except (_StepAsideError, pa.ArrowException, OverflowError):
         return None
 
 
 def _tried(
-    lines: bytes | memoryview, columns: Columns, count: int, parse: _Parser
+    lines: bytes | memoryview, columns: Columns, count: int, parse: _Parser, rules: int = RULES
 ) -> DecodedRows | None:
     try:
-        return _by_columns(lines, columns, count, parse)
+        return _by_columns(lines, columns, count, parse, rules)
     except (_StepAsideError, pa.ArrowException, OverflowError):
         return None
 
 
 def _by_columns(
-    lines: bytes | memoryview, columns: Columns, count: int, parse: _Parser
+    lines: bytes | memoryview, columns: Columns, count: int, parse: _Parser, rules: int = RULES
 ) -> DecodedRows:
     fields = pa.struct(_fields(columns))
     envelope = pa.schema([("type", pa.string()), ("record", fields), ("version", pa.int64())])
@@ -125,7 +135,7 @@ def _by_columns(
     record = _single(table["record"], envelope.field("record").type)
     if record.null_count:
         raise _StepAsideError
-    return _rows(record.flatten(), columns, _single(table["version"], pa.int64()))
+    return _rows(record.flatten(), columns, _single(table["version"], pa.int64()), rules)
 
 
 def _fields(columns: Columns) -> list[pa.Field]:
@@ -136,11 +146,23 @@ def _fields(columns: Columns) -> list[pa.Field]:
     return fields
 
 
-def _rows(members: list[pa.Array], columns: Columns, versions: pa.Array) -> DecodedRows:
+def _rows(members: list[pa.Array], columns: Columns, versions: pa.Array, rules: int) -> DecodedRows:
     arrays = [_typed(member, type_) for member, (_, type_) in zip(members, columns, strict=False)]
     names = [name for name, _ in columns]
     marks = members[names.index(DELETED_AT) if DELETED_AT in names else len(columns)]
-    return DecodedRows(arrays, versions, pc.is_valid(marks))
+    return DecodedRows(arrays, versions, _deletions(marks, rules))
+
+
+def _deletions(marks: pa.Array, rules: int) -> pa.Array:
+    """Tell which records are deletions, as ``values.is_deletion`` does."""
+    given = pc.is_valid(marks)
+    if rules < TIMED_DELETIONS or marks.null_count == len(marks):
+        return given
+    if not pa.types.is_string(marks.type):
+        return pa.repeat(pa.scalar(False), len(marks))
+    texts = marks.dictionary_encode()
+    timed = [times.parse(text) is not None for text in texts.dictionary.to_pylist()]
+    return pc.fill_null(pa.array(timed, pa.bool_()).take(texts.indices), False)
 
 
 def _read_strictly(lines: bytes | memoryview, schema: pa.Schema) -> pa.Table:

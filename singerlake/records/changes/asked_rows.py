@@ -6,7 +6,7 @@ its row of the table is found. Equal keys go into the same part, wherever they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from singerlake.format.types import Columns, Kind
+from singerlake.records.blocks.exact_decoding import DELETED_AT
 from singerlake.records.changes import row_ids
 from singerlake.records.changes.row_ids import AT_BLOCK, AT_ROW
 from singerlake.records.columns.arrow_types import arrow_type
@@ -51,6 +52,7 @@ READ = "read"
 _BUFFER_ROWS, _BUFFER_BYTES = 131_072, 32 << 20
 _MOST_KEY_BYTES = 32 << 20
 """Of keys that a task names to those that read the table's state; with more, none are named."""
+_MARKED = "marks a row that a source deleted; to delete this one, use a column _delete"
 _KEYLESS = "the table has no key, so only _row_id says which row is meant"
 _NO_ID = "is no id of a row of this table"
 _NEW_KEY = (
@@ -182,6 +184,7 @@ class AskedStep:
         else:
             at = dict(zip((AT_BLOCK, AT_ROW), row_ids.positions(ids), strict=True))
             found, named = self._check_positions(ids, at[AT_BLOCK], gone, summary)
+        found += self._deletions(cells, gone, {one.row for one in found})
         source = pc.add(_typed(batch, SOURCE), pa.scalar(self.first_source, pa.int32()))
         ready = pa.RecordBatch.from_pydict(
             {
@@ -218,6 +221,20 @@ class AskedStep:
         if index not in self.named:
             return pa.nulls(batch.num_rows, type_)
         return as_type(batch.column(alias(index)), type_)
+
+    def _deletions(
+        self, cells: dict[int, pa.Array], gone: pa.Array, wrong: Container[int]
+    ) -> list[RowProblem]:
+        """Find rows that would be deletions by their ``_sdc_deleted_at``, which only taps set."""
+        names = {self.columns[index][0]: index for index in self.named if index in cells}
+        if (index := names.get(DELETED_AT)) is None or cells[index].null_count == len(gone):
+            return []
+        marked = pc.and_(cells[index].is_valid(), pc.invert(gone))
+        return [
+            RowProblem(row, DELETED_AT, str(cells[index][row].as_py()), _MARKED)
+            for row in _rows(marked)
+            if row not in wrong
+        ]
 
     def _check_keys(
         self, cells: dict[int, pa.Array], ids: pa.Array

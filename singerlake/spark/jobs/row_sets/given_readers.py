@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from singerlake.errors import InputError, UsageError
 from singerlake.format.types import Columns
 from singerlake.nearest import offer
+from singerlake.records.blocks.exact_decoding import DELETED_AT
 from singerlake.records.given.arrow.parquet_rows import ParquetRows, ParquetSource
 from singerlake.records.given.csv.decimals import as_written
 from singerlake.records.given.csv.dialect import Dialect
@@ -287,6 +288,11 @@ def typed(
                 f"{file} has the column {name!r}, which speaks of the rows of a table that is "
                 "there, and this table is not: check the table's name, or leave the column out"
             )
+    if DELETED_AT in inferred.specs:
+        raise UsageError(
+            f"{file} has the column {DELETED_AT!r}, which marks rows that a source deleted, so "
+            "that the table would not show them: rename the column, or leave it out"
+        )
     for what, names in (("--types", types), ("--key", keys)):
         for name in names:
             if name not in inferred.specs:

@@ -1,0 +1,73 @@
+"""What a run has taken that a column cannot hold, and what its summary says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from singerlake.format.names import TableName
+from singerlake.records.blocks.misfits import retype_command
+
+Noted: TypeAlias = "dict[tuple[str, str], Misfits]"
+
+
+@dataclass
+class Misfits:
+    """What a run has taken that a column cannot hold.
+
+    Attributes:
+        type: The column's type.
+        values: How many.
+        first: The first of them, in words.
+        of_key: Whether the column is part of the key, and would only have to round them.
+        marks: Whether they fit, and mark a deletion without being a time.
+    """
+
+    type: str
+    values: int
+    first: str
+    of_key: bool = False
+    marks: bool = False
+
+
+@dataclass
+class Warnings:
+    """What the summary of a run says of values that no query can read.
+
+    Attributes:
+        noted: By stream and column.
+    """
+
+    noted: Noted = field(default_factory=dict)
+
+    def words(self, tap: str) -> Iterator[str]:
+        """Yield one sentence a column.
+
+        Args:
+            tap: Whose streams these are.
+        """
+        for (stream, column), misfits in sorted(self.noted.items()):
+            count = "1 value" if misfits.values == 1 else f"{misfits.values:,} values"
+            if misfits.marks:
+                yield (
+                    f"{stream}: {count} of {column!r} that is no time, the first in "
+                    f"{misfits.first}; such records delete no row: send a date-time or null, or "
+                    "refuse such values with check_values: true"
+                )
+                continue
+            if misfits.of_key:
+                yield (
+                    f"{stream}: {count} taken that the key column {column!r} ({misfits.type}) "
+                    f"would have to round, the first in {misfits.first}; no query reads the "
+                    "column, and no change finds a row by it, until it has a type that holds them "
+                    "all: "
+                    f"{retype_command(TableName(tap, stream), column, 'TYPE')}; or refuse such "
+                    "values with check_values: true"
+                )
+                continue
+            yield (
+                f"{stream}: {count} taken that column {column!r} ({misfits.type}) cannot hold, the "
+                f"first in {misfits.first}; a query that reads the column will fail: see 'Values "
+                "that do not fit' in docs/types.md, or refuse such values with check_values: true"
+            )
