@@ -62,6 +62,7 @@ def confirm(question: str) -> None:
         raise UsageError("nobody answers: a script adds --yes") from None
 
 
+_SHARED = ("--lake", "--output")
 _LAKE = "singerlake.lake"
 """What a context keeps a lake under that was named behind the command."""
 
@@ -76,6 +77,27 @@ def output_option(name: str, **more: Any) -> click.Option:
     return click.Option(["--output", name], type=click.Choice(list(OUTPUTS)), **more)
 
 
+class SubcommandGroup(click.Group):
+    """A command with subcommands, which takes shared options before them wherever they stand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse options behind the group's own arguments, too, where click expects a subcommand."""
+        own = sum(isinstance(one, click.Argument) for one in self.params)
+        shared: list[str] = []
+        others: list[str] = []
+        rest = list(args)
+        while rest and (own or rest[0].startswith(_SHARED)):
+            word = rest.pop(0)
+            if word in _SHARED and rest:
+                shared += [word, rest.pop(0)]
+            elif word.startswith(tuple(f"{name}=" for name in _SHARED)):
+                shared.append(word)
+            else:
+                others.append(word)
+                own -= not word.startswith("-")
+        return super().parse_args(ctx, [*shared, *others, *rest])
+
+
 def take_shared_options(command: click.Command, *, lake: bool = True) -> None:
     """Let a command, and each command within it, take ``--lake`` and ``--output`` as well.
 
@@ -86,7 +108,7 @@ def take_shared_options(command: click.Command, *, lake: bool = True) -> None:
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             take_shared_options(inner, lake=lake)
-    elif not any("--output" in option.opts for option in command.params):
+    if not any("--output" in option.opts for option in command.params):
         # By names that no command gives a parameter of its own.
         own: dict[str, Any] = {"expose_value": False}
         if lake:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ from singerlake.format.types import RULES, Columns, is_exact, key_positions
 from singerlake.format.version_notes import BlockedKeys
 from singerlake.transactions import lifetimes, unread, versions
 from singerlake.transactions.lifetimes import Drops
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -376,6 +379,13 @@ class Snapshot:
         if number == 0:
             first = self.transactions[0].time if self.transactions else "never"
             raise NotFoundError(f"{self.table} has no transaction by {stamp}: its first is {first}")
+        if later := [t for t in self.transactions[: number - 1] if t.time > stamp]:
+            logger.warning(
+                "the times of %s are out of order, as after a change of a clock: transaction %d "
+                "has the time %s, and transaction %d, which is taken, has %s",
+                *(self.table, later[0].number, later[0].time),
+                *(number, self.summary(number).time),
+            )
         return self.at(number)
 
     def version(self, name: str) -> FrozenVersion:

@@ -19,13 +19,13 @@ from singerlake.maintenance.alter import OverlayChange, retyped
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli.altering import TABLE, Altering, alters
 from singerlake_cli.constraint_options import constraint_of, constraint_options
-from singerlake_cli.shared import begin_spark, complete_table
+from singerlake_cli.shared import SubcommandGroup, begin_spark, complete_table
 
 _BARE = (Kind.STRING, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP)
 """Columns whose values JSON has as strings, and people write without quotes."""
 
 
-@click.group("alter")
+@click.group("alter", cls=SubcommandGroup)
 @click.argument("table", shell_complete=complete_table)
 @click.pass_context
 def command(ctx: click.Context, table: str) -> None:

@@ -13,7 +13,14 @@ import click
 
 from singerlake.errors import StoreError, UsageError
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
+from singerlake_cli.shared import (
+    Shared,
+    SubcommandGroup,
+    begin_spark,
+    complete_table,
+    spark_options,
+    start_spark,
+)
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
 _TABLE = click.argument("table", metavar="TABLE[.VERSION|.@T]", shell_complete=complete_table)
 
 
-@click.group("files")
+@click.group("files", cls=SubcommandGroup)
 def command() -> None:
     """List and take out files that rows name, such as photos.
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 import pytest
+from click.testing import CliRunner
 
+from singerlake.lake import Lake
 from singerlake_cli.main import COMMANDS, cli
+from tests.build import commit_rows
 
 
 def is_choice(parameter: click.Parameter) -> bool:
@@ -51,3 +56,24 @@ def test_all_that_changes_a_table_takes_the_same_options(
         options = {text for parameter in one.params for text in parameter.opts}
         assert options >= wanted, one.name
         assert options.isdisjoint(senseless), one.name
+
+
+ADD = ["add-column", "region", "string", "--dry-run"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--lake", "LAKE", "--output", "json", "alter", "tap.s", *ADD],
+        ["alter", "--lake", "LAKE", "--output", "json", "tap.s", *ADD],
+        ["alter", "--lake=LAKE", "tap.s", "--output=json", *ADD],
+        ["alter", "tap.s", "--lake", "LAKE", *ADD, "--output", "json"],
+        ["alter", "tap.s", *ADD, "--output", "json", "--lake", "LAKE"],
+    ],
+)
+def test_shared_options_stand_anywhere_among_subcommands(words: list[str], lake: Lake) -> None:
+    commit_rows(lake, "tap.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    given = [word.replace("LAKE", lake.store.uri) for word in words]
+    result = CliRunner().invoke(cli, given)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["table"] == "tap.s"
