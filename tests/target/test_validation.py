@@ -222,7 +222,7 @@ def test_the_verdict_is_the_one_of_jsonschema(
             jsonschema.Draft202012Validator.check_schema(schema)
         return
     assert validator.accept([raw]) is expected
-    if expected and any(name in keys for name, *_ in validator.values.misfits(raw)):
+    if expected and any(one.name in keys for one, *_ in validator.values.misfits(raw)):
         with pytest.raises(InvalidRecordError, match="part of the key"):  # whatever the schema says
             validator.check(raw, 1)
     elif expected:
