@@ -41,8 +41,8 @@ class Origins:
         for node in _nodes(analyzed):
             if plan.kind_of(node) == _TABLE:
                 table = self.tables[str(node.desc().identifier().table())].table
-                for column in plan.items(node.output()):
-                    leaves[_id_of(column)] = (table, str(column.name()))
+                for id_, name in plan.attributes(node.output()):
+                    leaves[id_] = (table, name)
                 continue
             if plan.kind_of(node) == "CTERelationDef":
                 rows[int(node.id())] = _output(node.child())
@@ -50,14 +50,14 @@ class Origins:
                 edges[made] |= of
         _join_references(analyzed, rows, edges)
         return {
-            str(column.name()): sorted(_leaves(_id_of(column), edges, leaves))
-            for column in plan.items(analyzed.output())
+            name: sorted(_leaves(id_, edges, leaves))
+            for id_, name in plan.attributes(analyzed.output())
         }
 
 
 def _made(node: Any) -> Iterator[tuple[int, set[int]]]:
     """Which values a node makes, and of which."""
-    for root in plan.items(node.expressions()):
+    for root in plan.computed(node):
         for one in plan.tree(root):
             if plan.kind_of(one) == "Alias":
                 yield _id_of(one), _asked(one)
@@ -114,7 +114,7 @@ def _nodes(node: Any) -> Iterator[Any]:
     yield node
     if plan.kind_of(node) == _TABLE:
         return
-    for root in plan.items(node.expressions()):
+    for root in plan.computed(node):
         for one in plan.tree(root):
             if plan.holds_plan(one):
                 yield from _nodes(one.plan())
@@ -123,7 +123,7 @@ def _nodes(node: Any) -> Iterator[Any]:
 
 
 def _output(node: Any) -> list[int]:
-    return [_id_of(column) for column in plan.items(node.output())]
+    return [id_ for id_, _ in plan.attributes(node.output())]
 
 
 def _id_of(column: Any) -> int:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
@@ -39,6 +40,8 @@ _LEAST_BYTES = {"sequence": 4, "array_repeat": 4}
 """What one member of an array takes, at least; a character takes one."""
 _UNRESOLVED_NAMES = "ExpressionWithUnresolvedIdentifier"
 _CALL = "UnresolvedFunction"
+_ATTRIBUTE = re.compile(r"(?P<name>.*)#(?P<id>\d+)[^#]*", re.DOTALL)
+"""How Spark shows a column: ``id#12L``."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def check_analyzed(plan: Any) -> None:
     """
     if kind_of(plan) == "View":
         return
-    for expression in items(plan.expressions()):
+    for expression in computed(plan):
         check_resolved(expression)
     for child in [*items(plan.children()), *items(plan.innerChildren())]:
         check_analyzed(child)
@@ -354,6 +357,30 @@ def _travel(node: Any, aliased: bool) -> Relation:
         str(version.get()) if version.isDefined() else None,
         text,
     )
+
+
+def computed(plan: Any) -> list[Any]:
+    """Return a node's expressions, but for columns of what is below that it passes on as they are.
+
+    Of those a table may have thousands, and each costs several calls to Java.
+    """
+    expressions = plan.expressions()
+    for child in items(plan.children()):
+        expressions = expressions.diff(child.output())
+    return items(expressions)
+
+
+def attributes(seq: Any) -> list[tuple[int, str]]:
+    """Return the ids and names that Spark gave columns, such as those of a node's output.
+
+    Its texts of them are asked for at once: by itself each would take several calls to Java.
+    """
+    between = uuid4().hex
+    texts = str(seq.mkString(between)).split(between)
+    found = [_ATTRIBUTE.fullmatch(text) for text in texts if text]
+    if None in found or len(found) != seq.size():
+        return [(int(one.exprId().id()), str(one.name())) for one in items(seq)]
+    return [(int(one["id"]), one["name"]) for one in found if one is not None]
 
 
 def tree(root: Any) -> Iterator[Any]:

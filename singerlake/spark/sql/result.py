@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 
 from singerlake.format.names import TableName
 from singerlake.records.rows.row_columns import aliases
+from singerlake.spark.jvm import many_columns
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import row_weight
 from singerlake.spark.sql.column_lineage import Origins
@@ -119,7 +119,7 @@ class QueryResult:
         """
         schema = self.frame.limit(0).toArrow().schema
         yield _empty(schema)
-        renamed = self.frame.toDF(*aliases(len(schema)))
+        renamed = many_columns.named(self.frame, aliases(len(schema)))
         with plain_errors():
             for row in renamed.mapInArrow(_packed, "batch binary").toLocalIterator():
                 for batch in pa.ipc.open_stream(row["batch"]):
@@ -168,8 +168,11 @@ def plain_rows(frame: DataFrame, count: int | None = None) -> Iterator[tuple[Any
     zoneless = [_zoneless(type_) for type_ in types]
     if zoneless != types:
         names = aliases(len(types))
-        cast = (F.col(name).cast(type_) for name, type_ in zip(names, zoneless, strict=True))
-        frame = frame.toDF(*names).select(*cast)
+        cast = (
+            name if type_ == shown else f"cast({name} as {many_columns.ddl(shown)}) as {name}"
+            for name, type_, shown in zip(names, types, zoneless, strict=True)
+        )
+        frame = many_columns.selected(many_columns.named(frame, names), cast)
     with plain_errors():
         for row in frame.toLocalIterator() if count is None else frame.take(count):
             yield tuple(

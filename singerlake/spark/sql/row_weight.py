@@ -7,13 +7,13 @@ memory is gone. So each row is weighed before it leaves, and one that is too hea
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 
 from singerlake.format.sql_tokens import quote
 from singerlake.records.rows.row_columns import aliases
 from singerlake.spark.jvm.failures import ROW_BYTES, WEIGHT_MARK
+from singerlake.spark.jvm.many_columns import member, named, selected, struct, total
 
 _WIDEST = 4
 """Bytes of a character in UTF-8, at most."""
@@ -31,18 +31,17 @@ def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
     weights = [
         weight
         for name, field in zip(names, fields, strict=True)
-        if (weight := _weight(name, field.dataType)) is not None
+        for weight in _weights(name, field.dataType)
     ]
     if not weights:
         return frame
-    whole = " + ".join(weights)
+    whole = total(weights)
     error = f"raise_error(concat('{WEIGHT_MARK}', cast({whole} as string), ' {most}'))"
     first, *others = names
-    # As text: each function that is called from here asks Java several times.
     checked = f"case when {whole} > {most} then {error} else {first} end as {first}"
     if renamed:
-        return frame.toDF(*names).selectExpr(checked, *others).toDF(*own)
-    return frame.selectExpr(checked, *others)
+        return named(selected(named(frame, names), [checked, *others]), own)
+    return selected(frame, [checked, *others])
 
 
 def shortened(frame: DataFrame, longest: int, most: int) -> tuple[DataFrame, set[int]]:
@@ -57,72 +56,68 @@ def shortened(frame: DataFrame, longest: int, most: int) -> tuple[DataFrame, set
         The rows, and the indexes of columns that are pairs now: of the value, and of a text that
         stands for it where it is too heavy: how its JSON begins.
     """
-    names = aliases(len(frame.columns))
+    fields = frame.schema.fields
+    names = aliases(len(fields))
     share = most // max(1, len(names))
     longest = min(longest, share // _WIDEST)
     cut, pairs = [], set()
-    for index, (name, field) in enumerate(zip(names, frame.schema.fields, strict=True)):
-        value, type_ = F.col(name), field.dataType
+    for index, (name, field) in enumerate(zip(names, fields, strict=True)):
+        value, type_ = name, field.dataType
         if isinstance(type_, T.StringType):
-            value = _cut(value, longest)
-        elif (weight := _weight(name, type_)) is not None:
+            value = _cut(name, longest)
+        elif weights := _weights(name, type_):
             pairs.add(index)
-            heavy = F.expr(weight) > share
-            text = F.when(heavy, _beginning(value, type_, longest))
-            value = F.struct(F.when(~heavy, value).alias("value"), text.alias("text"))
-        cut.append(value.alias(name))
-    return frame.toDF(*names).select(*cut).toDF(*frame.columns), pairs
+            heavy = f"{total(weights)} > {share}"
+            text = f"case when {heavy} then {_beginning(name, type_, longest)} end"
+            whole = f"case when {heavy} then null else {name} end"
+            value = struct([("value", whole), ("text", text)])
+        cut.append(f"{value} as {name}")
+    own = [field.name for field in fields]
+    return named(selected(named(frame, names), cut), own), pairs
 
 
-def _cut(text: Column, longest: int) -> Column:
-    beginning = F.concat(F.left(text, F.lit(longest)), F.lit("…"))
-    return F.when(F.length(text) > longest, beginning).otherwise(text)
+def _cut(text: str, longest: int) -> str:
+    beginning = f"concat(left({text}, {longest}), '…')"
+    return f"case when length({text}) > {longest} then {beginning} else {text} end"
 
 
-def _beginning(value: Column, type_: T.DataType, longest: int) -> Column:
+def _beginning(value: str, type_: T.DataType, longest: int) -> str:
     if isinstance(type_, T.BinaryType):
-        text = F.base64(F.substring(value, 1, longest // 4 * 3))
-        return F.concat(F.translate(text, "\r\n", ""), F.lit("…"))
-    return F.concat(F.left(F.to_json(value), F.lit(longest)), F.lit("…"))
+        text = f"base64(substring({value}, 1, {longest // 4 * 3}))"
+        return f"concat(translate({text}, '\\r\\n', ''), '…')"
+    return f"concat(left(to_json({value}), {longest}), '…')"
 
 
-def _weight(value: str, type_: T.DataType, depth: int = 0) -> str | None:
-    """About how many bytes a value takes, in SQL; None where they are few whatever it is."""
+def _weights(value: str, type_: T.DataType, depth: int = 0) -> list[str]:
+    """About how many bytes a value takes, as a sum in SQL; empty where few, whatever it is.
+
+    A null weighs nothing.
+    """
     if isinstance(type_, (T.StringType, T.BinaryType)):  # char and varchar are strings
-        return _or_none(f"octet_length({value})")
+        return [f"octet_length({value})"]
     if isinstance(type_, T.ArrayType):
         return _items(value, type_.elementType, depth)
     if isinstance(type_, T.MapType):
         keys = _items(f"map_keys({value})", type_.keyType, depth)
-        return f"{keys} + {_items(f'map_values({value})', type_.valueType, depth)}"
-    if isinstance(type_, T.StructType):
-        return _members(value, type_, depth)
-    if isinstance(type_, T.VariantType):
-        return _or_none(f"octet_length(to_json({value}))")
-    return None
+        return keys + _items(f"map_values({value})", type_.valueType, depth)
+    if isinstance(type_, T.StructType) and len(set(type_.names)) == len(type_.names):
+        return [
+            weight
+            for field in type_.fields
+            for weight in _weights(member(value, field.name), field.dataType, depth)
+        ]
+    if isinstance(type_, (T.StructType, T.VariantType)):
+        # Members of one name cannot be asked for by it.
+        return [f"octet_length(to_json({value}))"]
+    return []
 
 
-def _items(value: str, type_: T.DataType, depth: int) -> str:
-    count = f"{_or_none(f'size({value})')} * {_FIXED}"
+def _items(value: str, type_: T.DataType, depth: int) -> list[str]:
+    count = f"cast(size({value}) as bigint) * {_FIXED}"
     before, item = f"before{depth}", f"item{depth}"
-    weight = _weight(item, type_, depth + 1)
-    if weight is None:
-        return count
-    total = f"aggregate({value}, 0L, ({before}, {item}) -> {before} + {weight})"
-    return f"{count} + {_or_none(total)}"
+    weights = _weights(item, type_, depth + 1)
+    if not weights:
+        return [count]
+    items = f"aggregate({value}, 0L, ({before}, {item}) -> {before} + {total(weights)})"
+    return [count, items]
 
-
-def _members(value: str, type_: T.StructType, depth: int) -> str | None:
-    if len(set(type_.names)) < len(type_.names):  # then they cannot be asked for by name
-        return _or_none(f"octet_length(to_json({value}))")
-    weights = [
-        weight
-        for field in type_.fields
-        if (weight := _weight(f"{value}.{quote(field.name)}", field.dataType, depth)) is not None
-    ]
-    return " + ".join(weights) or None
-
-
-def _or_none(bytes_: str) -> str:
-    """A null weighs nothing."""
-    return f"coalesce(cast({bytes_} as bigint), 0L)"

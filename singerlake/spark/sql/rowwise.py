@@ -70,19 +70,19 @@ def origins(analyzed: Any) -> list[str | None]:
         analyzed: Its plan; :func:`obstacle` gave None for it.
     """
     known = _origins(analyzed)
-    return [known.get(_id_of(column)) for column in plan.items(analyzed.output())]
+    return [known.get(id_) for id_, _ in plan.attributes(analyzed.output())]
 
 
 def _origins(node: Any) -> dict[int, str]:
     """The table's columns by the ids that Spark gave them, in a node's answer."""
     kind = plan.kind_of(node)
     if kind == _TABLE:
-        return {_id_of(column): str(column.name()) for column in plan.items(node.output())}
+        return dict(plan.attributes(node.output()))
     below = _origins(node.children().apply(0))
     if kind in _SAME_COLUMNS:
         return below
-    found = {}
-    for column in plan.items(node.projectList()):
+    found = {id_: below[id_] for id_, _ in plan.attributes(node.output()) if id_ in below}
+    for column in plan.computed(node):
         inner = column.child() if plan.kind_of(column) == "Alias" else column
         if plan.kind_of(inner) == "AttributeReference" and _id_of(inner) in below:
             found[_id_of(column)] = below[_id_of(inner)]
@@ -119,10 +119,9 @@ def uncertain(analyzed: Any) -> str | None:
     for node in _nodes(analyzed):
         if plan.kind_of(node) == "Sample":
             return "TABLESAMPLE"
-        for root in plan.items(node.expressions()):
-            for one in plan.tree(root):
-                if plan.kind_of(one) in functions.OF_THE_MOMENT or _answers_otherwise(one):
-                    return f"{one.prettyName()}()"
+        for one in _expressions(node):
+            if plan.kind_of(one) in functions.OF_THE_MOMENT or _answers_otherwise(one):
+                return f"{one.prettyName()}()"
     return None
 
 
@@ -136,7 +135,7 @@ def _answers_otherwise(expression: Any) -> bool:
 
 
 def _expressions(node: Any) -> Iterator[Any]:
-    for root in plan.items(node.expressions()):
+    for root in plan.computed(node):
         yield from plan.tree(root)
 
 

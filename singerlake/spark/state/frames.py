@@ -26,11 +26,12 @@ from singerlake.records.rows.row_columns import (
     ORDINAL,
     PROVENANCE,
     alias,
+    aliases,
     row_schema,
 )
 from singerlake.records.state import activations
 from singerlake.records.state.shape import Shape
-from singerlake.spark.jvm import failures
+from singerlake.spark.jvm import failures, many_columns
 from singerlake.spark.jvm.session import cores
 from singerlake.spark.state import parcels
 from singerlake.transactions.snapshot import Snapshot
@@ -49,9 +50,24 @@ def frame_schema(columns: Columns, extra: Iterable[str] = PROVENANCE) -> T.Struc
     return from_arrow_schema(row_schema(columns, extra))
 
 
+def cast_to(frame: DataFrame, columns: Columns) -> DataFrame:
+    """Give rows in exactly the types of a table, under the names that its columns have inside.
+
+    Args:
+        frame: The rows.
+        columns: The table's; what the frame has beyond them stays as it is.
+    """
+    names = aliases(len(frame.columns))
+    cells = [
+        f"cast({name} as {many_columns.ddl(spark_type(type_))}) as {name}"
+        for name, (_, type_) in zip(names, columns, strict=False)
+    ]
+    return many_columns.selected(many_columns.named(frame, names), cells + names[len(cells) :])
+
+
 def renamed(frame: DataFrame, shape: Shape) -> DataFrame:
     """Give columns their own names, and drop the provenance of rows that :func:`guarded` gave."""
-    return frame.select(*shape.aliases).toDF(*shape.names)
+    return many_columns.named(many_columns.selected(frame, shape.aliases), shape.names)
 
 
 def with_provenance(frame: DataFrame, shape: Shape, snapshot: Snapshot) -> DataFrame:
@@ -71,8 +87,10 @@ def with_provenance(frame: DataFrame, shape: Shape, snapshot: Snapshot) -> DataF
     while {f"{front}{name}" for name in PROVENANCE_NAMES} & taken:
         front += "_"
     names = [f"{front}{name}" for name in PROVENANCE_NAMES]
-    selected = frame.select(row_id(shape), F.col(BLOCK), _transaction(snapshot), *shape.aliases)
-    return selected.toDF(*names, *shape.names)
+    mine = [row_id(shape).alias(names[0]), F.col(BLOCK).alias(names[1])]
+    own = frame.select(*mine, _transaction(snapshot).alias(names[2]), "*")
+    selected = many_columns.selected(own, [*names, *shape.aliases])
+    return many_columns.named(selected, [*names, *shape.names])
 
 
 def row_id(shape: Shape) -> Column:
@@ -116,14 +134,15 @@ def guarded(
         indexes: Of the columns that may have misfits.
         misfits: ``null`` to read a misfit as null all the same.
     """
-    columns = {name: F.col(name) for name in frame.columns if name != MISFITS}
+    columns = {name: name for name in frame.columns if name != MISFITS}
+    mark = many_columns.text(failures.MISFIT_MARK)
     for index in indexes if misfits == FAIL else ():
-        error = F.try_element_at(MISFITS, F.lit(index))
+        error = f"try_element_at({MISFITS}, {index})"
         ways_out = f"; {reader_ways_out(table, shape.names[index], keyed=bool(shape.keys))}"
-        raised = F.raise_error(F.concat(F.lit(failures.MISFIT_MARK), error, F.lit(ways_out)))
+        raised = f"raise_error(concat({mark}, {error}, {many_columns.text(ways_out)}))"
         name = alias(index)
-        columns[name] = F.when(error.isNull(), F.col(name)).otherwise(raised).alias(name)
-    return frame.select(*columns.values())
+        columns[name] = f"case when {error} is null then {name} else {raised} end as {name}"
+    return many_columns.selected(frame, columns.values())
 
 
 def read_blocks(

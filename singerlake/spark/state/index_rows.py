@@ -11,6 +11,7 @@ from singerlake.format.metadata import IndexMarker
 from singerlake.reading.index import Index
 from singerlake.records.blocks.misfits import FAIL
 from singerlake.records.rows.row_columns import file_schema
+from singerlake.spark.jvm import many_columns
 from singerlake.spark.state import frames, layers
 
 _GLOB = re.compile(r"[*?{}\[\]\\]")
@@ -82,7 +83,7 @@ def own_rows(spark: SparkSession, index: Index, *, digests: bool) -> DataFrame:
     if not index.parts:
         return spark.createDataFrame([], schema)
     if (paths := _paths(index)) is not None:
-        return _files(spark, paths, _named(index)).toDF(*schema.names)
+        return many_columns.named(_files(spark, paths, _named(index)), schema.names)
     reading = index.reader(digests=digests)
     return frames.numbered(spark, len(index.parts)).mapInArrow(reading, schema)
 

@@ -26,7 +26,7 @@ from singerlake.lineage import Told, told
 from singerlake.maintenance import create as plans
 from singerlake.maintenance.change import ChangeOptions, check_words, with_version
 from singerlake.nearest import offer
-from singerlake.records.rows.row_columns import alias, aliases
+from singerlake.records.rows.row_columns import alias
 from singerlake.records.state.fingerprint import Content, Proof, Sums
 from singerlake.spark.jobs.changes.change_version import Freezing
 from singerlake.spark.jobs.loading.first_blocks import FirstBlocks, in_order
@@ -35,7 +35,7 @@ from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import cores
 from singerlake.spark.sql.result import QueryResult, Source
 from singerlake.spark.state.content import state_content
-from singerlake.spark.state.frames import spark_type
+from singerlake.spark.state.frames import cast_to
 from singerlake.spark.write.query_schema import schema_of
 from singerlake.spark.write.record_writer import CHECKED, WRITTEN, RecordWriter, RowChecker
 from singerlake.transactions.commit import current_user, preview
@@ -195,13 +195,7 @@ class _Job:
 
     def _rows(self) -> DataFrame:
         """The query's rows in exactly the types of the table, as they are called inside."""
-        names = aliases(self._columns)
-        return self._result.frame.toDF(*names).select(
-            *(
-                F.col(name).cast(spark_type(type_)).alias(name)
-                for name, (_, type_) in zip(names, self._columns, strict=True)
-            )
-        )
+        return cast_to(self._result.frame, self._columns)
 
     def _checked(self, frame: DataFrame) -> tuple[Content, int]:
         checker = RowChecker(self._columns, self._keys)

@@ -70,7 +70,7 @@ class SourceChanges:
         one always is.
         """
         before, after = (
-            frame.select(F.struct(*(F.col(quoted(name)) for name in frame.columns)).alias(side))
+            frame.select(F.struct("*").alias(side))
             for side, frame in ((BEFORE, self.before), (AFTER, self.after))
         )
         if not self.key:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -308,8 +309,8 @@ class PublishRows:
             InvalidQueryError: Two have one name.
             UsageError: The order, the key or the partitions name one that is not there.
         """
-        for index, name in enumerate(schema.names):
-            if name in schema.names[:index]:
+        for name, times in Counter(schema.names).items():
+            if times > 1:
                 raise InvalidQueryError(
                     f"{self._projection.name} has two columns {name!r}: give one another name"
                 )

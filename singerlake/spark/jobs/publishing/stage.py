@@ -16,7 +16,6 @@ from functools import partial
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.errors import ConflictError, UsageError, ViolationsError
 from singerlake.format.log import SchemaEntry
@@ -39,9 +38,10 @@ from singerlake.spark.jobs.loading.create_table import check_key_names, create_o
 from singerlake.spark.jobs.publishing.projected import AFTER, BEFORE, Projected
 from singerlake.spark.jobs.row_sets import given_frames
 from singerlake.spark.jobs.row_sets.asked_rows import PART_ROWS, Part
+from singerlake.spark.jvm import many_columns
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
-from singerlake.spark.state.frames import spark_type
+from singerlake.spark.state.frames import cast_to
 from singerlake.spark.state.key_violations import key_violations
 from singerlake.spark.write.query_schema import schema_of
 from singerlake.transactions import conflicts, log
@@ -312,9 +312,10 @@ class _Job:
         key = self._projection.key
         if not key:
             return
-        numbers = [frame.columns.index(name) for name in key]
-        names = aliases(len(frame.columns))
-        if wrong := key_violations(frame.toDF(*names), [names[n] for n in numbers], key):
+        own = frame.columns
+        numbers, names = [own.index(name) for name in key], aliases(len(own))
+        renamed = many_columns.named(frame, names)
+        if wrong := key_violations(renamed, [names[n] for n in numbers], key):
             raise ViolationsError.of_lines(
                 f"{', '.join(key)} cannot be the key of {self._table.name}, and nothing was "
                 f"changed: in the answer to the SQL of the projection {self._projection.name}",
@@ -336,11 +337,12 @@ class _Job:
             return _typed(
                 self._spark.createDataFrame(pa.Table.from_batches(batches)), columns, delete
             )
-        before, after = F.col(BEFORE), F.col(AFTER)
+        before, after = ([many_columns.member(side, n) for n in names] for side in (BEFORE, AFTER))
         cells = [
-            F.coalesce(after[name], before[name]) if name in key else after[name] for name in names
+            f"coalesce({now}, {then})" if name in key else now
+            for name, then, now in zip(names, before, after, strict=True)
         ]
-        pairs = asked.changes(since).pairs.select(*cells, after.isNull()).toDF(*names, delete)
+        pairs = many_columns.selected(asked.changes(since).pairs, [*cells, f"{AFTER} is null"])
         return _typed(pairs, columns, delete)
 
     def _change(
@@ -371,10 +373,5 @@ class _Job:
 
 def _typed(frame: DataFrame, columns: Columns, *others: str) -> DataFrame:
     """Rows in exactly the types of a table, which hold each value of the query's as it is."""
-    names = aliases(len(columns) + len(others))
-    cells = [
-        F.col(name).cast(spark_type(type_)).alias(name)
-        for name, (_, type_) in zip(names, columns, strict=False)
-    ]
-    cells += [F.col(name) for name in names[len(columns) :]]
-    return frame.toDF(*names).select(*cells).toDF(*(name for name, _ in columns), *others)
+    names = [*(name for name, _ in columns), *others]
+    return many_columns.named(cast_to(frame, columns), names)

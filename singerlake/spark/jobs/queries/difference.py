@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.lake import Table
@@ -18,6 +18,7 @@ from singerlake.records.blocks.misfits import AS_TEXT, FAIL
 from singerlake.records.rows.row_columns import MISFITS, alias
 from singerlake.records.state.rows_at import RowsAt
 from singerlake.records.state.shape import Shape, shape_of
+from singerlake.spark.jvm import many_columns
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.jvm.session import cores
@@ -130,9 +131,9 @@ class Diff:
         the columns that differ, null unless the row is in both states; and ``before`` and
         ``after``, structs of all columns, null where the row is not in that state.
         """
-        head = [F.col("change"), self._identity(), F.col("changed")]
-        sides = (_struct(side, self._shape).alias(side) for side in ("before", "after"))
-        return row_weight.limited(self._ordered().select(*head, *sides))
+        sides = [f"{_struct(side, self._shape)} as {side}" for side in ("before", "after")]
+        columns = ["change", self._identity(), "changed", *sides]
+        return row_weight.limited(many_columns.selected(self._ordered(), columns))
 
     @property
     def flat(self) -> DataFrame:
@@ -140,19 +141,19 @@ class Diff:
 
         Key columns are there once.
         """
-        columns: list[tuple[str, Column]] = [("change", F.col("change"))]
+        columns = [("change", "change")]
         if self._shape.keys:
             columns += [(f"key.{self.names[index]}", _either(index)) for index in self._shape.keys]
         else:
             columns.append(("row_id", self._identity()))
-        columns.append(("changed", F.col("changed")))
+        columns.append(("changed", "changed"))
         for index, name in enumerate(self.names):
             if index not in self._shape.keys:
                 columns += [
-                    (f"{side}.{name}", F.col(side)[alias(index)]) for side in ("before", "after")
+                    (f"{side}.{name}", f"{side}.{alias(index)}") for side in ("before", "after")
                 ]
-        flat = self._ordered().select(*(column for _, column in columns))
-        return row_weight.limited(flat.toDF(*(name for name, _ in columns)))
+        flat = many_columns.selected(self._ordered(), (column for _, column in columns))
+        return row_weight.limited(many_columns.named(flat, (name for name, _ in columns)))
 
     def rows(self, most: int | None = None) -> QueryResult:
         """The rows of :attr:`frame`, or the first of them, to be fetched."""
@@ -191,14 +192,14 @@ class Diff:
 
     def _ordered(self) -> DataFrame:
         rows = self._rows.where(F.col("change") != _RESPELLED)
-        keys = [_either(index) for index in self._shape.keys]
+        keys = [F.expr(_either(index)) for index in self._shape.keys]
         return rows.orderBy(*(keys or PAIR))
 
-    def _identity(self) -> Column:
+    def _identity(self) -> str:
         if not self._shape.keys:
-            return F.concat_ws(":", *PAIR).alias("row_id")
-        parts = (_either(index).alias(self.names[index]) for index in self._shape.keys)
-        return F.struct(*parts).alias("key")
+            return f"concat_ws(':', {', '.join(PAIR)}) as row_id"
+        parts = [(self.names[index], _either(index)) for index in self._shape.keys]
+        return f"{many_columns.struct(parts)} as key"
 
 
 def diff(
@@ -313,20 +314,20 @@ def _requests(pairs: DataFrame) -> DataFrame:
 
 def _paired(read: DataFrame, shape: Shape) -> DataFrame:
     """Each pair as one row: its two rows, what kind of change it is, and which columns differ."""
-    cells, is_after = F.struct(*shape.aliases), F.col(IS_AFTER)
+    cells, is_after = F.expr(f"struct({', '.join(shape.aliases)})"), F.col(IS_AFTER)
     sides = read.groupBy(*PAIR).agg(
         F.first(F.when(~is_after, cells), ignorenulls=True).alias("before"),
         F.first(F.when(is_after, cells), ignorenulls=True).alias("after"),
     )
     before, after = F.col("before"), F.col("after")
     differing_names = [
-        F.when(~before[alias(index)].eqNullSafe(after[alias(index)]), F.lit(name))
-        for index, name in enumerate(shape.names)
+        f"case when not (before.{name} <=> after.{name}) then {many_columns.text(own)} end"
+        for index, (name, own) in enumerate(zip(shape.aliases, shape.names, strict=True))
         if index not in shape.keys
     ]
-    names = F.array_compact(F.array(*differing_names, F.lit(None).cast("string")))
+    names = f"array_compact(array({', '.join([*differing_names, 'cast(null as string)'])}))"
     both = before.isNotNull() & after.isNotNull()
-    named = sides.withColumn("changed", F.when(both, names))
+    named = sides.withColumn("changed", F.when(both, F.expr(names)))
     change = (
         F.when(before.isNull(), ADDED)
         .when(after.isNull(), REMOVED)
@@ -340,12 +341,12 @@ def _result(frame: DataFrame, most: int | None) -> QueryResult:
     return QueryResult(frame if most is None else frame.limit(most), [])
 
 
-def _either(index: int) -> Column:
+def _either(index: int) -> str:
     """A key column, which is the same on both sides where there are both."""
-    return F.coalesce(F.col("after")[alias(index)], F.col("before")[alias(index)])
+    return f"coalesce(after.{alias(index)}, before.{alias(index)})"
 
 
-def _struct(side: str, shape: Shape) -> Column:
+def _struct(side: str, shape: Shape) -> str:
     """A side's row under the columns' own names."""
-    own = (F.col(side)[alias(n)].alias(name) for n, name in enumerate(shape.names))
-    return F.when(F.col(side).isNotNull(), F.struct(*own))
+    own = ((name, f"{side}.{alias(n)}") for n, name in enumerate(shape.names))
+    return f"case when {side} is not null then {many_columns.struct(own)} end"
