@@ -23,6 +23,8 @@ from singerlake_cli import live_line
 
 EXIT_CODE = 128 + signal.SIGINT
 NOTHING = "interrupted; nothing was changed"
+READ = "interrupted before it was done"
+"""A command that only reads would have changed nothing either way."""
 SOMETHING = "interrupted; what was done before stays"
 _AGAIN_SECONDS = 0.01
 
@@ -36,6 +38,7 @@ class _State:
         on_a_bar: Whether a progress bar stood where the terminal showed ^C; erasing it erased both.
         installed: Whether this process is the command's, so that nobody else handles it.
         writes: Whether the command also changes what is not committed by a log entry.
+        reads: Whether the command changes nothing whatever happens.
         java: Whether the command has asked for Java.
         in_shell: Whether it is one of many in this process.
         goes_on: Whether the process goes on to others when it was interrupted.
@@ -47,6 +50,7 @@ class _State:
     on_a_bar = False
     installed = False
     writes = False
+    reads = False
     java = False
     in_shell = False
     goes_on = False
@@ -68,12 +72,19 @@ def message() -> str:
     # Only where a command has imported it: it takes time.
     commits = sys.modules.get("singerlake.transactions.commit")
     begun = commits is not None and commits.Begun.any
-    return SOMETHING if begun or _State.writes else NOTHING
+    if begun or _State.writes:
+        return SOMETHING
+    return READ if _State.reads else NOTHING
 
 
 def note_writes() -> None:
     """Note that the command changes more than what it commits."""
     _State.writes = True
+
+
+def note_reads() -> None:
+    """Note that the command only reads."""
+    _State.reads = True
 
 
 def note_java() -> None:
@@ -102,7 +113,8 @@ def in_a_shell(*, goes_on: bool) -> Iterator[None]:
 
 def next_command() -> None:
     """Forget what happened to the command before."""
-    _State.came = _State.shown = _State.on_a_bar = _State.writes = _State.java = False
+    _State.came = _State.shown = _State.on_a_bar = False
+    _State.writes = _State.reads = _State.java = False
     if (commits := sys.modules.get("singerlake.transactions.commit")) is not None:
         commits.Begun.any = False
     logging.disable(logging.NOTSET)

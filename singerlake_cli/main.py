@@ -97,6 +97,20 @@ WRITES_MORE = {
     "vacuum",
 }
 """Commands that change something before, or without, the log entry of a commit."""
+READS = {
+    "diff",
+    "files-of",
+    "history",
+    "locks",
+    "ls",
+    "metrics",
+    "projections",
+    "query",
+    "rows",
+    "show",
+    "verify",
+}
+"""Commands that change nothing, whatever they are told."""
 _GIVEN = "singerlake.arguments"
 """What a context keeps the arguments under, as they were given."""
 
@@ -167,6 +181,8 @@ class CommandGroup(click.Group):
             raise click.UsageError(f"No such command {name!r}. {hint}", ctx)
         if name in WRITES_MORE:
             interrupts.note_writes()
+        if name in READS:
+            interrupts.note_reads()
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -112,9 +112,15 @@ def selection(
     """Check what somebody asks for.
 
     Raises:
-        InvalidQueryError: There is no such column, or the filter is none.
+        InvalidQueryError: There is no such column, or the filter is none of Arrow's, or makes no
+            sense of the table.
     """
     places = {name: index for index, name in enumerate(shape.names)}
+    if row_filter is not None and not isinstance(row_filter, pc.Expression):
+        raise InvalidQueryError(
+            f"filter={row_filter!r} is no expression of Arrow's: write "
+            'pyarrow.compute.field("id") > 3, or ask in SQL, with singerlake.spark.query()'
+        )
     if isinstance(columns, str):
         raise InvalidQueryError(f"columns={columns!r} is no list of names: write [{columns!r}]")
     for name in columns or ():

@@ -105,19 +105,23 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("ready", "args"),
+    ("ready", "args", "said"),
     [
-        (java_starts, ["upload", "tap.s", "rows.csv"]),
-        (job_runs, ["delete", "tap.s", "--where", f"id in ({SLOW})"]),
-        (rows_stream, ["query", f"select a.id, b.id as other {PAIRS}", "--format", "csv"]),
+        (java_starts, ["upload", "tap.s", "rows.csv"], interrupts.NOTHING),
+        (job_runs, ["delete", "tap.s", "--where", f"id in ({SLOW})"], interrupts.NOTHING),
+        (
+            rows_stream,
+            ["query", f"select a.id, b.id as other {PAIRS}", "--format", "csv"],
+            interrupts.READ,
+        ),
     ],
 )
 def test_one_line_and_130(
-    filled: Lake, tmp_path: Path, ready: Callable[[Path], bool], args: list[str]
+    filled: Lake, tmp_path: Path, ready: Callable[[Path], bool], args: list[str], said: str
 ) -> None:
     args = [str(tmp_path / word) if word == "rows.csv" else word for word in args]
     (tmp_path / "rows.csv").write_text("id\n7\n")
-    assert interrupted(filled, tmp_path, ready, *args) == (130, f"{SAID}\n")
+    assert interrupted(filled, tmp_path, ready, *args) == (130, f"error: {said}\n")
     assert [entry.number for entry in filled.table(TABLE).entries()] == [1]
 
 
@@ -148,6 +152,12 @@ def run(code: str, *, stderr: int = subprocess.PIPE) -> subprocess.CompletedProc
 def test_in_python_alone() -> None:
     done = run("def it(): kill(); time.sleep(60)")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{SAID}\n")
+
+
+def test_a_command_that_only_reads_says_nothing_of_changes() -> None:
+    note = "from singerlake_cli import interrupts; interrupts.note_reads()"
+    done = run(f"def it():\n    {note}\n    kill(); time.sleep(60)\n")
+    assert (done.returncode, done.stderr) == (130, f"error: {interrupts.READ}\n")
 
 
 def test_for_scripts_it_is_json() -> None:
@@ -210,6 +220,7 @@ def test_only_a_commit_counts_as_one(filled: Lake, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(commit.Begun, "any", False)
     # A command that an earlier test ran in this process may have noted that it writes.
     monkeypatch.setattr(interrupts._State, "writes", False)
+    monkeypatch.setattr(interrupts._State, "reads", False)
     filled.table(TABLE).snapshot()
     assert interrupts.message() == interrupts.NOTHING
     commit_rows(filled, "tap.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])

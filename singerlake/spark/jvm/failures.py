@@ -35,6 +35,10 @@ _REFUSED_VALUE = re.compile(
     r"Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|IllegalArgument|NoSuchElement|"
     r"NumberFormat|Runtime|UnsupportedOperation)Exception: (\[[A-Z0-9_.]+\] .+)"
 )
+_NO_ROOM = re.compile(r"\[NUMERIC_VALUE_OUT_OF_RANGE[.\w]*\] .+ as Decimal\(")
+_MORE_ROOM = (
+    " Give what it is computed of fewer digits, as many as it needs: cast(price as decimal(18,4))"
+)
 ROW_BYTES = 128 << 20
 """The most that a row of a result may weigh; enforced by ``row_weight.py``."""
 MISFIT_MARK = "singerlake: "
@@ -87,7 +91,8 @@ def translated(error: Exception) -> SingerlakeError:
     if (exhausted := _exhausted(error, text)) is not None:
         return exhausted
     if refused := _REFUSED_VALUE.search(text):
-        return InvalidQueryError(_cut(refused.group(1)))
+        way_out = _MORE_ROOM if _NO_ROOM.search(text) else ""
+        return InvalidQueryError(_cut(refused.group(1)) + way_out)
     if isinstance(error, PySparkException) and not isinstance(error, PythonException):
         return InvalidQueryError(first_line(error))
     if raised:

@@ -12,8 +12,17 @@ from pathlib import Path
 LOG4J = Path(__file__).with_name("log4j2.properties")
 _GIB = 1 << 30
 
+EXACT_DECIMALS = {
+    # Else the product of decimal(38,8) and decimal(38,2) has 6 digits behind the point, …
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    # … and where the two meet, as in a comparison, both have 2.
+    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "true",
+}
+"""With these Spark keeps the digits behind the point, and what has no room then is an error. All
+decimals of a lake have 38 digits, so without them Spark rounds in silence (decision 122)."""
 # What makes names, times and results the same everywhere; asked for on every master.
 _ALWAYS = {
+    **EXACT_DECIMALS,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
     # Queries switch it off for themselves; Spark's parser goes by the session that is active.

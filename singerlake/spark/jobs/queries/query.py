@@ -24,6 +24,7 @@ from singerlake.lake import Lake
 from singerlake.nearest import SHOWN, nearest, offer
 from singerlake.records.blocks.misfits import FAIL
 from singerlake.spark.jvm.failures import condition, first_line, plain_errors
+from singerlake.spark.jvm.settings import EXACT_DECIMALS
 from singerlake.spark.sql import plan, row_weight
 from singerlake.spark.sql.column_lineage import Origins
 from singerlake.spark.sql.plan import Relation
@@ -116,6 +117,8 @@ def parsed(spark: SparkSession, sql: str) -> tuple[SparkSession, str, list[Relat
     # Else ${env:AWS_SECRET_ACCESS_KEY} in a query is what the environment says.
     own.conf.set("spark.sql.variable.substitute", "false")
     own.conf.set("spark.sql.caseSensitive", "true")
+    for name, value in EXACT_DECIMALS.items():
+        own.conf.set(name, value)
     text = sql_tokens.quote_versions(sql)
     return own, text, plan.relations(own, text)
 
