@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
 
@@ -25,3 +28,8 @@ def size(number: float) -> str:
             break
         value /= _STEP
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:,.1f} {unit}"
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that are there more than once, in order."""
+    return [name for name, times in Counter(names).items() if times > 1]

@@ -18,6 +18,7 @@ import click
 from singerlake import safe_text
 from singerlake.errors import InvalidQueryError, UsageError
 from singerlake.format import times
+from singerlake.quantities import repeated
 from singerlake.spreadsheet_cells import inert
 
 if TYPE_CHECKING:
@@ -175,8 +176,7 @@ def _write_parquet(answer: QueryResult, to: Path) -> int:
 
 def _check_unique(columns: list[str]) -> None:
     """Where a row's values are found by name, two of one name would be one."""
-    twice = sorted({name for name in columns if columns.count(name) > 1})
-    if twice:
+    if twice := repeated(columns):
         raise InvalidQueryError(
             f"the answer has two columns named {twice[0]!r}: give one another name with AS"
         )

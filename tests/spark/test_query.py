@@ -15,6 +15,7 @@ from singerlake.lake import Lake, Table
 from singerlake.reading import index
 from singerlake.reading.index import Index
 from singerlake.spark.jobs.queries.query import query
+from singerlake.spark.jvm.settings import EXACT_DECIMALS
 from singerlake.spark.sql import plan
 from singerlake.spark.state import index_build, index_rows, requested_rows
 from singerlake.transactions.snapshot import Snapshot
@@ -339,3 +340,83 @@ def test_rows_of_a_small_table_are_one_tasks(
         planned = answer.frame._jdf.queryExecution().executedPlan().toString()
         assert planned.count("Exchange SinglePartition") == stages
         assert list(answer.rows()) == [(3,)]
+
+
+RATES: dict[str, Any] = {
+    "id": {"type": "integer"},
+    "rate": {"type": "number", "format": "singer.decimal", "precision": 12, "scale": 8},
+    "amount": {"type": "number", "format": "singer.decimal", "precision": 12, "scale": 2},
+    "price": {"type": ["null", "string"], "format": "singer.decimal"},
+}
+
+
+@pytest.fixture(scope="module")
+def rates(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Decimals of several scales, none of which a double holds."""
+    lake = Lake.open(str(tmp_path_factory.mktemp("rates") / "lake"), create=True)
+    rows: list[Any] = [
+        '{"id": 1, "rate": 0.00012345, "amount": 1.03, "price": "11.5"}',
+        '{"id": 2, "rate": 0.00000012, "amount": 9999999999.99, "price": "0.25"}',
+    ]
+    commit_rows(lake, "tap.r", RATES, ["id"], rows)
+    return lake
+
+
+@pytest.mark.parametrize(
+    ("expression", "exact"),
+    [
+        ("rate * amount", ["0.0001271535", "1199.9999999988"]),
+        ("amount * rate * amount", ["0.000130968105", "11999999999976.000000000012"]),
+        ("rate + amount", ["1.03012345", "9999999999.99000012"]),
+        ("rate - amount", ["-1.02987655", "-9999999999.98999988"]),
+        ("rate % amount", ["0.00012345", "0.00000012"]),
+        ("coalesce(rate, amount)", ["0.00012345", "0.00000012"]),
+        ("if(id > 0, rate, amount)", ["0.00012345", "0.00000012"]),
+        ("greatest(rate, amount)", ["1.03000000", "9999999999.99000000"]),
+        ("price * 2", ["23.000000000000000000", "0.500000000000000000"]),
+        ("price * 0.19", ["2.18500000000000000000", "0.04750000000000000000"]),
+    ],
+)
+def test_no_digit_of_a_decimal_is_lost(
+    spark: SparkSession, rates: Lake, expression: str, exact: list[str]
+) -> None:
+    with query(spark, rates, f"select {expression} from tap.r order by id") as answer:
+        assert [value for (value,) in answer.rows()] == [Decimal(text) for text in exact]
+
+
+def test_decimals_are_compared_and_put_together_as_they_are(
+    spark: SparkSession, rates: Lake
+) -> None:
+    near = "select count(*) from tap.r a join tap.r b on a.rate + 1.03 = b.amount"
+    both = "select rate from tap.r union all select amount from tap.r order by 1"
+    total = "select sum(rate * amount), avg(rate), max(rate / amount) from tap.r"
+    with query(spark, rates, near) as answer:
+        assert answer.first(1) == [(0,)]
+    with query(spark, rates, both) as answer:
+        assert str(answer.first(1)[0][0]) == "0.00000012"
+    with query(spark, rates, total) as answer:
+        ((product, mean, quotient),) = answer.rows()
+    assert (product, mean) == (Decimal("1200.0001271523"), Decimal("0.000061785"))
+    assert str(quotient).startswith("0.000119854368932038")
+
+
+def test_what_has_no_room_in_a_decimal_is_an_error_with_a_way_out(
+    spark: SparkSession, rates: Lake
+) -> None:
+    whole = "select price * price from tap.r"
+    cast = "select cast(price as decimal(18,4)) * price from tap.r where id = 1"
+    with (
+        query(spark, rates, whole) as answer,
+        pytest.raises(InvalidQueryError, match=r"Decimal\(38, 36\).* cast\(price as decimal"),
+    ):
+        list(answer.rows())
+    with query(spark, rates, cast) as answer:
+        assert [value for (value,) in answer.rows()] == [Decimal("132.25")]
+
+
+def test_a_session_of_the_users_loses_no_digits_either(spark: SparkSession, rates: Lake) -> None:
+    own = spark.newSession()
+    for name in EXACT_DECIMALS:
+        own.conf.set(name, str(own.conf.get(name) != "true").lower())
+    with query(own, rates, "select rate * amount, coalesce(rate, amount) from tap.r") as answer:
+        assert min(answer.rows()) == (Decimal("0.0001271535"), Decimal("0.00012345"))

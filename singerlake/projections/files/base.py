@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from singerlake.errors import UsageError
 from singerlake.projections.projection import Format, OrderKey
+from singerlake.quantities import repeated
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,7 @@ class FileFormat(ABC):
         Raises:
             UsageError: The format has no such type. The message tells what to cast.
         """
-        twice = [name for name in schema.names if schema.names.count(name) > 1]
-        if twice:
+        if twice := repeated(schema.names):
             raise UsageError(f"two columns are named {twice[0]!r}: give one another name with AS")
         for one in schema:
             if (advice := self.advice(one.type)) is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from singerlake.errors import InputError
 from singerlake.nearest import offer
+from singerlake.quantities import repeated
 from singerlake.records.given.rows import special_names
 
 
@@ -24,7 +25,7 @@ def check_distinct(source: str, names: Sequence[str]) -> None:
     if "" in names:
         number = list(names).index("") + 1
         raise InputError(f"{source}: column {number:,} has no name: name each column")
-    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+    if twice := repeated(names):
         raise InputError(f"{source} has the column {twice[0]!r} twice: rename or drop one")
 
 

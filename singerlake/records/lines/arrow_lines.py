@@ -24,6 +24,7 @@ from singerlake.format import times
 from singerlake.format.json_schema import resolved
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Kind, Type, columns_of
+from singerlake.quantities import repeated
 from singerlake.records.columns import canonical_text, text_bytes
 from singerlake.records.given.arrow.cells import cells_of, python_values
 from singerlake.records.given.arrow.schemas import check_fits, spec_of
@@ -62,9 +63,8 @@ class ArrowLines:
         Raises:
             InputError: A column cannot be in a record, or two have one name.
         """
-        names = batch.schema.names
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise InputError(f"it has the column {twice!r} twice")
+        if twice := repeated(batch.schema.names):
+            raise InputError(f"it has the column {twice[0]!r} twice")
         members = [
             (field.name, self._members(field, array))
             for field, array in zip(batch.schema, batch.columns, strict=True)

@@ -120,4 +120,3 @@ def _items(value: str, type_: T.DataType, depth: int) -> list[str]:
         return [count]
     items = f"aggregate({value}, 0L, ({before}, {item}) -> {before} + {total(weights)})"
     return [count, items]
-

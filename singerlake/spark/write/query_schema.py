@@ -9,6 +9,7 @@ from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 from singerlake.errors import InvalidQueryError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Kind, Type, columns_of
+from singerlake.quantities import repeated
 
 _SIMPLE: dict[type[T.DataType], dict[str, Any]] = {
     T.ByteType: {"type": "integer"},
@@ -84,8 +85,7 @@ def _nullable(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_names(names: list[str], where: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted(repeated(names)):
         listed = ", ".join(repr(name) for name in twice)
         raise InvalidQueryError(f"columns{where} are there more than once: {listed}; use AS")
     if "" in names:

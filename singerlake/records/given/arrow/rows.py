@@ -10,6 +10,7 @@ import pyarrow as pa
 from singerlake.errors import UsageError
 from singerlake.format.types import BOOLEAN, INTEGER, STRING, Columns, Type
 from singerlake.nearest import offer
+from singerlake.quantities import repeated
 from singerlake.records.given.arrow.cells import cells_of
 from singerlake.records.given.arrow.schemas import check_fits
 from singerlake.records.given.rows import (
@@ -61,9 +62,9 @@ class ArrowRows:
         """
         own = dict(self.columns)
         special = special_names(own)
+        if twice := repeated(self.names):
+            raise UsageError(f"{self.source} has the column {twice[0]!r} twice")
         for name, type_ in zip(self.names, types, strict=True):
-            if self.names.count(name) > 1:
-                raise UsageError(f"{self.source} has the column {name!r} twice")
             if name in own:
                 check_fits(type_, own[name], name)
             elif name not in special:

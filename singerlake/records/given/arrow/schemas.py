@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from singerlake.errors import UsageError
 from singerlake.format.types import DIGITS, TEXT, Kind, Type
+from singerlake.quantities import repeated
 from singerlake.records.given.values.inference import Spec, decimal_spec, nullable
 
 _FITS = {
@@ -136,8 +137,7 @@ def _number(type_: pa.DataType, where: str) -> Spec:
 
 
 def _check_names(type_: pa.StructType, where: str) -> None:
-    names = [field.name for field in type_]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := repeated(field.name for field in type_):
         raise UsageError(f"column {where!r} has the field {twice[0]!r} twice: rename one")
 
 

@@ -49,8 +49,9 @@ class Summed(msgspec.Struct):
             names: The columns of the first file, which this one may have in another order.
         """
         self.rows += len(rows)
+        places = {name: place for place, name in enumerate(file.names)}
         for name, summary in zip(names, self.summaries, strict=True):
-            texts = pointed(rows.cells[file.names.index(name)], file.dialect)
+            texts = pointed(rows.cells[places[name]], file.dialect)
             cell_summary.add_cells(summary, texts)
 
 
@@ -76,6 +77,8 @@ class GuessedRows(CsvRows):
     def __post_init__(self) -> None:
         """Begin with nothing."""
         self._summed = Summed([Summary() for _ in self.guess])
+        names = self.files[0].names if self.files else ()
+        self._places = {name: place for place, name in enumerate(names)}
 
     def summed(self) -> bytes:
         """Encode what was summed up."""
@@ -84,7 +87,7 @@ class GuessedRows(CsvRows):
     def column(self, index: int, texts: pa.Array) -> tuple[dict[str, pa.Array], cells.Reasons]:
         """Turn texts into JSON if that is all that has to be done, else into values."""
         name, type_ = self.columns[index]
-        kinds = self._summed.summaries[self.files[0].names.index(name)].kinds
+        kinds = self._summed.summaries[self._places[name]].kinds
         spelled = json_cells.spelled(texts, type_, kinds)
         if spelled is None:
             return super().column(index, texts)

@@ -219,7 +219,8 @@ class CsvSummarizer:
                 count += len(rows)
                 for summary, texts in zip(summaries, rows.cells, strict=True):
                     cell_summary.add_cells(summary, pointed(texts, file.dialect))
-            ordered = [summaries[file.names.index(name)] for name in self.files[0].names]
+            by_name = dict(zip(file.names, summaries, strict=True))
+            ordered = [by_name[name] for name in self.files[0].names]
             yield pa.RecordBatch.from_pydict(
                 {
                     "part": pa.array([number], pa.int32()),

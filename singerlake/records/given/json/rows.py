@@ -17,6 +17,7 @@ import pyarrow as pa
 from singerlake.format import values
 from singerlake.format.types import Columns
 from singerlake.nearest import offer
+from singerlake.quantities import repeated
 from singerlake.records.blocks import fast_decoding
 from singerlake.records.columns.arrow_types import arrow_type
 from singerlake.records.given.values import json_summary
@@ -79,10 +80,8 @@ def _check_names(line: bytes) -> None:
         pairs = json_summary.parse(line.decode())
     except (ValueError, RecursionError) as error:
         raise RowError(f"is no JSON: {error}") from error
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise RowError(f"says {twice!r} twice")
+    if twice := repeated(name for name, _ in pairs):
+        raise RowError(f"says {twice[0]!r} twice")
 
 
 class JsonReader:

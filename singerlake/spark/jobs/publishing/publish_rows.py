@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +21,7 @@ from singerlake.projections.projection import OnSchemaChange, Projection, Target
 from singerlake.projections.published import Commit, Position, SourceState
 from singerlake.projections.publishing import PublishedRows, PublishOptions
 from singerlake.projections.versions import not_published, rows_query, versioned_table
+from singerlake.quantities import repeated
 from singerlake.spark.jobs.publishing.carrying_out import DryRun, Run
 from singerlake.spark.jobs.publishing.increments import Increment
 from singerlake.spark.jobs.publishing.projected import Projected
@@ -309,11 +309,10 @@ class PublishRows:
             InvalidQueryError: Two have one name.
             UsageError: The order, the key or the partitions name one that is not there.
         """
-        for name, times in Counter(schema.names).items():
-            if times > 1:
-                raise InvalidQueryError(
-                    f"{self._projection.name} has two columns {name!r}: give one another name"
-                )
+        if twice := repeated(schema.names):
+            raise InvalidQueryError(
+                f"{self._projection.name} has two columns {twice[0]!r}: give one another name"
+            )
         check_columns(self._projection, schema)
 
     def _check_change(self, schema: pa.Schema) -> None:
