@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from singerlake.format.names import TableName
-from singerlake.spark.sql import plan
+from singerlake.spark.sql import plan, plan_columns
 from singerlake.transactions.snapshot import Snapshot
 
 _TABLE = "View"
@@ -41,7 +41,7 @@ class Origins:
         for node in _nodes(analyzed):
             if plan.kind_of(node) == _TABLE:
                 table = self.tables[str(node.desc().identifier().table())].table
-                for id_, name in plan.attributes(node.output()):
+                for id_, name in plan_columns.attributes(node.output()):
                     leaves[id_] = (table, name)
                 continue
             if plan.kind_of(node) == "CTERelationDef":
@@ -51,23 +51,25 @@ class Origins:
         _join_references(analyzed, rows, edges)
         return {
             name: sorted(_leaves(id_, edges, leaves))
-            for id_, name in plan.attributes(analyzed.output())
+            for id_, name in plan_columns.attributes(analyzed.output())
         }
 
 
 def _made(node: Any) -> Iterator[tuple[int, set[int]]]:
     """Which values a node makes, and of which."""
-    for root in plan.computed(node):
+    for root in plan_columns.computed(node):
         for one in plan.tree(root):
             if plan.kind_of(one) == "Alias":
                 yield _id_of(one), _asked(one)
-    kind, children = plan.kind_of(node), plan.items(node.children())
+    kind, children = plan.kind_of(node), plan_columns.items(node.children())
     if kind == "Generate":
         asked = _asked(node.generator())
-        yield from ((_id_of(column), asked) for column in plan.items(node.generatorOutput()))
+        yield from (
+            (_id_of(column), asked) for column in plan_columns.items(node.generatorOutput())
+        )
     elif kind == "Expand":
-        for projection in plan.items(node.projections()):
-            for made, expression in zip(_output(node), plan.items(projection), strict=True):
+        for projection in plan_columns.items(node.projections()):
+            for made, expression in zip(_output(node), plan_columns.items(projection), strict=True):
                 yield made, _asked(expression)
     elif kind in ("Union", "Intersect", "Except"):
         for child in children:
@@ -114,16 +116,16 @@ def _nodes(node: Any) -> Iterator[Any]:
     yield node
     if plan.kind_of(node) == _TABLE:
         return
-    for root in plan.computed(node):
+    for root in plan_columns.computed(node):
         for one in plan.tree(root):
             if plan.holds_plan(one):
                 yield from _nodes(one.plan())
-    for child in [*plan.items(node.children()), *plan.items(node.innerChildren())]:
+    for child in [*plan_columns.items(node.children()), *plan_columns.items(node.innerChildren())]:
         yield from _nodes(child)
 
 
 def _output(node: Any) -> list[int]:
-    return [id_ for id_, _ in plan.attributes(node.output())]
+    return [id_ for id_, _ in plan_columns.attributes(node.output())]
 
 
 def _id_of(column: Any) -> int:

@@ -25,7 +25,7 @@ from singerlake.nearest import offer
 from singerlake.records.rows.row_columns import alias
 from singerlake.records.state.shape import Shape
 from singerlake.spark.jvm.failures import first_line
-from singerlake.spark.sql import functions, plan
+from singerlake.spark.sql import functions, plan, plan_columns
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -151,16 +151,19 @@ def _named(expression: Any, bound: frozenset[str]) -> Iterator[tuple[list[str], 
     """What an expression names, and where; variables of its lambdas are none of it."""
     kind = plan.kind_of(expression)
     if kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable"):
-        parts = plan.items(expression.nameParts())
+        parts = plan_columns.items(expression.nameParts())
         if kind == "UnresolvedAttribute" or parts[0].casefold() not in bound:
             yield parts, expression.origin().startIndex().get()
         return
     if kind == "LambdaFunction":
-        variables = (plan.items(one.nameParts())[0] for one in plan.items(expression.arguments()))
+        variables = (
+            plan_columns.items(one.nameParts())[0]
+            for one in plan_columns.items(expression.arguments())
+        )
         inner = bound | {name.casefold() for name in variables}
         yield from _named(expression.function(), inner)
         return
-    for child in plan.items(expression.children()):
+    for child in plan_columns.items(expression.children()):
         yield from _named(child, bound)
 
 
@@ -171,7 +174,7 @@ def _check_analyzed(frame: DataFrame, probe: DataFrame, sql: str) -> None:
     own = plan.kind_of(analyzed) == "Project" and analyzed.children().apply(0).fastEquals(below)
     if not own:
         raise _none(sql, "it asks more than one row")
-    for expression in plan.items(analyzed.expressions()):
+    for expression in plan_columns.items(analyzed.expressions()):
         plan.check_resolved(expression)
         kinds = {plan.kind_of(one) for one in plan.tree(expression)}
         if not expression.deterministic() or not kinds.isdisjoint(functions.OF_THE_MOMENT):

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
@@ -19,6 +18,7 @@ from pyspark.sql import SparkSession
 from singerlake.errors import InvalidQueryError
 from singerlake.spark.jvm.failures import ROW_BYTES, first_line
 from singerlake.spark.sql import functions
+from singerlake.spark.sql.plan_columns import computed, items
 
 ALLOWED_PLANS = frozenset(
     """
@@ -40,8 +40,6 @@ _LEAST_BYTES = {"sequence": 4, "array_repeat": 4}
 """What one member of an array takes, at least; a character takes one."""
 _UNRESOLVED_NAMES = "ExpressionWithUnresolvedIdentifier"
 _CALL = "UnresolvedFunction"
-_ATTRIBUTE = re.compile(r"(?P<name>.*)#(?P<id>\d+)[^#]*", re.DOTALL)
-"""How Spark shows a column: ``id#12L``."""
 
 
 @dataclass(frozen=True)
@@ -359,40 +357,11 @@ def _travel(node: Any, aliased: bool) -> Relation:
     )
 
 
-def computed(plan: Any) -> list[Any]:
-    """Return a node's expressions, but for columns of what is below that it passes on as they are.
-
-    Of those a table may have thousands, and each costs several calls to Java.
-    """
-    expressions = plan.expressions()
-    for child in items(plan.children()):
-        expressions = expressions.diff(child.output())
-    return items(expressions)
-
-
-def attributes(seq: Any) -> list[tuple[int, str]]:
-    """Return the ids and names that Spark gave columns, such as those of a node's output.
-
-    Its texts of them are asked for at once: by itself each would take several calls to Java.
-    """
-    between = uuid4().hex
-    texts = str(seq.mkString(between)).split(between)
-    found = [_ATTRIBUTE.fullmatch(text) for text in texts if text]
-    if None in found or len(found) != seq.size():
-        return [(int(one.exprId().id()), str(one.name())) for one in items(seq)]
-    return [(int(one["id"]), one["name"]) for one in found if one is not None]
-
-
 def tree(root: Any) -> Iterator[Any]:
     """Yield an expression of Spark's, and all in it."""
     yield root
     for child in items(root.children()):
         yield from tree(child)
-
-
-def items(seq: Any) -> list[Any]:
-    """Return a Scala sequence as a list."""
-    return [seq.apply(index) for index in range(seq.size())]
 
 
 def kind_of(node: Any) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from singerlake.errors import InvalidQueryError
-from singerlake.spark.sql import functions, plan
+from singerlake.spark.sql import functions, plan, plan_columns
 
 _TABLE = "View"
 _SAME_COLUMNS = frozenset({"Filter", "SubqueryAlias"})
@@ -70,19 +70,19 @@ def origins(analyzed: Any) -> list[str | None]:
         analyzed: Its plan; :func:`obstacle` gave None for it.
     """
     known = _origins(analyzed)
-    return [known.get(id_) for id_, _ in plan.attributes(analyzed.output())]
+    return [known.get(id_) for id_, _ in plan_columns.attributes(analyzed.output())]
 
 
 def _origins(node: Any) -> dict[int, str]:
     """The table's columns by the ids that Spark gave them, in a node's answer."""
     kind = plan.kind_of(node)
     if kind == _TABLE:
-        return dict(plan.attributes(node.output()))
+        return dict(plan_columns.attributes(node.output()))
     below = _origins(node.children().apply(0))
     if kind in _SAME_COLUMNS:
         return below
-    found = {id_: below[id_] for id_, _ in plan.attributes(node.output()) if id_ in below}
-    for column in plan.computed(node):
+    found = {id_: below[id_] for id_, _ in plan_columns.attributes(node.output()) if id_ in below}
+    for column in plan_columns.computed(node):
         inner = column.child() if plan.kind_of(column) == "Alias" else column
         if plan.kind_of(inner) == "AttributeReference" and _id_of(inner) in below:
             found[_id_of(column)] = below[_id_of(inner)]
@@ -129,13 +129,13 @@ def _answers_otherwise(expression: Any) -> bool:
     """Whether an expression itself is not deterministic, and not just one that it holds."""
     if plan.holds_plan(expression) or expression.deterministic():
         return False
-    if not all(child.deterministic() for child in plan.items(expression.children())):
+    if not all(child.deterministic() for child in plan_columns.items(expression.children())):
         return False
     return not plan.is_a(expression, _AGGREGATE)
 
 
 def _expressions(node: Any) -> Iterator[Any]:
-    for root in plan.computed(node):
+    for root in plan_columns.computed(node):
         yield from plan.tree(root)
 
 
@@ -147,5 +147,5 @@ def _nodes(node: Any) -> Iterator[Any]:
     for expression in _expressions(node):
         if plan.holds_plan(expression):
             yield from _nodes(expression.plan())
-    for child in [*plan.items(node.children()), *plan.items(node.innerChildren())]:
+    for child in [*plan_columns.items(node.children()), *plan_columns.items(node.innerChildren())]:
         yield from _nodes(child)
