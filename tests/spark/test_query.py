@@ -393,7 +393,7 @@ def test_decimals_are_compared_and_put_together_as_they_are(
     with query(spark, rates, near) as answer:
         assert answer.first(1) == [(0,)]
     with query(spark, rates, both) as answer:
-        assert str(answer.first(1)[0][0]) == "0.00000012"
+        assert answer.first(1) == [(Decimal("0.00000012"),)]
     with query(spark, rates, total) as answer:
         ((product, mean, quotient),) = answer.rows()
     assert (product, mean) == (Decimal("1200.0001271523"), Decimal("0.000061785"))
