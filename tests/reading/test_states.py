@@ -81,7 +81,7 @@ def test_a_state_is_that_of_the_model(
     block_rows: int,
 ) -> None:
     lake = singerlake.open(tmp_path_factory.mktemp("lake"), create=True)
-    messages = messages_of(seed, keys, count + 2, MARKS)
+    messages = messages_of(seed, keys, count + 2, MARKS, nulls=True)
     half = len(messages) // 2
     commit_rows(lake, "tap.s", FLAT, keys, messages[:half], block_rows=block_rows)
     commit_rows(lake, "tap.s", FLAT, keys, messages[half:], block_rows=block_rows)

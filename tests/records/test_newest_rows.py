@@ -85,7 +85,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.parametrize("keys", [["id"], ["id", "part"], []], ids=["keyed", "compound", "keyless"])
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_the_state_is_that_of_the_model(lake: Lake, keys: list[str], seed: int) -> None:
-    messages = messages_of(seed, keys, 600, MARKS)
+    messages = messages_of(seed, keys, 600, MARKS, nulls=True)
     half = len(messages) // 2
     commit_rows(lake, "tap.s", FLAT, keys, messages[:half], block_rows=70)
     commit_rows(lake, "tap.s", FLAT, keys, messages[half:], block_rows=50)

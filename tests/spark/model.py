@@ -42,9 +42,22 @@ def survivors(messages: list[Message]) -> list[tuple[int, int | None, bool]]:
 
 
 def messages_of(
-    seed: int, keys: list[str], count: int, marks: tuple[Any, ...] = MARKS[:2]
+    seed: int,
+    keys: list[str],
+    count: int,
+    marks: tuple[Any, ...] = MARKS[:2],
+    *,
+    nulls: bool = False,
 ) -> list[Message]:
-    """Many rows over few keys, with deletions and activations in between."""
+    """Many rows over few keys, with deletions and activations in between.
+
+    Args:
+        seed: What decides.
+        keys: The table's key.
+        count: How many.
+        marks: What marks deletions.
+        nulls: Whether some keys have a null in them, as those of an earlier release may have.
+    """
     chance = random.Random(seed)
     messages: list[Message] = []
     version = 1
@@ -56,7 +69,8 @@ def messages_of(
             continue
         record: dict[str, Any] = {"id": chance.randint(1, 40), "n": n}
         if "part" in keys or chance.random() < 0.5:
-            record["part"] = chance.choice(["a", "b", None, 'q"`.'])
+            none = None if nulls or "part" not in keys else "c"
+            record["part"] = chance.choice(["a", "b", none, 'q"`.'])
         if chance.random() < 0.1:
             record["_sdc_deleted_at"] = chance.choice(marks)
         kind = chance.random()

@@ -82,7 +82,7 @@ def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_state_is_that_of_the_model(spark: SparkSession, lake: Lake, kind: str) -> None:
     """By Spark's shuffle; by the steps alone, and many more of them, in tests/records."""
     keys = KEYS[kind]
-    messages = messages_of(3, keys, 600)
+    messages = messages_of(3, keys, 600, nulls=True)
     half = len(messages) // 2
     commit_rows(lake, "tap.s", FLAT, keys, messages[:half], block_rows=70)
     commit_rows(lake, "tap.s", FLAT, keys, messages[half:], block_rows=50)
