@@ -76,7 +76,7 @@ class Validator:
     Args:
         stream: The stream's name, for errors.
         schema: Its JSON Schema, in any draft since 4 (:mod:`singerlake.records.validation.drafts`).
-        keys: Its key properties; a record must have them whatever the schema says.
+        keys: Its key properties; a record must have a value in each, whatever the schema says.
         records: Whether records are validated at all; the keys always are.
         formats: Whether ``format`` must hold.
         passed_over: Told of each keyword that cannot be checked, and what it says.
@@ -184,7 +184,7 @@ class Validator:
             line: Where it stands, for the error.
 
         Raises:
-            MissingKeyError: A key property is not there.
+            MissingKeyError: A key property is null, or not there.
             InvalidRecordError: The schema does not allow it, or no column can hold a value that
                 is of the key or to be refused.
         """
@@ -199,11 +199,12 @@ class Validator:
             raise InvalidRecordError(f"{self._where(line)} cannot be read: {error}", {}) from error
         if not isinstance(record, dict):
             raise InvalidRecordError(f"{self._where(line)} has a record that is not an object", {})
-        missing = [key for key in self._keys if key not in record]
-        if missing:
+        if missing := [key for key in self._keys if record.get(key) is None]:
+            what = "null" if all(key in record for key in missing) else "no value"
             raise MissingKeyError(
-                f"{self._where(line)} has no value for its key "
-                + ", ".join(repr(key) for key in missing)
+                f"{self._where(line)} has {what} for its key {', '.join(map(repr, missing))}, so "
+                "that its row could not be told from others: let the tap send a value, or choose "
+                "another key (key_properties in the tap, __key_properties__ in stream_maps)"
             )
         if refusal:
             raise InvalidRecordError(f"{self._where(line)}, {_words(refusal)}", record)
@@ -212,7 +213,7 @@ class Validator:
         record, extreme = read(bytes(raw))
         return (
             isinstance(record, dict)
-            and all(key in record for key in self._keys)
+            and all(record.get(key) is not None for key in self._keys)
             and (
                 self._full is None
                 or self._full.is_valid(record, extreme=extreme)

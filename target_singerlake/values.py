@@ -22,7 +22,7 @@ from singerlake.format import values
 from singerlake.format.log import SchemaEntry
 from singerlake.format.messages import DELETED
 from singerlake.format.types import DIGITS, TEXT, Columns, Kind, Type, columns_of, is_exact
-from singerlake.records.validation.typed import neutral_names
+from singerlake.records.validation.typed import neutral_names, not_null
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.misfits import Misfits, Noted
 from target_singerlake.places import Line
@@ -298,12 +298,12 @@ def fitting_decoder(
 
     Args:
         check: Knows the columns.
-        keys: Members that must be there.
+        keys: Members that must be there, and not be null.
     """
     columns = dict(check.columns)
     try:
         kinds = {name: _field(name, type_) for name, type_ in _with_mark(columns.items())}
-        kinds.update((key, Raw) for key in keys if key not in kinds)
+        kinds.update((key, not_null(kinds.get(key, Raw))) for key in keys)
         neutral = neutral_names(kinds, keys)
         must = [(n, kinds[name]) for n, name in neutral.items() if name in keys]
         may: list[Any] = [(n, kinds[name], None) for n, name in neutral.items() if name not in keys]

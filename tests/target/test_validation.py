@@ -169,7 +169,7 @@ def reference(
     text: str,
     draft: Any = jsonschema.Draft202012Validator,
 ) -> bool:
-    """What the Python library says, and whether it is an object with its keys."""
+    """What the Python library says, and whether it is an object with a value in each key."""
     value = json.loads(text)
     try:
         valid = draft(schema).is_valid(value)
@@ -180,7 +180,9 @@ def reference(
             valid = exactly(draft)(exact_numbers.schema(schema)).is_valid(
                 json.loads(text, parse_float=Decimal)
             )
-    return valid and isinstance(value, dict) and all(key in value for key in keys)
+    if not valid or not isinstance(value, dict):
+        return False
+    return all(value.get(key) is not None for key in keys)
 
 
 def beyond(schema: Any) -> bool:
@@ -207,6 +209,17 @@ def beyond(schema: Any) -> bool:
 @example({"properties": {"a": {"type": "integer"}}}, [], '{"a": 1, "a": "x"}')
 @example({"properties": {"a": {"type": "integer"}}}, [], '{"a": 1, "\\u0061": "x"}')
 @example({"properties": {}}, ['q"uote'], '{"q\\"uote": 1}')
+@example({"properties": {}}, ['q"uote'], '{"q\\"uote": null}')
+@example({"properties": {}}, ["a"], '{"a": null}')
+@example({"properties": {"a": {"type": "null"}}}, ["a"], '{"a": null}')
+@example({"properties": {"a": {"type": ["integer", "null"]}}}, ["a"], '{"a": null}')
+@example({"properties": {"a": {"enum": ["b", None]}}}, ["a"], '{"a": null}')
+@example({"properties": {"a": {"enum": [None]}}}, ["a"], '{"a": null}')
+@example(
+    {"properties": {"a": {"anyOf": [{"type": "null"}, {"type": "string"}]}}}, ["a"], '{"a":null}'
+)
+@example({"properties": {"a": {"const": None}}}, ["a"], '{"a": null}')
+@example({"properties": {"a": {"type": ["object", "null"]}}}, ["a"], '{"a": {"a": null}}')
 @example({"properties": {"a": {"properties": {"a": {}}}}}, ["a"], '{"a":0}')
 @example({"properties": {"a": {"maxLength": 1, "type": "string"}}}, [], '{"a": "\\ud83d\\ude00"}')
 def test_the_verdict_is_the_one_of_jsonschema(
@@ -267,7 +280,7 @@ def _proves(validator: Validator, text: str) -> bool | None:
 @given(st.lists(st.sampled_from(NAMES), max_size=3), record_texts)
 def test_without_validation_only_the_keys_count(keys: list[str], text: str) -> None:
     value = json.loads(text)
-    expected = isinstance(value, dict) and all(key in value for key in keys)
+    expected = isinstance(value, dict) and all(value.get(key) is not None for key in keys)
     validator = Validator("s", {"properties": {"a": {"type": "null"}}}, keys, records=False)
     assert validator.accept([Raw(text.encode())]) is expected
     assert _proves(validator, text) in (None, False, expected)

@@ -76,9 +76,10 @@ class SchemaCheck:
         except UnreadableError as error:
             yield RowProblem(row, None, None, f"cannot be read as JSON: {error}")
             return
-        missing = [key for key in self._keys if key not in record]
-        for key in missing:
-            yield RowProblem(row, key, None, "is missing, and it is of the key")
+        for key in self._keys:
+            if record.get(key) is None:
+                what = "null" if key in record else "missing"
+                yield RowProblem(row, key, None, f"is {what}, and it is of the key")
         if full.is_valid(record, extreme=extreme) or full.is_valid_exactly(data, extreme=extreme):
             return
         for refusal in full.refusals(record, data, extreme=extreme):

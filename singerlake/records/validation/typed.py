@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal, Union
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Raw
@@ -31,6 +32,8 @@ _REFUSED = {
     "unevaluatedItems", "unevaluatedProperties", "$id", "$anchor", "$defs", "definitions",
 }  # fmt: skip
 _EVERY_TYPE = {"string", "number", "boolean", "null", "object", "array"}
+_SOMETHING = bool | int | float | str | list[Raw] | dict[str, Raw]
+"""Every value but null."""
 
 
 class _UnsupportedError(Exception):
@@ -40,7 +43,7 @@ class _UnsupportedError(Exception):
 def record_decoder(
     schema: dict[str, Any], keys: list[str], *, formats: bool, columns: Columns | None = None
 ) -> msgspec.json.Decoder[Any] | None:
-    """Build a decoder that accepts only records that are valid and have all their keys.
+    """Build a decoder that accepts only records that are valid and have a value in each key.
 
     Args:
         schema: The stream's JSON Schema.
@@ -61,9 +64,9 @@ def record_decoder(
 
 
 def key_decoder(keys: list[str]) -> msgspec.json.Decoder[Any] | None:
-    """Build a decoder that accepts every JSON object that has the keys; None for odd names."""
+    """Build a decoder of every JSON object that has a value in each key; None for odd names."""
     try:
-        kind = _struct("Keys", dict.fromkeys(keys, Raw), set(keys), closed=False)
+        kind = _struct("Keys", dict.fromkeys(keys, _SOMETHING), set(keys), closed=False)
         return msgspec.json.Decoder(kind)
     except ValueError:  # a name with a quote or a control character in it
         return None
@@ -162,7 +165,24 @@ class _Builder:
             fields.update((name, Raw) for name in required - set(fields))
         elif not required <= set(fields):
             raise _UnsupportedError
+        fields.update((key, not_null(fields[key])) for key in keys)
         return _struct("Object", fields, required, closed=extra is False, keys=keys)
+
+
+def not_null(kind: Any) -> Any:
+    """Return the type of what a type decodes but null, by which no row is told from others.
+
+    Raises:
+        TypeError: It decodes nothing else.
+    """
+    if kind is Raw:
+        return _SOMETHING
+    if kind in (None, type(None)):
+        raise TypeError("nothing but null")
+    rest = tuple(one for one in get_args(kind) if one not in (None, type(None)))
+    if get_origin(kind) is Literal:
+        return Literal[rest]
+    return Union[rest] if get_origin(kind) in (Union, UnionType) else kind  # noqa: UP007
 
 
 def neutral_names(names: Iterable[str], keys: Sequence[str] = ()) -> dict[str, str]:
