@@ -18,6 +18,7 @@ import jsonschema_rs
 import orjson
 
 from singerlake.records.validation import drafts, exact_numbers
+from singerlake.records.validation.schema_errors import first_line, wrong_schema
 
 # orjson reads integers past 64 bits as doubles and refuses numbers past a double's range;
 # where one may be, the standard library reads the record instead.
@@ -103,7 +104,7 @@ class FullValidator:
         try:
             self._rust = draft.rust(schema, validate_formats=formats, offline=True)
         except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
-            raise NotASchemaError(first_line(error)) from error
+            raise NotASchemaError(wrong_schema(error, schema)) from error
 
     def words_of(self, draft: drafts.Draft, schema: dict[str, Any]) -> dict[str, Any]:
         """Put the schema in the words of a draft, which may be those that it is in.
@@ -271,8 +272,3 @@ def _read_big(data: bytes) -> tuple[Any, bool]:
         return value
 
     return json.loads(data, parse_int=integer, parse_float=real), extreme
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's text, or its name."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
