@@ -12,6 +12,7 @@ from msgspec import Raw
 from singerlake.errors import InvalidNameError
 from singerlake.format import json_schema
 from singerlake.format.log import SchemaEntry
+from singerlake.records.validation.typed import as_list
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError, RecordBeforeSchemaError
 from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.messages import ActivateVersion, Schema
@@ -19,6 +20,9 @@ from target_singerlake.places import Line
 from target_singerlake.prover import Prover
 from target_singerlake.run import Run
 from target_singerlake.validation import Validator
+
+_ELSEWHERE = frozenset(("anyOf", "oneOf", "allOf"))
+"""In these a schema may have properties, which become no columns."""
 
 
 class Streams:
@@ -76,8 +80,8 @@ class Streams:
         keys = message.key_properties or []
         if missing := [key for key in keys if key not in whole["properties"]]:
             raise InvalidSchemaError(
-                f"{where} names the key {', '.join(missing)}, and has no such property: correct "
-                "key_properties in the tap"
+                f"{where} names the key {', '.join(missing)}, and has no such property: let the "
+                "tap declare it, or correct its key_properties"
             )
         entry = SchemaEntry(schema, keys)
         try:
@@ -146,8 +150,10 @@ def _read(message: Schema, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
     except (ValueError, RecursionError) as error:  # beyond what Python reads
         raise InvalidLineError(f"{where} cannot be read: {error}") from error
     whole = json_schema.resolved(schema, schema)
+    if "object" in as_list(whole.get("type", ())) and _ELSEWHERE.isdisjoint(whole):
+        whole = {"properties": {}, **whole}  # any object, as where it has no property in there
     if not isinstance(whole.get("properties"), dict):
-        raise InvalidLineError(f"{where} has no properties")
+        raise InvalidLineError(f"{where} has no properties: it says of no column what it is")
     return schema, whole
 
 

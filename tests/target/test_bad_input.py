@@ -31,6 +31,7 @@ from target_singerlake import messages
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError
 from target_singerlake.target import TargetSingerlake
+from tests.cli import call
 from tests.target.harness import (
     TAP,
     command,
@@ -469,3 +470,24 @@ def read_whole(table: Table, columns: Columns) -> Any:
     path = Path(table.store.uri, table.name.data(block.file))
     with gzip.open(path) as file:
         return decoding.read(file.read(), decoding.BlockSpec("block 1", block, columns, columns))
+
+
+@pytest.mark.parametrize("spec", [{"type": "object"}, {"type": ["null", "object"]}])
+def test_a_schema_of_any_object_is_taken_as_one_of_no_property(tmp_path: Path, spec: Any) -> None:
+    lake, rows = tmp_path / "lake", [{"_id": "1", "a": "x"}, {"_id": "2", "a": {"b": 1}}]
+    message = {"type": "SCHEMA", "stream": "s", "schema": spec, "key_properties": []}
+    run(lake, [json.dumps(message).encode(), *(record("s", row) for row in rows)])
+    assert records_of(lake, "s") == rows
+    assert call.run(str(lake), "freeze", f"{TAP}.s").exit_code == 0
+    assert call.run(str(lake), "show", f"{TAP}.s").exit_code == 0
+    message["key_properties"] = ["_id"]
+    with pytest.raises(InvalidJSONSchema, match="key _id, and has no such property: let the tap"):
+        run(lake, [json.dumps(message).encode()])
+
+
+@pytest.mark.parametrize("word", ["anyOf", "oneOf"])
+def test_a_schema_whose_properties_are_elsewhere_is_refused(tmp_path: Path, word: str) -> None:
+    spec = {"type": "object", word: [{"properties": {"a": {"type": "string"}}}]}
+    message = {"type": "SCHEMA", "stream": "s", "schema": spec, "key_properties": []}
+    with pytest.raises(InvalidInputLine, match="has no properties: it says of no column"):
+        run(tmp_path / "lake", [json.dumps(message).encode()])

@@ -1,4 +1,4 @@
-"""A record without a value in its key is refused on every road in, for rows are told apart by it."""
+"""A record without a value in its key is refused on every road in."""
 
 from __future__ import annotations
 
