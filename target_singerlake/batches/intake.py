@@ -23,6 +23,7 @@ from target_singerlake.batches.contents import Encoding, opened
 from target_singerlake.batches.files import BatchFile
 from target_singerlake.batches.late import BYTES
 from target_singerlake.batches.roots import Roots, shown
+from target_singerlake.batches.wrapped import Wrapped
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, RecordBeforeSchemaError
 from target_singerlake.mapped_streams import MappedStreams
@@ -55,6 +56,7 @@ class _Source:
         version: The Singer version of its records.
         stamp: Their ``time_extracted``; empty where the message says none.
         file: Where it lies.
+        wrapped: Knows whole messages, which are no records.
         line: The last line that was taken.
         columns: Whether it turned out to hold columns.
     """
@@ -65,6 +67,7 @@ class _Source:
     version: int | None
     stamp: str
     file: BatchFile
+    wrapped: Wrapped
     line: int = 0
     columns: bool = False
 
@@ -145,8 +148,10 @@ class BatchIntake:
         files = self._found(message.manifest, where)
         self._proofs.begin(sum(file.size for file in files))
         validator = self._streams.validator(stream)
+        wrapped = Wrapped(self._streams.schemas[stream])
         sources = [
-            _Source(stream, shown(file.name), number, version, stamp, file) for file in files
+            _Source(stream, shown(file.name), number, version, stamp, file, wrapped)
+            for file in files
         ]
         pieces = self._pieces(sources, said, where)
         for source, data, known in self._proofs.of(pieces, validator):
@@ -210,7 +215,7 @@ class BatchIntake:
             raise InvalidLineError(f"{where}: {name}{error}") from error
 
     def _chunk(self, source: _Source, data: bytes, known: int) -> None:
-        if known == proving.DOUBTFUL:
+        if known == proving.DOUBTFUL or source.wrapped.may_be_in(data):
             chunk = Chunk(data)
             self._doubtful(source, chunk)
             source.line += chunk.count
@@ -262,6 +267,7 @@ class BatchIntake:
             try:
                 if isinstance(raw, InputError):
                     raise raw
+                source.wrapped.refuse(raw, place)
                 if mapped:
                     line = self._line(source, bytes(raw).strip(), now)
                     self._mapped_streams.record(line, place)

@@ -322,3 +322,43 @@ def test_large_columns_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Mo
         assert max(sizes) <= 4
         run(tmp_path / f"{form}-lake", [SCHEMA, batch("s", file)], batch_roots=[str(tmp_path)])
         assert records_of(tmp_path / f"{form}-lake", "s") == rows
+
+
+WRAPPED = [{"type": "RECORD", "stream": "s", "record": {"id": 1, "name": "a"}}]
+
+
+@pytest.mark.parametrize("keys", [[], ["id"]], ids=["keyless", "keyed"])
+@pytest.mark.parametrize("form", ["jsonl", "jsonl, gzip", "parquet"])
+@pytest.mark.parametrize("settings", [{}, {"stream_maps": {"s": {"more": "'x'"}}}], ids=["", "map"])
+def test_whole_messages_in_a_file_are_refused(
+    tmp_path: Path, form: str, keys: list[str], settings: dict[str, Any]
+) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(FORMS[form](WRAPPED))
+    lines = [schema("s", SPEC, keys), batch("s", file), state(1)]
+    said = r"line 1 of .*a: it is a whole RECORD message of stream 's', where a file"
+    with pytest.raises(InputError, match=said):
+        run(tmp_path / "lake", lines, **settings)
+    assert tables(tmp_path / "lake") == {}
+
+
+def test_one_message_among_records_is_put_aside(tmp_path: Path) -> None:
+    rows = [{"id": n, "name": "RECORD"} for n in range(50)]
+    file = tmp_path / "a"
+    file.write_bytes(jsonl([*rows, *WRAPPED, *rows]))
+    lines = [schema("s", SPEC), batch("s", file), state(1)]
+    run(tmp_path / "lake", lines, invalid_records="quarantine")
+    assert records_of(tmp_path / "lake", "s") == [*rows, *rows]
+    [row] = records_of(tmp_path / "lake", "s__rejected")
+    assert (row["line"], json.loads(row["message"])) == (51, WRAPPED[0])
+
+
+@pytest.mark.parametrize("keys", [[], ["type"]])
+def test_rows_that_look_like_messages_are_rows_where_the_schema_says_so(
+    tmp_path: Path, keys: list[str]
+) -> None:
+    properties = {"type": {"type": "string"}, "stream": {}, "record": {}}
+    file = tmp_path / "a"
+    file.write_bytes(jsonl(WRAPPED))
+    run(tmp_path / "lake", [schema("s", properties, keys), batch("s", file)])
+    assert records_of(tmp_path / "lake", "s") == WRAPPED

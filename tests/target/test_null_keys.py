@@ -78,7 +78,7 @@ def test_a_null_key_in_a_file_is_named_by_its_place_there(tmp_path: Path, form: 
     lake, file = tmp_path / "lake", tmp_path / "rows"
     file.write_bytes(FORMS[form]([{"id": 1, "n": "z"}, {"id": None, "n": "x"}]))
     data = [schema("a", {"id": KEYS["nullable"], "n": NAME}, ["id"]), batch("a", file)]
-    run(lake, data, invalid_records="quarantine", batch_folders=[str(tmp_path)])
+    run(lake, data, invalid_records="quarantine")
     assert [row["id"] for row in records_of(lake, "a")] == [1]
     [row] = records_of(lake, "a__rejected")
     assert (row["line"], row["file"]) == (2, str(file))
