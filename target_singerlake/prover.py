@@ -35,6 +35,7 @@ class Prover:
     def __init__(self) -> None:
         self._values: dict[str, ValueCheck] = {}
         self._kinds: dict[str, tuple[type[msgspec.Struct], ...]] = {}
+        self._new: dict[str, Callable[[], Any]] = {}
         self._takes: dict[str, dict[str, Callable[[Sequence[Any]], list[Any]]]] = {}
         self.streams: dict[type[msgspec.Struct], str] = {}
         self._decoders: tuple[msgspec.json.Decoder[Any], ...] = ()
@@ -43,7 +44,7 @@ class Prover:
     def learn(
         self,
         stream: str,
-        proof: Any,
+        proof: Callable[[], Any] | None,
         values: ValueCheck | None = None,
         entry: SchemaEntry | None = None,
     ) -> None:
@@ -51,7 +52,8 @@ class Prover:
 
         Args:
             stream: The stream.
-            proof: The type that only its valid records decode to; None where there is none.
+            proof: Makes the type that only its valid records decode to, or None where there is
+                none, once it is needed; None where records are not to be proven.
             values: Knows what the type does not see of their values.
             entry: The schema and the key that the type is of; None where nobody asks for keys.
         """
@@ -62,13 +64,23 @@ class Prover:
             self._takes[stream] = {name: takes[name] for name in names if name in takes}
         self._changed = True
         self._values.pop(stream, None)
+        self._new.pop(stream, None)
         for old in self._kinds.pop(stream, ()):
             del self.streams[old]
-        if proof is not None and len(self._kinds) < MAX_STREAMS:
-            kinds = tuple(messages.record_type(stream, proof, timed=t) for t in (True, False))
-            self._kinds[stream] = kinds
+        if proof is not None and len(self._kinds) + len(self._new) < MAX_STREAMS:
+            self._new[stream] = proof
             if values is not None:
                 self._values[stream] = values
+
+    def _build(self) -> None:
+        """Build the types of the streams that are new."""
+        new, self._new = self._new, {}
+        for stream, make in new.items():
+            if (proof := make()) is None:
+                self._values.pop(stream, None)
+                continue
+            kinds = tuple(messages.record_type(stream, proof, timed=t) for t in (True, False))
+            self._kinds[stream] = kinds
             self.streams.update(dict.fromkeys(kinds, stream))
 
     def keys(self, stream: str, found: Sequence[msgspec.Struct]) -> Keys:
@@ -96,6 +108,7 @@ class Prover:
         """
         if self._changed:
             self._changed = False
+            self._build()
             self._decoders = tuple(
                 msgspec.json.Decoder(Union[kinds])  # noqa: UP007
                 for kinds in zip(*self._kinds.values(), strict=True)

@@ -95,7 +95,7 @@ class Streams:
                 self._validators[stream] = validator
                 columns, proves = validator.values.columns, validator.proves_types
                 self._run.set_schema(stream, line, entry, columns=columns, proves=proves)
-                self.prover.learn(stream, validator.proof, validator.values, entry)
+                self.prover.learn(stream, lambda: validator.proof, validator.values, entry)
         except (InvalidSchemaError, InvalidNameError, RecursionError) as error:
             raise InvalidSchemaError(f"{where} cannot be used: {error}") from error
         self.lines[stream] = line

@@ -24,7 +24,7 @@ from singerlake.records.validation.full_validation import (
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
 from target_singerlake.misfits import Noted
 from target_singerlake.places import Line
-from target_singerlake.values import ValueCheck, fitting_decoder
+from target_singerlake.values import FEW, ValueCheck, fitting_decoder
 
 _NOTHING = Annotated[int, msgspec.Meta(ge=1, le=0)]
 """What no value is."""
@@ -68,8 +68,6 @@ class Validator:
     """Checks the records of one stream under one schema.
 
     Attributes:
-        decoder: Decodes only records that are valid and whose values fit, but for times at either
-            end of the calendar; None where no type says as much.
         values: Knows what the columns can hold.
         made_of: Arguments that make another which proves the same.
 
@@ -128,10 +126,18 @@ class Validator:
             self._words = newest, tuple(keys), formats
         noted = {} if noted is None else noted
         self.values = ValueCheck(stream, entry, noted, refuses=check_values, retyped=retyped)
+        self._seen = 0
+
+    @cached_property
+    def decoder(self) -> msgspec.json.Decoder[Any] | None:
+        """Decodes only records that are valid and whose values fit; None where no type says so.
+
+        Times at either end of the calendar are left to :attr:`values`. Made once it is needed: a
+        SCHEMA may be followed by few records, and types take long to build.
+        """
         if self._words is not None:
-            self.decoder = _shared_decoder(*self._words, self.values.columns)
-        else:
-            self.decoder = fitting_decoder(self.values, keys)
+            return _shared_decoder(*self._words, self.values.columns)
+        return fitting_decoder(self.values, self._keys)
 
     @cached_property
     def _fast(self) -> msgspec.json.Decoder[Any] | None:
@@ -147,8 +153,8 @@ class Validator:
 
     @property
     def proves_types(self) -> bool:
-        """Whether records that are validated come proved to have their columns' types."""
-        return self._full is not None and self.decoder is not None
+        """Whether records that :attr:`decoder` takes have their columns' types."""
+        return self._full is not None
 
     @cached_property
     def untimed(self) -> msgspec.json.Decoder[Any] | None:
@@ -165,12 +171,25 @@ class Validator:
 
     def accept(self, records: Sequence[Raw]) -> bool:
         """Tell whether all of these are valid; for the reason, ask :meth:`check` one by one."""
-        if self._fast is not None:
-            try:
-                self._fast.decode_lines(b"\n".join(records))
-                return True
-            except (msgspec.DecodeError, RecursionError):
-                pass
+        self._seen += len(records)
+        few = self._seen <= FEW
+        # What types prove may be beyond what Python reads, such as digits by the thousand.
+        return (
+            (few and self._all_in_full(records))
+            or self._by_types(records)
+            or (not few and self._all_in_full(records))
+        )
+
+    def _by_types(self, records: Sequence[Raw]) -> bool:
+        if self._fast is None:
+            return False
+        try:
+            self._fast.decode_lines(b"\n".join(records))
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return True
+
+    def _all_in_full(self, records: Sequence[Raw]) -> bool:
         try:
             return all(self._accept_in_full(raw) for raw in records)
         except UnreadableError:

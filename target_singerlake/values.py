@@ -27,6 +27,8 @@ from target_singerlake.errors import InvalidRecordError
 from target_singerlake.misfits import Misfits, Noted
 from target_singerlake.places import Line
 
+FEW = 16
+"""So many first records are looked at one by one, in less time than types take to build."""
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _RECORD = msgspec.json.Decoder(dict[str, Raw])
 _EDGES = {
@@ -88,31 +90,37 @@ class _Column:
 
 
 class _Tried:
-    """Columns whose values are tried; made once some are in doubt, as types take long to build.
+    """Columns whose values are tried; each made once some are in doubt, as it takes long to build.
 
     Args:
         columns: All columns.
+
+    Attributes:
+        types: The types of those whose values may not fit, by their names.
     """
 
     def __init__(self, columns: Columns) -> None:
-        self._all = columns
-
-    @cached_property
-    def columns(self) -> list[_Column]:
-        """Those whose values may not fit."""
-        return [
-            _Column(name, type_, values.converter(type_))
-            for name, type_ in _with_mark(self._all)
+        self.types = {
+            name: type_
+            for name, type_ in _with_mark(columns)
             if type_.kind is not Kind.TEXT or name == DELETED
-        ]
+        }
+        self._columns: dict[str, _Column] = {}
+
+    def column(self, name: str) -> _Column:
+        """Return one of them."""
+        if name not in self._columns:
+            type_ = self.types[name]
+            self._columns[name] = _Column(name, type_, values.converter(type_))
+        return self._columns[name]
 
     @cached_property
     def decimals(self) -> list[tuple[str, re.Pattern[bytes]]]:
         """What texts of decimals are certain to fit, by the fields of :attr:`proof`."""
         return [
-            (f"f{number}", _digits(column.type.scale))
-            for number, column in enumerate(self.columns)
-            if column.type.kind is Kind.DECIMAL and column.name != DELETED
+            (f"f{number}", _digits(type_.scale))
+            for number, (name, type_) in enumerate(self.types.items())
+            if type_.kind is Kind.DECIMAL and name != DELETED
         ]
 
     @cached_property
@@ -121,12 +129,12 @@ class _Tried:
         fields: list[tuple[str, Any, Any]] = []
         names: dict[str, str] = {}
         try:
-            for number, column in enumerate(self.columns):
-                if column.type.kind is Kind.DECIMAL and column.name != DELETED:
+            for number, (name, type_) in enumerate(self.types.items()):
+                if type_.kind is Kind.DECIMAL and name != DELETED:
                     fields.append((f"f{number}", Raw, Raw(b"null")))
                 else:
-                    fields.append((f"f{number}", _field(column.name, column.type), None))
-                names[f"f{number}"] = column.name
+                    fields.append((f"f{number}", _field(name, type_), None))
+                names[f"f{number}"] = name
             return msgspec.json.Decoder(msgspec.defstruct("Values", fields, rename=names, gc=False))
         except (UnsureError, TypeError, ValueError):  # a name with a quote in it, for one
             return None
@@ -164,6 +172,7 @@ class ValueCheck:
         self._refuses = refuses
         self._entry = entry
         self._retyped = retyped
+        self._seen = 0
         self._learn(frozenset())
 
     def _learn(self, retyped: Container[str]) -> None:
@@ -177,29 +186,31 @@ class ValueCheck:
 
     def doubtful(self, records: Sequence[Raw]) -> frozenset[str]:
         """Find the columns some of whose values, in some valid records, may not fit."""
-        if self._fit(records):
+        self._seen += len(records)
+        few = self._seen <= FEW
+        if not few and self._fit(records):
             return frozenset()
-        texts: dict[str, list[bytes]] = {column.name: [] for column in self._tried.columns}
+        texts: dict[str, list[bytes]] = {}
         for record in map(_RECORD.decode, records):
-            for name, cells in texts.items():
-                if (value := record.get(name)) is not None:
-                    cells.append(value)
+            for name, value in record.items():
+                if value is not None and name in self._tried.types:
+                    texts.setdefault(name, []).append(value)
+        if few:
+            return frozenset(texts)
         return frozenset(
-            column.name
-            for column in self._tried.columns
-            if not self._column_fits(column, b"\n".join(texts[column.name]))
+            name
+            for name, cells in texts.items()
+            if not self._column_fits(self._tried.column(name), b"\n".join(cells))
         )
 
     def _column_fits(self, column: _Column, texts: bytes) -> bool:
-        if not texts:
-            return True
         if _has_times(column.type) and self.may_leave_the_calendar(texts):
             return False
         return column.proves(texts)
 
     def _fit(self, records: Sequence[Raw]) -> bool:
         """Whether one decoding proves that all values fit, as nearly always."""
-        if not self._tried.columns:
+        if not self._tried.types:
             return True
         if self._tried.proof is None:
             return False
@@ -276,19 +287,15 @@ class ValueCheck:
     ) -> Iterator[tuple[_Column, bool, str]]:
         """Yield each value's column, whether it only has to be rounded, and why it does not fit."""
         record = _RECORD.decode(raw)
-        for column in self._tried.columns:
-            name = column.name
-            if columns is not None and name not in columns:
+        for name, type_ in self._tried.types.items():
+            if (columns is not None and name not in columns) or (value := record.get(name)) is None:
                 continue
-            value = record.get(name)
-            if value is None:
-                continue
-            raw_value = bytes(value)
+            raw_value, column = bytes(value), self._tried.column(name)
             reason = values.misfit(raw_value, column.convert, name)
             if reason is None and name == DELETED and raw_value != b"null":
                 reason = None if values.is_deletion(raw_value) else _no_time(raw_value)
             if reason:
-                yield column, values.only_rounds(raw_value, column.type), reason
+                yield column, values.only_rounds(raw_value, type_), reason
 
 
 def fitting_decoder(

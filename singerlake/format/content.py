@@ -216,11 +216,15 @@ def _has_file(spec: Any, root: dict[str, Any]) -> bool:
     while waiting:
         part = waiting.pop()
         if isinstance(part, list):
-            waiting += part
+            waiting += [inner for inner in part if isinstance(inner, (dict, list))]
         elif isinstance(part, dict):
             if part.get("format") == FORMAT:
                 return True
-            waiting += (inner for word, inner in part.items() if word not in _VALUES)
+            waiting += [
+                inner
+                for word, inner in part.items()
+                if isinstance(inner, (dict, list)) and word not in _VALUES
+            ]
             ref = part.get("$ref")
             if isinstance(ref, str) and ref not in seen:
                 seen.add(ref)

@@ -46,14 +46,14 @@ _NAMED = {
     "json-schema.org/draft/2019-09/schema": DRAFT_2019,
     "json-schema.org/draft/2020-12/schema": DRAFT_2020,
 }
-_ONE = (
+_ONE = frozenset((
     "items", "additionalItems", "additionalProperties", "not", "if", "then", "else", "contains",
     "propertyNames", "unevaluatedItems", "unevaluatedProperties",
-)  # fmt: skip
-_SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
-_BY_NAME = (
+))  # fmt: skip
+_SEVERAL = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
+_BY_NAME = frozenset((
     "properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies",
-)  # fmt: skip
+))  # fmt: skip
 _EXCLUSIVE = (("exclusiveMinimum", "minimum", max), ("exclusiveMaximum", "maximum", min))
 
 
@@ -93,15 +93,15 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(schema, dict):
         return
     yield schema
-    for word in _ONE:
-        yield from _parts(schema.get(word))
-    for word in _SEVERAL:
-        if isinstance(schema.get(word), list):
-            for inner in schema[word]:
-                yield from _parts(inner)
-    for word in _BY_NAME:
-        if isinstance(schema.get(word), dict):
-            for inner in schema[word].values():
+    for word, said in schema.items():  # a schema has few words, and there are many that it may have
+        if isinstance(said, dict):
+            if word in _ONE:
+                yield from _parts(said)
+            elif word in _BY_NAME:
+                for inner in said.values():
+                    yield from _parts(inner)
+        elif isinstance(said, list) and word in _SEVERAL:
+            for inner in said:
                 yield from _parts(inner)
 
 
@@ -121,15 +121,13 @@ class _Rewriting:
         self._required(spec)
         self._bounds(spec)
         self._tuple(spec)
-        for word in _ONE:
-            if isinstance(spec.get(word), (dict, bool)) and not self._is_flag(word, spec[word]):
-                spec[word] = self.schema(spec[word])
-        for word in _SEVERAL:
-            if isinstance(spec.get(word), list):
-                spec[word] = [self.schema(inner) for inner in spec[word]]
-        for word in _BY_NAME:
-            if isinstance(spec.get(word), dict):
-                spec[word] = {name: self.schema(inner) for name, inner in spec[word].items()}
+        for word, said in spec.items():
+            if word in _ONE and isinstance(said, (dict, bool)) and not self._is_flag(word, said):
+                spec[word] = self.schema(said)
+            elif word in _SEVERAL and isinstance(said, list):
+                spec[word] = [self.schema(inner) for inner in said]
+            elif word in _BY_NAME and isinstance(said, dict):
+                spec[word] = {name: self.schema(inner) for name, inner in said.items()}
         return spec
 
     def _is_flag(self, word: str, value: Any) -> bool:
