@@ -23,23 +23,32 @@ HUB = ROOT / "docs" / "hub"
 PLUGINS: dict[str, type[PluginBase]] = {"tap": TapSingerlake, "target": TargetSingerlake}
 COMMANDS = {
     "ls": ("ls", "List the lake's tables."),
-    "show": ("show", "Show a table: its columns, sizes and versions."),
-    "history": ("history", "List a table's transactions."),
-    "freeze": ("freeze", "Freeze a new version of a table."),
-    "versions": ("versions", "List a table's frozen versions."),
-    "query": ("query", "Ask the lake in SQL."),
-    "publish": ("publish", "Bring projections up to date, by name."),
+    "show": ("show", "Show the TABLE named behind it: its columns, sizes and versions."),
+    "history": ("history", "List the transactions of the TABLE named behind it."),
+    "freeze": ("freeze", "Freeze new versions of the TABLEs or taps named behind it."),
+    "freeze-all": ("freeze --all", "Freeze every table of the lake, as one lake version."),
+    "versions": ("versions", "List frozen versions, of the lake or of a table."),
+    "query": ("query", "Ask the lake in the SQL that stands behind it."),
+    "publish": ("publish", "Bring the projections up to date whose NAMEs stand behind it."),
     "publish-all": ("publish --all", "Bring every projection up to date."),
     "projections": ("projections", "List what is published, what is out of date, and why."),
-    "copy": ("copy", "Copy a lake, or tables or versions of it, to another store."),
-    "revert": ("revert", "Turn a table back to an older state, as one more transaction."),
-    "verify": ("verify", "Hold log, files and versions against each other."),
-    "vacuum": ("vacuum", "Remove what nothing refers to any more."),
+    "copy": (
+        "copy",
+        "Copy the lake SRC to DST that are named behind it, or tables or versions of it.",
+    ),
+    "revert": ("revert", "Turn the TABLE named behind it back, --to an older state."),
+    "verify": ("verify", "Hold log, files and versions of the TABLEs named behind it together."),
+    "verify-all": ("verify --all", "Do so with every table of the lake."),
+    "vacuum": ("vacuum", "Remove what nothing refers to any more, of the TABLEs named behind it."),
     "vacuum-all": ("vacuum --all", "Vacuum every table of the lake."),
     "metrics": ("metrics", "Print ages, sizes, versions and locks for Prometheus."),
     "doctor": ("doctor", "Say what is there, what is missing, and what to do."),
 }
-"""Commands of the utility: arguments and description of each."""
+"""Commands of the utility: arguments and description of each.
+
+``meltano run`` passes nothing on, so what is to run in a pipeline needs no more than these; more
+is for ``meltano invoke``.
+"""
 OF_THE_PROJECT = {
     "freeze-orders": ("freeze tap-shop.orders", "Freeze the shop's orders."),
     "freeze-published": ("freeze tap-shop.orders --publish", "Freeze them, and publish that."),

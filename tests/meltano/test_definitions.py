@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from singerlake.errors import UsageError
+from singerlake.lake import Lake
 from singerlake.storage.options import SECRETS
-from singerlake_cli.main import COMMANDS
+from tests.build import commit_rows
+from tests.cli import call
 from tests.meltano import definitions
+from tests.meltano.project import ORDERS
 
 
 def test_meltano_yml_is_what_about_says() -> None:
@@ -37,9 +41,50 @@ def test_every_setting_is_described_and_secrets_are_sensitive() -> None:
         assert sensitive - {"on_event", "batch_s3"} == SECRETS  # which may hold a token
 
 
-def test_every_command_of_the_utility_exists() -> None:
-    wanted = {**definitions.COMMANDS, **definitions.OF_THE_PROJECT}
-    assert {args.split()[0] for args, _ in wanted.values()} <= set(COMMANDS)
+BEHIND = {
+    "show": [str(ORDERS)],
+    "history": [str(ORDERS)],
+    "freeze": [str(ORDERS)],
+    "query": ["select count(*) from tap_shop.orders"],
+    "publish": ["few"],
+    "copy": ["lake", "copied"],
+    "revert": [str(ORDERS), "--to-transaction", "1"],
+    "verify": [str(ORDERS)],
+    "vacuum": [str(ORDERS)],
+}
+"""What some commands need besides, which ``meltano invoke`` passes on."""
+ON_SPARK = {"query", "publish", "publish-all", "freeze-published"}
+FEW = """\
+version: 1
+destinations:
+  here: {uri: out}
+projections:
+- {name: few, from: tap_shop.orders, destination: here, format: csv, versions: true}
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.spark] if name in ON_SPARK else [])
+        for name in {**definitions.COMMANDS, **definitions.OF_THE_PROJECT}
+    ],
+)
+def test_every_command_of_the_utility_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake = Lake.open("lake", create=True)
+    commit_rows(lake, str(ORDERS), {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    Path("projections.yml").write_text(FEW)
+    args, description = {**definitions.COMMANDS, **definitions.OF_THE_PROJECT}[name]
+    words = args.split()
+    if name in BEHIND:
+        alone = call.run("lake", *words)
+        assert alone.exit_code == UsageError.exit_code, alone.output
+    done = call.run("lake", *words, *BEHIND.get(name, []))
+    assert done.exit_code == 0, done.output
+    assert (name in BEHIND) == ("behind" in description)
 
 
 def test_a_nightly_schedule_vacuums_the_lake() -> None:
