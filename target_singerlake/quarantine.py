@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import InputError, InvalidNameError
-from singerlake.format import messages, times
+from singerlake.errors import InputError, InvalidNameError, NotFoundError
+from singerlake.format import messages, refused_lines, times
 from singerlake.format.log import SchemaEntry
 from singerlake.format.names import REJECTED, TableName
+from singerlake.format.refused_lines import SCHEMA
 from singerlake.quantities import count
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError
 from target_singerlake.places import Line, input_line
@@ -23,43 +24,6 @@ FAIL, QUARANTINE = "fail", "quarantine"
 
 _TEXT_BYTES = 64 * 1024 * 1024
 """A longer line is kept in Base64: as text, each of its bytes may take six, and be no block."""
-
-_MAYBE = ["string", "null"]
-SCHEMA = SchemaEntry(
-    {
-        "type": "object",
-        "description": "Lines that target-singerlake refused, each as the tap sent it.",
-        "properties": {
-            "digest": {
-                "type": "string",
-                "description": "SHA-256 of the record; of the whole line, where it has none.",
-            },
-            "line": {
-                "type": "integer",
-                "description": "Its number in the input of the run, or in the file of a BATCH.",
-            },
-            "file": {"type": _MAYBE, "description": "The file of a BATCH that it stands in."},
-            "stream": {"type": _MAYBE, "description": "The stream that it names."},
-            "reason": {"type": "string", "description": "Why it was refused."},
-            "message": {"type": _MAYBE, "description": "The line, where it is text."},
-            "message_base64": {"type": _MAYBE, "description": "The line, where it is not."},
-        },
-    },
-    ["digest"],
-)
-"""By the digest a line that comes again, as after a run that failed, is the same row."""
-
-_EARLIER = SchemaEntry(
-    {
-        **SCHEMA.schema,
-        "properties": {
-            **{name: spec for name, spec in SCHEMA.schema["properties"].items() if name != "file"},
-            "line": {"type": "integer", "description": "Its number in the input of the run."},
-        },
-    },
-    ["digest"],
-)
-"""As releases had it that took no BATCH: so it comes out of their lakes."""
 
 _TYPE = re.compile(rb'"type"\s*:\s*"([^"\\]*)"')
 _STREAM = re.compile(rb'"stream"\s*:\s*"([^"\\]*)"')
@@ -91,6 +55,7 @@ class Quarantine:
         self._tap = tap
         self._most = most
         self._total = 0
+        self._free: dict[str, bool] = {}
         self.first: dict[TableName, int] = {}
 
     def record(self, stream: str, line: bytes, number: Line, raw: bytes, error: InputError) -> None:
@@ -158,11 +123,27 @@ class Quarantine:
         """Begin the stream of the lines that another refused; that of the tap, where it cannot."""
         for name in (stream + REJECTED, REJECTED):
             try:
-                self._run.set_schema(name, messages.schema_line(name, SCHEMA), SCHEMA, ahead=True)
+                if self._is_free(name):
+                    line = messages.schema_line(name, SCHEMA)
+                    self._run.set_schema(name, line, SCHEMA, ahead=True)
+                    return name
             except InvalidNameError:  # too long with what is behind it
                 continue
-            return name
-        raise AssertionError("the name of a tap's own table fits")
+        raise InvalidSchemaError(
+            f"lines were refused, and {TableName(self._tap, REJECTED)}, where they would be put "
+            "aside, is a table of the tap's own: rename that stream with a stream map and drop "
+            f"the table, or set invalid_records to {FAIL}"
+        )
+
+    def _is_free(self, name: str) -> bool:
+        """Whether the lake has no table there that a tap filled with rows of its own."""
+        if name not in self._free:
+            try:
+                present = self._run.lake.table(TableName(self._tap, name)).snapshot().tap_schema
+                self._free[name] = refused_lines.are_in(present)
+            except NotFoundError:
+                self._free[name] = True
+        return self._free[name]
 
 
 def check_name(stream: str, schema: SchemaEntry) -> None:
@@ -171,7 +152,7 @@ def check_name(stream: str, schema: SchemaEntry) -> None:
     Raises:
         InvalidSchemaError: It is, and is something else.
     """
-    if stream.endswith(REJECTED) and schema not in (SCHEMA, _EARLIER):
+    if stream.endswith(REJECTED) and not refused_lines.are_in(schema):
         raise InvalidSchemaError(
             f"names that end in {REJECTED} are for refused lines while invalid_records is "
             f"{QUARANTINE}: rename it with a stream map"

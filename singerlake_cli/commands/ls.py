@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import asdict
 from typing import Any
 
 import click
 
 from singerlake.errors import DamagedError, DroppedError, NotFoundError, SingerlakeError, UsageError
+from singerlake.format import refused_lines
 from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName, written
 from singerlake.lake import Lake, Table
@@ -66,6 +68,7 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
         dropped_tables.list_dropped(shared, lake, tap)
         return
     tables: list[dict[str, Any]] = []
+    refused: set[str] = set()
     failed: list[SingerlakeError] = []
     names = lake.tables(tap)
     all_names = set(names)
@@ -91,8 +94,10 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
         snapshot, more = found
         if (repeated := repeats.find(snapshot)) is not None:
             repeating.append(f"{shown[str(name)]}: {repeated}")
+        if name.stream.endswith(REJECTED) and refused_lines.are_in(snapshot.tap_schema):
+            refused.add(str(name))
         tables.append({**_described(snapshot, repeated), **_annotated(lake_file, name), **more})
-    _count_rejected(tables)
+    _count_rejected(tables, refused)
     failed += map(DamagedError, map(str, lake.inventory(all_names - nothing, tap).lost))
     empty = f"the lake at {shared.uri} is empty"
     also = f"{output.count(gone, 'table')} dropped: singerlake ls --dropped" if gone else ""
@@ -135,8 +140,8 @@ def _print_measured(tables: list[dict[str, Any]], shown: dict[str, str], note: s
     print_sizes(tables, shown, note)
 
 
-def _count_rejected(tables: list[dict[str, Any]]) -> None:
-    """Say of each table how many lines were refused of its stream.
+def _count_rejected(tables: list[dict[str, Any]], refused: Container[str]) -> None:
+    """Say of each table how many lines were refused of its stream; ``refused`` are their tables.
 
     Where the stream itself is not here, those lines' own table says so: they belong to no stream,
     or a map stores it under another name.
@@ -144,8 +149,8 @@ def _count_rejected(tables: list[dict[str, Any]]) -> None:
     records = {listed["table"]: listed["records"] for listed in tables}
     for listed in tables:
         name = listed["table"]
-        listed["rejected"] = records.get(name + REJECTED, 0)
-        if name.endswith(REJECTED) and name.removesuffix(REJECTED) not in records:
+        listed["rejected"] = records[name + REJECTED] if name + REJECTED in refused else 0
+        if name in refused and name.removesuffix(REJECTED) not in records:
             listed["rejected"] += listed["records"]
 
 

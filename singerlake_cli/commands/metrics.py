@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from singerlake.errors import (
     SingerlakeError,
     UsageError,
 )
-from singerlake.format import times
+from singerlake.format import refused_lines, times
 from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName
 from singerlake.lake import Lake, Table
@@ -110,6 +110,7 @@ def _tables(lake: Lake, found: dict[str, Metric], *, measured: bool) -> list[Sin
     file = lake.annotations()
     names = set(lake.tables())
     rows: dict[TableName, int] = {}
+    refused: set[TableName] = set()
     nothing = set()
 
     def look(table: Table) -> tuple[Snapshot, Sizes | None]:
@@ -128,8 +129,10 @@ def _tables(lake: Lake, found: dict[str, Metric], *, measured: bool) -> list[Sin
         if taken is not None:
             _measure(name, taken, found)
         rows[name] = _table(snapshot, found)
+        if name.stream.endswith(REJECTED) and refused_lines.are_in(snapshot.tap_schema):
+            refused.add(name)
         _freshness(file, name, found)
-    _rejected(rows, found["table_rejected_lines"])
+    _rejected(rows, refused, found["table_rejected_lines"])
     for lost in lake.inventory(names - nothing).lost:
         failed.append(DamagedError(str(lost)))
         if lost.table is not None:
@@ -137,13 +140,15 @@ def _tables(lake: Lake, found: dict[str, Metric], *, measured: bool) -> list[Sin
     return failed
 
 
-def _rejected(rows: Mapping[TableName, int], metric: Metric) -> None:
+def _rejected(rows: Mapping[TableName, int], refused: Container[TableName], metric: Metric) -> None:
+    """Count refused lines of each stream; ``refused`` are the tables that have some."""
     for name, own in rows.items():
-        if name.stream == REJECTED:
+        if name not in refused:  # 0 too: a rule asks how it grows
+            lines = TableName(name.tap, name.stream + REJECTED)
+            count = rows[lines] if lines in refused else 0
+            metric.add(count, tap=name.tap, stream=name.stream)
+        elif name.stream == REJECTED:
             metric.add(own, tap=name.tap, stream="")
-        elif not name.stream.endswith(REJECTED):  # 0 too: a rule asks how it grows
-            lines = rows.get(TableName(name.tap, name.stream + REJECTED), 0)
-            metric.add(lines, tap=name.tap, stream=name.stream)
         else:  # a stream map may store the stream under another name, or nowhere
             stream = name.stream.removesuffix(REJECTED)
             if TableName(name.tap, stream) not in rows:

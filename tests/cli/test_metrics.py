@@ -16,6 +16,7 @@ from singerlake.format import times
 from singerlake.format.annotations import JobRun
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
+from singerlake.format.refused_lines import SCHEMA
 from singerlake.lake import Lake
 from singerlake_cli.commands.metrics import HELP
 from tests.build import commit_rows
@@ -49,10 +50,19 @@ def parsed(text: str) -> dict[tuple[str, ...], float]:
 
 @pytest.fixture
 def shop(lake: Lake) -> Lake:
-    for stream, rows in (("orders", 3), ("orders__rejected", 2), ("__rejected", 1), (ODD, 1)):
+    for stream, rows in (("orders", 3), (ODD, 1)):
         commit_rows(lake, f"tap-shop.{stream}", ID, ["id"], [{"id": n} for n in range(rows)])
     commit_rows(lake, "tap-shop.orders", ID, ["id"], [{"id": 9}])
+    refuse(lake, "orders", 2)
+    refuse(lake, "", 1)
     return lake
+
+
+def refuse(lake: Lake, stream: str, lines: int) -> None:
+    """Make the table of a stream's refused lines."""
+    properties, keys = SCHEMA.schema["properties"], SCHEMA.key_properties
+    rows = [{"digest": str(n), "line": n, "reason": "odd"} for n in range(lines)]
+    commit_rows(lake, f"tap-shop.{stream}__rejected", properties, keys, rows)
 
 
 def test_what_is_measured(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +103,7 @@ def test_what_is_measured(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_refused_lines_of_a_stream_that_a_map_stores_elsewhere(shop: Lake) -> None:
-    commit_rows(shop, "tap-shop.mapped__rejected", ID, ["id"], [{"id": 1}, {"id": 2}])
+    refuse(shop, "mapped", 2)
     found = parsed(run(shop, "metrics").stdout)
     assert found["table_rejected_lines", "tap-shop", "mapped"] == 2
     assert found["table_rejected_lines", "tap-shop", "orders"] == 2

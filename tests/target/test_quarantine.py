@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from singerlake.errors import InputError, StoreError
 from singerlake.format import messages
 from singerlake.format.names import TableName
+from singerlake.format.refused_lines import SCHEMA
 from singerlake.lake import Lake
-from target_singerlake.quarantine import SCHEMA
 from target_singerlake.run import Run
 from tests.cli import call
 from tests.target.harness import (
@@ -250,3 +250,34 @@ def test_the_last_line_says_so_and_ls_counts_them(
         run(tmp_path / "clean", [*GOOD, state(1)], invalid_records="quarantine")
     assert not [text for text in caplog.messages if not text.startswith("METRIC")]
     assert "rejected" not in call.run(str(tmp_path / "clean"), "ls").output
+
+
+OWN = [schema("a__rejected", keys=["id"]), record("a__rejected", {"id": 7})]
+"""A stream of the tap's own, which a run that fails at refused lines takes as any other."""
+
+
+def test_refused_lines_never_go_into_a_table_of_the_taps_own(tmp_path: Path) -> None:
+    lake, bad = tmp_path / "lake", record("a", {"id": "x"})
+    run(lake, [*GOOD, *OWN])
+    assert quarantine(lake, [*GOOD, bad, state(1)]) == [1]
+    assert records_of(lake, "a__rejected") == [{"id": 7}]
+    assert [row["stream"] for row in records_of(lake, "__rejected")] == ["a"]
+    assert kept(lake, "__rejected") == [(5, bad)]
+    both = tmp_path / "both"
+    run(both, [*GOOD, *OWN, schema("__rejected"), record("__rejected", {"id": 1})])
+    said = r"__rejected, where they would be put aside, is a table of the tap's own: rename"
+    with pytest.raises(InputError, match=said):
+        quarantine(both, [*GOOD, bad, state(1)])
+
+
+def test_rows_of_the_taps_own_are_not_counted_as_refused(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    run(lake, [*GOOD, *OWN, schema("__rejected"), record("__rejected", {"id": 1})])
+    listed = call.run_json(str(lake), "ls")
+    assert {row["table"]: row["rejected"] for row in listed} == {
+        f"{TAP}.{stream}": 0 for stream in ("__rejected", "a", "a__rejected", "b")
+    }
+    said = call.run(str(lake), "metrics").output.splitlines()
+    counted = [line for line in said if line.startswith("singerlake_table_rejected_lines{")]
+    assert len(counted) == 4
+    assert all(line.endswith(" 0") for line in counted)

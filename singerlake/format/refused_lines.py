@@ -1,0 +1,49 @@
+"""What tables of refused lines hold, by which they are told from a tap's own of such a name."""
+
+from __future__ import annotations
+
+from singerlake.format.log import SchemaEntry
+
+_MAYBE = ["string", "null"]
+SCHEMA = SchemaEntry(
+    {
+        "type": "object",
+        "description": "Lines that target-singerlake refused, each as the tap sent it.",
+        "properties": {
+            "digest": {
+                "type": "string",
+                "description": "SHA-256 of the record; of the whole line, where it has none.",
+            },
+            "line": {
+                "type": "integer",
+                "description": "Its number in the input of the run, or in the file of a BATCH.",
+            },
+            "file": {"type": _MAYBE, "description": "The file of a BATCH that it stands in."},
+            "stream": {"type": _MAYBE, "description": "The stream that it names."},
+            "reason": {"type": "string", "description": "Why it was refused."},
+            "message": {"type": _MAYBE, "description": "The line, where it is text."},
+            "message_base64": {"type": _MAYBE, "description": "The line, where it is not."},
+        },
+    },
+    ["digest"],
+)
+"""By the digest a line that comes again, as after a run that failed, is the same row."""
+
+EARLIER = SchemaEntry(
+    {
+        **SCHEMA.schema,
+        "properties": {
+            **{name: spec for name, spec in SCHEMA.schema["properties"].items() if name != "file"},
+            "line": {"type": "integer", "description": "Its number in the input of the run."},
+        },
+    },
+    ["digest"],
+)
+"""As releases had it that took no BATCH: so it comes out of their lakes."""
+
+
+def are_in(schema: SchemaEntry) -> bool:
+    """Tell whether a table with this schema holds refused lines."""
+    names = set(schema.schema.get("properties") or ())
+    own = (set(one.schema["properties"]) for one in (SCHEMA, EARLIER))
+    return schema.key_properties == SCHEMA.key_properties and names in own
