@@ -26,6 +26,7 @@ from target_singerlake.buffer import Compressor, Keys, StreamBuffer, pieces, som
 from target_singerlake.committing import SideBySide
 from target_singerlake.files import FileOptions, StreamFiles, refuse_files
 from target_singerlake.left_out import LeftOut
+from target_singerlake.lost_columns import LostColumns
 from target_singerlake.mixed_lines import MixedLines
 from target_singerlake.overlays import Overlays
 from target_singerlake.progress import Progress
@@ -90,6 +91,7 @@ class _Stream:
         self.bytes = 0
         self.deletions = 0
         self.place: Place | None = None
+        self.lost = LostColumns()
 
 
 class Run:
@@ -171,10 +173,11 @@ class Run:
             _ = table.folder  # raises for a name that cannot be stored, before anything is written
             writer = self.lake.table(table).writer(self._options.write, self._writer_id)
             stream = self._streams[name] = _Stream(writer, table, ahead=ahead)
-        stream.ahead = stream.ahead or ahead  # the tap may bring such a table from another lake
+        stream.ahead |= ahead  # the tap may bring such a table from another lake
         if stream.buffer.schema_line == line:
             return
         self._cut(stream)
+        stream.lost.begin(schema, columns)
         stream.buffer.schema_line = line
         stream.buffer.members = bounded_keys.members(schema, columns)
         stream.schema_hash = schema_hash(schema.schema, schema.key_properties)
@@ -184,6 +187,11 @@ class Run:
         stream.schema = schema
         stream.place = place
         self._staged(stream)
+
+    def lost_columns(self) -> dict[TableName, list[str]]:
+        """Return the columns that the last SCHEMAs of the run took from tables."""
+        known = [one for one in self._streams.values() if one.table in self.committed]
+        return {one.table: one.lost.found(self.overlays.of(one.table.stream)) for one in known}
 
     def retyped(self, name: str) -> frozenset[str]:
         """Find the columns of a stream that a person has given another type, or dropped.
@@ -244,6 +252,7 @@ class Run:
             text = self.files.take(stream.table, stream.writer, stream.place, text, stream.schema)
         stream.deletions += deletions.count(text)
         buffer, most, at = stream.buffer, self._options.block_rows, 0
+        stream.lost.used = True
         for piece, count in pieces(text, rows, most - buffer.rows, most):
             buffer.add_records(piece, count, some(keys, at, count), proved=proved)
             self._add_size(stream, len(piece))
@@ -333,12 +342,11 @@ class Run:
     def _commit_stream(self, stream: _Stream) -> Snapshot | None:
         staged = stream.staged
         assert staged is not None, "only streams with something staged"  # noqa: S101
-        metrics = {"input_bytes": stream.bytes}
         overlay = None if stream.ahead else self.overlays.of(stream.table.stream)
         try:
             snapshot = stream.writer.commit(
                 staged,
-                metrics=metrics,
+                metrics={"input_bytes": stream.bytes},
                 catalogue=False,
                 overlay=overlay,
                 # The one that goes out once all tables of this commit are in the log.

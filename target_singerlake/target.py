@@ -27,7 +27,7 @@ from singerlake.plugins.settings import lake_uri
 from singerlake.quantities import count
 from singerlake.safe_text import guard_stderr
 from singerlake.storage.options import from_settings
-from target_singerlake import freezing, job, quarantine, settings
+from target_singerlake import freezing, job, lost_columns, quarantine, settings
 from target_singerlake.batches.late import LateBatches
 from target_singerlake.contract import Contract
 from target_singerlake.intake import Intake
@@ -206,7 +206,8 @@ class TargetSingerlake(LakePlugin, LateMaps):
                 "record" if mended == 1 else "records",
                 {"null": "null", "string": "its spelling"}[self.config["non_finite"]],
             )
-        for warning in self._warnings.words(settings.tap_id(self.config)):
+        odd = self._warnings.words(settings.tap_id(self.config))
+        for warning in (*odd, *lost_columns.words(run.lost_columns())):
             logger.warning("%s", warning)
         for table, left_out in sorted(run.left_out.counts.items()):
             logger.warning(
