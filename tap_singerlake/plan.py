@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +24,14 @@ class Plan:
         start: The last transaction that was already put out; 0 for none.
         stale: Whether a target has rows that sending them again does not make others.
         known: Whether a target may have rows already, for there is a bookmark.
+        doubt: What whoever carries it out should say of the bookmark; empty if nothing.
     """
 
     snapshot: Snapshot
     start: int
     stale: bool = False
     known: bool = False
+    doubt: str = ""
 
     @property
     def seen(self) -> int:
@@ -101,9 +102,7 @@ class Plan:
         return {"transaction": transaction.number, "commit": transaction.commit}
 
 
-def make_plan(
-    head: Snapshot, version: str | None, bookmark: Mapping[str, Any], logger: logging.Logger
-) -> Plan:
+def make_plan(head: Snapshot, version: str | None, bookmark: Mapping[str, Any]) -> Plan:
     """Decide where to begin.
 
     Whenever the bookmark cannot be trusted everything is read again: rows may come twice,
@@ -113,23 +112,18 @@ def make_plan(
         head: The table as it is now.
         version: Read up to this table version; None reads all of it.
         bookmark: Of an earlier run; may be empty.
-        logger: Where doubts about the bookmark go.
 
     Raises:
         NotFoundError: The table has no such version.
     """
     snapshot = head if version is None else head.frozen_as(head.version(version))
-    start, stale = _start(head, bookmark, logger)
+    start, stale, doubt = _start(head, bookmark)
     if start > snapshot.number:
-        logger.warning(
-            "%s was read up to transaction %d already, and version %s is of transaction %d: "
-            "there is nothing new",
-            head.table,
-            start,
-            version,
-            snapshot.number,
+        doubt = (
+            f"{head.table} was read up to transaction {start} already, and version {version} is "
+            f"of transaction {snapshot.number}: there is nothing new"
         )
-    return Plan(snapshot, start, stale, known=bool(bookmark))
+    return Plan(snapshot, start, stale, known=bool(bookmark), doubt=doubt)
 
 
 def columns_differ(head: Snapshot, number: int) -> bool:
@@ -156,13 +150,11 @@ def _key_differs(head: Snapshot, number: int) -> bool:
     return not keys or len({tuple(names) for names in said}) > 1
 
 
-def _start(head: Snapshot, bookmark: Mapping[str, Any], logger: logging.Logger) -> tuple[int, bool]:
-    """Return the last transaction that need not be read, and what is ``stale`` in a plan."""
-    if not bookmark:
-        return 0, False
+def _start(head: Snapshot, bookmark: Mapping[str, Any]) -> tuple[int, bool, str]:
+    """Return the last transaction that need not be read, and ``stale`` and ``doubt`` of a plan."""
     number = bookmark.get("transaction")
-    if number == 0:
-        return 0, False
+    if not bookmark or number == 0:
+        return 0, False, ""
     stale = False
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         doubt = "the bookmark names no transaction, so it is not one of tap-singerlake's"
@@ -175,6 +167,5 @@ def _start(head: Snapshot, bookmark: Mapping[str, Any], logger: logging.Logger) 
     elif columns_differ(head, number):
         doubt, stale = "its columns were altered since", _key_differs(head, number)
     else:
-        return number, False
-    logger.warning("%s: %s; reading everything again", head.table, doubt)
-    return 0, stale
+        return number, False, ""
+    return 0, stale, f"{head.table}: {doubt}; reading everything again"

@@ -121,6 +121,8 @@ class LakeStream(Stream):
             self._sync(lease(head) if plan.blocks() else plan)
 
     def _sync(self, plan: Plan) -> None:
+        if plan.doubt:
+            self.logger.warning("%s", plan.doubt)
         blocks = plan.blocks()
         if blocks:
             message = "Reading %s: transactions %d to %d, %d blocks"
@@ -154,7 +156,7 @@ class LakeStream(Stream):
             self._run.lineage.read(plan.snapshot, rows=self._run.records - before)
 
     def _plan(self, head: Snapshot) -> Plan:
-        return make_plan(head, self._version, self._bookmark(), self.logger)
+        return make_plan(head, self._version, self._bookmark())
 
     def _is_behind(self, table: Snapshot) -> bool:
         """Whether the table is known to have blocks behind the bookmark."""
