@@ -229,7 +229,10 @@ _TARGET = [
         th.NumberType(minimum=0),
         default=300,
         title="Lock wait",
-        description="How long to wait for another writer of the same stream and schema.",
+        description=(
+            "How long to wait for another writer of the same stream and schema. Only a run that "
+            "waits for longer than `lock_stale_seconds` takes over the lock of one that died."
+        ),
     ),
     th.Property(
         "lock_stale_seconds",

@@ -313,5 +313,15 @@ class WriterLock:
             + (f", held by {owner}" if owner else "")
             + (f" ({self._file.trouble})" if self._file.trouble else "")
             + ": try again later, let it wait longer (lock_wait_seconds), or see who has it "
-            "with: singerlake locks"
+            "with: singerlake locks" + self._too_short_for_the_dead()
+        )
+
+    def _too_short_for_the_dead(self) -> str:
+        """Say it where no wait is long enough to find that the other writer is gone."""
+        if self._wait_seconds > self._stale_seconds:
+            return ""
+        return (
+            f"; a dead writer's lock is taken over by who waits for more than the "
+            f"{self._stale_seconds:g} s that a lock may stand still (lock_stale_seconds): no run "
+            "that waits less ever does so, and then singerlake unlock breaks it"
         )
