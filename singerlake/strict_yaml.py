@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from singerlake import small_files
 from singerlake.errors import UsageError
 
 Place = tuple[str | int, ...]
@@ -44,9 +45,7 @@ def read(path: Path, most: int, these: str) -> Document:
         UsageError: It cannot be read.
     """
     try:
-        if path.stat().st_size > most:
-            raise UsageError(f"{path} has more than {most:,} bytes: these are no {these}")
-        text = path.read_text(encoding="utf-8-sig")
+        text = small_files.read(path, these, most).decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from singerlake import small_files
 from singerlake.errors import (
     ConflictError,
     InputError,
@@ -190,10 +191,13 @@ def lines_of(file: str, what: str) -> list[str]:
     Raises:
         NotFoundError: There is no such file.
         InputError: It cannot be read, or is not UTF-8.
-        UsageError: No line has anything.
+        UsageError: No line has anything, or there is no end to them.
     """
     try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        if file == "-":
+            data = small_files.read_open(sys.stdin.buffer, "standard input", f"{what}s")
+        else:
+            data = small_files.read(Path(file), f"{what}s")
         lines = [line for line in data.decode().splitlines() if line.strip()]
     except FileNotFoundError:
         raise NotFoundError(f"there is no file {file}") from None

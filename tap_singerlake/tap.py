@@ -20,6 +20,7 @@ from singer_sdk.helpers.capabilities import (
 )
 from singer_sdk.singerlib import Catalog
 
+from singerlake import small_files
 from singerlake.errors import DamagedError, DroppedError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue
@@ -267,7 +268,7 @@ def _checked(file: IO[str] | None, option: str, shape: Callable[[Any], Any]) -> 
         return None
     where = f"{option} {file.name}"
     try:
-        data: bytes = file.buffer.read()  # type: ignore[attr-defined]
+        data = small_files.read_open(file.buffer, where, "state or catalog")  # type: ignore[attr-defined]
     except OSError as error:
         raise UsageError(f"{where} cannot be read: {error.strerror}") from error
     try:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from singerlake import small_files
 from singerlake.errors import UsageError
 from singerlake.nearest import nearest, offer
 from singerlake.safe_text import (
@@ -69,7 +70,7 @@ def read_json(path: Path, where: str) -> Any:
         UsageError: It cannot be read.
     """
     try:
-        data = path.read_bytes()
+        data = small_files.read(path, "settings")
     except (OSError, ValueError) as error:  # a name with NUL in it
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{where} cannot be read: {reason}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import asdict
 from typing import Any
 
@@ -22,6 +21,7 @@ from singerlake_cli.shared import Shared, exit_with
 
 RECENT = 6
 """So many transactions back the sparkline goes."""
+_OF_REFUSED = "of refused lines"
 DROPPED_FIRST = ("recent", "versions", "head", "size", "last sync")
 """Columns that a narrow terminal leaves out, those that matter least first."""
 
@@ -68,7 +68,6 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
         dropped_tables.list_dropped(shared, lake, tap)
         return
     tables: list[dict[str, Any]] = []
-    refused: set[str] = set()
     failed: list[SingerlakeError] = []
     names = lake.tables(tap)
     all_names = set(names)
@@ -94,10 +93,8 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
         snapshot, more = found
         if (repeated := repeats.find(snapshot)) is not None:
             repeating.append(f"{shown[str(name)]}: {repeated}")
-        if name.stream.endswith(REJECTED) and refused_lines.are_in(snapshot.tap_schema):
-            refused.add(str(name))
         tables.append({**_described(snapshot, repeated), **_annotated(lake_file, name), **more})
-    _count_rejected(tables, refused)
+    _count_rejected(tables)
     failed += map(DamagedError, map(str, lake.inventory(all_names - nothing, tap).lost))
     empty = f"the lake at {shared.uri} is empty"
     also = f"{output.count(gone, 'table')} dropped: singerlake ls --dropped" if gone else ""
@@ -115,8 +112,10 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
 def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
     """What is listed of a table, from its log alone."""
     writes = [t for t in snapshot.own_transactions if t.rows]
+    name = snapshot.table
     return {
-        "table": str(snapshot.table),
+        _OF_REFUSED: name.stream.endswith(REJECTED) and refused_lines.are_in(snapshot.tap_schema),
+        "table": str(name),
         "records": sum(block.rows for block in snapshot.blocks),
         "bytes": sum(block.length for block in snapshot.blocks),
         "transactions": snapshot.number,
@@ -140,13 +139,14 @@ def _print_measured(tables: list[dict[str, Any]], shown: dict[str, str], note: s
     print_sizes(tables, shown, note)
 
 
-def _count_rejected(tables: list[dict[str, Any]], refused: Container[str]) -> None:
-    """Say of each table how many lines were refused of its stream; ``refused`` are their tables.
+def _count_rejected(tables: list[dict[str, Any]]) -> None:
+    """Say of each table how many lines were refused of its stream.
 
     Where the stream itself is not here, those lines' own table says so: they belong to no stream,
     or a map stores it under another name.
     """
     records = {listed["table"]: listed["records"] for listed in tables}
+    refused = {listed["table"] for listed in tables if listed.pop(_OF_REFUSED)}
     for listed in tables:
         name = listed["table"]
         listed["rejected"] = records[name + REJECTED] if name + REJECTED in refused else 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from singerlake import small_files
 from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.format import sql_tokens
 from singerlake_cli import output, results
@@ -165,7 +166,10 @@ def _asked(sql: tuple[str, ...], source: Path | None) -> list[tuple[str, str]]:
 
 def _read_text(source: Path) -> str:
     try:
-        content = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+        if str(source) == "-":
+            content = small_files.read_open(sys.stdin.buffer, "standard input", "statements")
+        else:
+            content = small_files.read(source, "statements")
         return content.decode("utf-8-sig")
     except OSError as error:
         raise StoreError(f"cannot read {source}: {error.strerror or error}") from error
