@@ -55,6 +55,7 @@ INPUTS = [
     ('{"type": "number"}', "1e400"),
     ('{"type": "number"}', "1e-400"),
     ('{"type": "number"}', "12345678901234.123457"),
+    ('{"oneOf": [{"type": "integer"}, {"type": "number"}]}', "1"),
     (CENTS, "1.005"),
     (CENTS, "1.500"),
     ('{"type": "number", "multipleOf": 1e-6}', "2.00000199999999983"),

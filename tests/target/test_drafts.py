@@ -14,10 +14,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from singerlake.format.types import type_of
+from singerlake.format.types import Kind, Type, type_of
 from singerlake.records.validation import drafts, typed
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError
 from target_singerlake.validation import Validator
+from target_singerlake.values import FEW
 from tests.target import test_validation as general
 from tests.target.harness import record, records_of, run, schema
 
@@ -343,3 +344,30 @@ def test_both_ways_in_take_old_drafts(
     assert len(records_of(tmp_path / "lake", "s")) == 1
     with pytest.raises(InvalidRecordError, match="'n'"):
         run(tmp_path / "lake", [*lines, record("s", {**good, "n": 1000})], **config)
+
+
+@pytest.mark.parametrize("draft", [4, 7, 202012])
+@pytest.mark.parametrize(
+    ("branches", "value", "valid"),
+    [
+        ([{"type": "integer"}, {"type": "number"}], "1", True),
+        ([{"type": "number"}, {"type": "integer", "description": "whole"}], "1.5", True),
+        ([{"type": "integer"}, {"type": "number"}, {"type": "null"}], "null", True),
+        ([{"type": ["null", "integer"]}, {"type": ["null", "number"]}], "null", True),
+        ([{"type": "integer"}, {"type": "number"}], '"1"', False),
+        ([{"type": "integer"}, {"type": "number", "minimum": 5}], "7", False),  # is said more of
+        ([{"type": "string"}, {"type": "string"}], '"a"', False),
+    ],
+)
+def test_one_of_an_integer_and_a_number_takes_both(
+    draft: int, branches: list[dict[str, Any]], value: str, valid: bool
+) -> None:
+    named = {"$schema": f"http://json-schema.org/draft-{draft:02}/schema#"} if draft < 8 else {}
+    spec: dict[str, Any] = {"properties": {"a": {"oneOf": branches}}, **named}
+    raw = Raw(b'{"a": %b}' % value.encode())
+    validator = Validator("s", spec, [])
+    assert validator.accept([raw]) is valid
+    assert validator.accept([raw] * (FEW + 1)) is valid
+    if valid:
+        assert validator.values.columns == (("a", Type(Kind.NUMBER)),)  # as docs/types.md has it
+        assert not list(validator.values.misfits(raw))

@@ -187,9 +187,10 @@ def reference(
 
 
 def beyond(schema: Any) -> bool:
-    """Where the two libraries differ by choice: equality of integers no double can hold."""
+    """Where verdicts differ by choice: integers no double can hold, and one of two numbers."""
     dumped = json.dumps(schema)
-    return "1180591620717411303424" in dumped or "1e+300" in dumped
+    either = all(word in dumped for word in ('"oneOf"', '"integer"', '"number"'))
+    return "1180591620717411303424" in dumped or "1e+300" in dumped or either
 
 
 @MODEST

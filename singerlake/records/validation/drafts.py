@@ -54,6 +54,7 @@ _SEVERAL = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
 _BY_NAME = frozenset((
     "properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies",
 ))  # fmt: skip
+_SAYS_TYPE = frozenset(("type", "title", "description", "default", "examples", "$comment"))
 _EXCLUSIVE = (("exclusiveMinimum", "minimum", max), ("exclusiveMaximum", "maximum", min))
 
 
@@ -121,6 +122,8 @@ class _Rewriting:
         self._required(spec)
         self._bounds(spec)
         self._tuple(spec)
+        if "anyOf" not in spec and _any_number(spec.get("oneOf")):
+            spec["anyOf"] = spec.pop("oneOf")
         for word, said in spec.items():
             if word in _ONE and isinstance(said, (dict, bool)) and not self._is_flag(word, said):
                 spec[word] = self.schema(said)
@@ -199,6 +202,19 @@ class _Rewriting:
             spec["prefixItems"] = spec.pop("items")
             if (rest := spec.pop("additionalItems", None)) is not None:
                 spec["items"] = rest
+
+
+def _any_number(branches: Any) -> bool:
+    """Whether alternatives are an integer, a number and other types, with no more said of them.
+
+    To the letter a whole number is both, so that ``oneOf`` refuses it; nobody means that.
+    """
+    if not isinstance(branches, list) or not all(isinstance(one, dict) for one in branches):
+        return False
+    said = [one.get("type") for one in branches]
+    kinds = [kind for one in said for kind in (one if isinstance(one, list) else [one])]
+    plain = all(one.keys() <= _SAYS_TYPE for one in branches)
+    return plain and "integer" in kinds and "number" in kinds
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
