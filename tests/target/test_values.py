@@ -388,5 +388,5 @@ def test_whole_numbers_of_a_key_are_proved_at_a_glance() -> None:
     entry = SchemaEntry({"properties": {"id": {"type": "number"}}}, ["id"])
     check = ValueCheck("s", entry, {})
     small = [Raw(f'{{"id": {number}}}'.encode()) for number in (0, -5, 1 << 53)]
-    assert check.doubtful(small) == frozenset()
+    assert check.doubtful(small * FEW) == frozenset()
     assert check.doubtful([*small, Raw(b'{"id": 9007199254740993}')]) == {"id"}
