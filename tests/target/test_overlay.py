@@ -54,7 +54,7 @@ def test_records_are_held_against_what_was_said(root: Path) -> None:
     assert lines_of(root, "s")[-1] == good, "the lines stay the tap's own"
     bad = [
         ({"id": 1, "n": 5}, "no value for its key 'code'"),
-        ({"id": 1, "code": None, "n": 5}, "None is not of type|null is not of type"),
+        ({"id": 1, "code": None, "n": 5}, "null for its key 'code'"),
         ({"id": 1, "code": "c", "n": 10}, "10 is greater than the maximum of 9"),
     ]
     for wrong, words in bad:
