@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singerlake.lake import Lake
-from tests import recorder
+from tests import needs, recorder
+from tests.needs import each_operation, environments, long_runs, processes, services
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pyspark.sql import SparkSession
 
+__all__ = ["each_operation", "environments", "long_runs", "processes", "services"]
 # The commands that tests start must not keep files in the real home, nor train Java there.
 os.environ["SINGERLAKE_CACHE"] = "off"
 # Runs of the target in a CI job would note it in their lakes.
@@ -27,12 +29,27 @@ os.environ["OPENLINEAGE_DISABLED"] = "true"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out variants of what others prove, unless all are asked for."""
+    """Mark tests by what they need; leave out variants, unless all are asked for."""
+    needs.mark(items)
     if os.environ.get("SINGERLAKE_TESTS") == "all":
         return
     left_out = [item for item in items if item.get_closest_marker("variant")]
     items[:] = [item for item in items if not item.get_closest_marker("variant")]
     config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Hold a test to its tier while its fixtures are made."""
+    with needs.guarded(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Hold a test to its tier while it runs."""
+    with needs.guarded(item):
+        return (yield)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "python.ipynb"
 
 
-@pytest.mark.spark
+@pytest.mark.usefixtures("processes")
 def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SINGERLAKE_CACHE", "off")

@@ -12,6 +12,8 @@ import pytest
 from tests.meltano.project import ROOT
 from tests.test_wheel import PACKAGES, found
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 OLD = next((path for v in ("3.9", "3.8") if (path := found(v))), None)
 AS_OLD = (
     "import runpy, sys; sys.version_info = (3, 9, 18); runpy.run_module({!r}, run_name='__main__')"
@@ -33,7 +35,7 @@ def test_from_a_checkout(module: str) -> None:
         assert _last_line([OLD, "-m", module]).startswith(words)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("environments")
 @pytest.mark.skipif(OLD is None, reason="there is no older Python on this machine")
 def test_its_pip_says_so_and_speaks_of_nothing_else(tmp_path: Path) -> None:
     assert OLD is not None

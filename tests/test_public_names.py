@@ -132,6 +132,7 @@ def test_a_lake_is_opened_and_looked_into(tmp_path: Path, monkeypatch: pytest.Mo
     assert [str(name) for name in singerlake.open().tables()] == ["tap-a.b"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_importing_it_is_cheap() -> None:
     """Each command does it first of all. A lake may be looked into without Spark or S3."""
     code = (

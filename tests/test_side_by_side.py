@@ -36,6 +36,7 @@ def test(n):
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_each_file_runs_in_one_process_the_long_ones_first_and_spark_apart(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "conftest.py").write_text(CONFTEST)

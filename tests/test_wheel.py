@@ -16,7 +16,7 @@ import pytest
 from singerlake import __version__
 from tests.meltano.project import ENVIRONMENT, ROOT, installed
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("environments")
 VERSIONS = ("3.13", "3.10", "3.12", "3.11")
 """The supported ones; the oldest and the newest first, for they differ most."""
 ANY = "any"
@@ -45,7 +45,7 @@ def wanted() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(environments: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built once, for all processes that the tests are dealt out to."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

@@ -160,7 +160,7 @@ def test_what_cannot_be_asked_of_rows(shop: Lake, args: list[str], said: str) ->
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_what_is_said_and_a_version_are_one_transaction(shop: Lake) -> None:
     table = "tap-shop.orders"
     rule = ("alter", table, "add-constraint", "paid", "--check", "amount > 0.5 -- euros")
@@ -187,7 +187,7 @@ def test_what_is_said_and_a_version_are_one_transaction(shop: Lake) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_a_table_of_a_query_and_its_version_are_one_transaction(shop: Lake) -> None:
     make = (
         "create-table",
@@ -208,7 +208,7 @@ def test_a_table_of_a_query_and_its_version_are_one_transaction(shop: Lake) -> N
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_a_key_and_constraints_come_and_go(lake: Lake) -> None:
     table = "tap-shop.events"
     columns: dict[str, Any] = {"n": {"type": "integer"}, "kind": {"type": "string"}}

@@ -62,7 +62,7 @@ def test_what_needs_no_java_to_be_refused(
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
     def statuses() -> list[list[object]]:
         sql = "select id, status, cast(total as string), n from tap_shop.orders order by id"
@@ -113,7 +113,7 @@ def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_rows_are_deleted_that_a_file_names(shop: Lake, tmp_path: Path) -> None:
     keys = tmp_path / "keys.csv"
     keys.write_text("id;status\n1;other\n77;\n")

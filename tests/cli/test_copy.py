@@ -170,6 +170,7 @@ def has_bytes(folder: Path) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_copy_that_is_stopped_is_gone_on_with(
     lake: Lake, tmp_path: Path, sent: int, code: int

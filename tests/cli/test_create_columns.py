@@ -116,6 +116,7 @@ def test_somebody_else_is_sooner(lake: Lake, monkeypatch: pytest.MonkeyPatch) ->
     assert [e.operation for e in lake.table("shop.orders").entries()] == ["sync"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_it_needs_no_spark(lake: Lake) -> None:
     code = (
         "import sys; from singerlake_cli.main import cli\n"

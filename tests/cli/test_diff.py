@@ -99,7 +99,7 @@ def test_states_of_the_same_rows_need_no_java(shop: Lake) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_tables_for_people(shop: Lake) -> None:
     text = run(shop, "diff", TABLE, "monday").stdout
     lines = [line.split() for line in text.splitlines() if line.strip("─ ")]
@@ -127,7 +127,7 @@ def test_tables_for_people(shop: Lake) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_every_form_holds_the_same(shop: Lake, tmp_path: Path) -> None:
     document = run_json(shop, "diff", TABLE, "monday")
     counts = {"added": 1, "changed": 2, "removed": 1, "unchanged": 2, "respelled": 0}
@@ -182,7 +182,7 @@ def test_every_form_holds_the_same(shop: Lake, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_without_a_key(lake: Lake) -> None:
     commit_rows(lake, "tap.s", {"n": {"type": "integer"}}, [], [{"n": 1}])
     commit_rows(lake, "tap.s", {"n": {"type": "integer"}}, [], [{"n": 2}, {"n": 1}])

@@ -72,7 +72,7 @@ def same(lake: Lake, printed: str, table: str) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_duckdb_gets_the_rows_of_a_version_of_the_head_and_of_a_layer(
     odd_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,8 +98,9 @@ def zcat(paths: Sequence[str]) -> int:
     return done.stdout.count(b'"type": "RECORD"')
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_raw_files_count_each_row_once_after_a_vacuum(odd_lake: Lake) -> None:
     before = run(odd_lake, "files-of", TABLE).stdout.splitlines()
     assert zcat(before) == 2003

@@ -103,6 +103,7 @@ def job_runs(folder: Path) -> bool:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("ready", "args", "said"),
@@ -149,23 +150,27 @@ def run(code: str, *, stderr: int = subprocess.PIPE) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.usefixtures("processes")
 def test_in_python_alone() -> None:
     done = run("def it(): kill(); time.sleep(60)")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{SAID}\n")
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_command_that_only_reads_says_nothing_of_changes() -> None:
     note = "from singerlake_cli import interrupts; interrupts.note_reads()"
     done = run(f"def it():\n    {note}\n    kill(); time.sleep(60)\n")
     assert (done.returncode, done.stderr) == (130, f"error: {interrupts.READ}\n")
 
 
+@pytest.mark.usefixtures("processes")
 def test_for_scripts_it_is_json() -> None:
     done = run("def it(): kill(); time.sleep(60)  # json")
     error = {"kind": "interrupted", "message": interrupts.NOTHING}
     assert (done.returncode, json.loads(done.stderr)) == (130, {"error": error})
 
 
+@pytest.mark.usefixtures("processes")
 def test_on_a_terminal_the_line_is_one_of_its_own() -> None:
     ours, theirs = pty.openpty()
     done = run("def it(): kill(); time.sleep(60)", stderr=theirs)
@@ -177,6 +182,7 @@ def test_on_a_terminal_the_line_is_one_of_its_own() -> None:
     assert interrupts.NOTHING in shown
 
 
+@pytest.mark.usefixtures("processes")
 def test_spark_cannot_take_it_for_itself() -> None:
     code = (
         "from singerlake_cli import interrupts\n"
@@ -190,6 +196,7 @@ def test_spark_cannot_take_it_for_itself() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{SAID}\n")
 
 
+@pytest.mark.usefixtures("processes")
 def test_where_it_is_ignored_spark_does_not_take_it_either() -> None:
     """As it is for jobs in a script's background, which go on."""
     code = (
@@ -204,6 +211,7 @@ def test_where_it_is_ignored_spark_does_not_take_it_either() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "goes on\n", "")
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "before",
     [
@@ -227,6 +235,7 @@ def test_only_a_commit_counts_as_one(filled: Lake, monkeypatch: pytest.MonkeyPat
     assert interrupts.message() == interrupts.SOMETHING
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_error_that_the_interrupt_leads_to_is_not_what_is_said() -> None:
     code = (
         "def it():\n"
@@ -237,6 +246,7 @@ def test_an_error_that_the_interrupt_leads_to_is_not_what_is_said() -> None:
     assert (done.returncode, done.stderr) == (130, f"{SAID}\n")
 
 
+@pytest.mark.usefixtures("processes")
 def test_one_that_comes_in_a_finalizer_is_not_lost() -> None:
     code = (
         "class Late:\n"
@@ -249,12 +259,14 @@ def test_one_that_comes_in_a_finalizer_is_not_lost() -> None:
     assert (done.returncode, done.stderr) == (130, f"{SAID}\n")
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_second_ends_a_clean_up_that_takes_long() -> None:
     code = "def it():\n    try: kill(); time.sleep(60)\n    finally: kill(); time.sleep(60)\n"
     done = run(code)
     assert (done.returncode, done.stderr) == (130, f"{SAID}\n")
 
 
+@pytest.mark.usefixtures("processes")
 def test_nothing_is_left_of_a_bar_before_the_line() -> None:
     ours, theirs = pty.openpty()
     code = """

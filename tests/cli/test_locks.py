@@ -159,6 +159,7 @@ def test_a_writer_whose_lock_was_broken_commits_nothing(lake: Lake) -> None:
     assert ids_in(lake.store) == [1]
 
 
+@pytest.mark.usefixtures("processes")
 def test_no_java_and_nothing_heavy(held: Lake) -> None:
     code = (
         "import sys\n"

@@ -440,6 +440,7 @@ def test_help_names_every_command_and_exit_code() -> None:
     assert "..." not in commands, "a command's first line is cut at 80 columns"
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("args", [["--help"], ["ls"], ["versions", "tap-shop.orders"]])
 def test_metadata_commands_import_nothing_heavy(filled: Lake, args: list[str]) -> None:
     """The promise is 0.3 s; what would break it is an import, and that can be tested."""
@@ -482,6 +483,7 @@ UNNEEDED = (
 """What plans, writes or locks: a command that only shows what the log says starts without it."""
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("command", ["ls", "show", "versions", "history"])
 def test_what_only_shows_the_log_imports_neither_plans_nor_writers(
     filled: Lake, command: str
@@ -503,6 +505,7 @@ def test_what_no_metadata_command_needs_is_there_by_these_names() -> None:
         assert importlib.util.find_spec(module) is not None, f"{module} was renamed: rename it here"
 
 
+@pytest.mark.usefixtures("processes")
 def test_output_into_a_closed_pipe_is_quiet(filled: Lake) -> None:
     command = f"{sys.executable} -m singerlake_cli.main --lake {filled.store.uri} ls | true"
     done = subprocess.run(
@@ -514,6 +517,7 @@ def test_output_into_a_closed_pipe_is_quiet(filled: Lake) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.usefixtures("processes")
 def test_without_standard_output_nothing_is_begun(filled: Lake) -> None:
     command = f"{sys.executable} -m singerlake_cli.main --lake {filled.store.uri} ls >&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

@@ -85,6 +85,7 @@ def test_what_nobody_expected(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> No
     assert "SINGERLAKE_DEBUG" in second["note"]["message"]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")
 def test_output_that_a_full_disk_does_not_take(shop: Lake) -> None:
     with Path("/dev/full").open("wb") as full:

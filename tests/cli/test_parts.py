@@ -83,6 +83,7 @@ def test_java_is_only_named_where_there_is_none(monkeypatch: pytest.MonkeyPatch)
         freezing.check_possible()
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_plugins_and_metadata_need_no_extra(shop: Lake, tmp_path: Path) -> None:
     """As processes, in which the extras' libraries cannot be imported."""
 
@@ -119,6 +120,7 @@ def test_the_plugins_and_metadata_need_no_extra(shop: Lake, tmp_path: Path) -> N
         bare("singerlake_cli", *lake, *words)
 
 
+@pytest.mark.usefixtures("processes")
 def test_small_tables_need_no_spark(shop: Lake, tmp_path: Path) -> None:
     """Arrow asks a pandas that cannot be imported for its version, so this one can be."""
     code = BARE.replace('"pandas", ', "").format("singerlake_cli")
@@ -134,6 +136,7 @@ def test_small_tables_need_no_spark(shop: Lake, tmp_path: Path) -> None:
         assert done.returncode == 0
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_program_is_told_the_line_as_well(shop: Lake) -> None:
     code = f"""
 import sys

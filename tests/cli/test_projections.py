@@ -251,6 +251,7 @@ def test_a_place_is_unpublished_as_it_is_typed(shop: Lake, tmp_path: Path) -> No
     assert run(shop, "unpublish", "out/x").exit_code == 3
 
 
+@pytest.mark.usefixtures("processes")
 def test_neither_spark_nor_boto3_is_imported(shop: Lake) -> None:
     code = (
         "import sys\n"

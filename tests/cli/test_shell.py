@@ -59,6 +59,7 @@ def completed(lake: Lake, *words: str) -> list[str]:
     return [line.partition(",")[2] for line in answer.stdout.splitlines() if line]
 
 
+@pytest.mark.usefixtures("processes")
 def test_commands_tables_and_options_are_completed(filled: Lake) -> None:
     assert completed(filled, "ver") == ["versions", "verify"]
     assert completed(filled, "freeze", "tap-s") == ["tap-shop.orders"]
@@ -68,6 +69,7 @@ def test_commands_tables_and_options_are_completed(filled: Lake) -> None:
     assert completed(filled, "show", "t") == []
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script_is_one_that_the_shell_takes(shell: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["completion", shell])
@@ -79,6 +81,7 @@ def test_the_completion_script_is_one_that_the_shell_takes(shell: str, tmp_path:
         subprocess.run([program, "-n", script], check=True)
 
 
+@pytest.mark.usefixtures("processes")
 def test_bash_completes_with_it(filled: Lake) -> None:
     script = (
         f'PATH="{PROGRAM.parent}:$PATH"; eval "$(singerlake completion bash)"\n'
@@ -105,6 +108,7 @@ def test_tables_complete_with_underscores_in_the_place_of_dashes(filled: Lake) -
     assert complete_table(context, parameter, "tap_web_v") == []
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_no_color_is_obeyed_on_a_terminal(no_color: str, coloured: bool, tmp_path: Path) -> None:
     terminal = shutil.which("script")

@@ -94,6 +94,7 @@ def test_lake_and_output_are_given_once(shop: Lake, tmp_path: Path) -> None:
     assert "last sync" in done.stdout
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_command_does_not_read_the_commands_after_it(shop: Lake) -> None:
     done = subprocess.run(  # click's runner has an input of its own
         [sys.executable, "-m", "singerlake_cli", "--lake", shop.store.uri, "shell", "--keep-going"],
@@ -137,7 +138,7 @@ def test_other_settings_than_those_spark_runs_with_are_refused(
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_queries_as_commands_and_as_sql(shop: Lake) -> None:
     script = (
         'query "select count(*) as n from tap_shop.orders" --format csv\n'
@@ -227,7 +228,7 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(shop: Lake, tmp_path: Path) -> Iterator[Terminal]:
+def terminal(processes: None, shop: Lake, tmp_path: Path) -> Iterator[Terminal]:
     made = Terminal(shop, tmp_path)
     yield made
     with suppress(ProcessLookupError, ChildProcessError):

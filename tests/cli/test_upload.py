@@ -182,7 +182,7 @@ def check_refused(result: Result, code: int, says: str) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes(
     shop: Lake,
 ) -> None:
@@ -223,7 +223,7 @@ def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_rejects_lists_what_every_stage_finds(shop: Lake) -> None:
     """Values, keys, versions and constraints, though a file fails for the first of them."""
     table = shop.find(ORDERS)[0]
@@ -280,7 +280,7 @@ def test_rejects_say_that_they_are_not_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_modes(shop: Lake) -> None:
     def counts(*args: str) -> tuple[int, ...]:
         done = run_json(shop, "upload", ORDERS, "a.csv", *args)
@@ -318,7 +318,7 @@ def test_modes(shop: Lake) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_what_was_read_before_somebody_else_changed_it_is_refused(shop: Lake) -> None:
     query = ["query", "select * from tap_shop.orders order by id", "--provenance", "--to"]
     assert run(shop, *query, "x.csv").exit_code == 0
@@ -336,7 +336,7 @@ def test_what_was_read_before_somebody_else_changed_it_is_refused(shop: Lake) ->
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_how_files_are_written(shop: Lake) -> None:
     write("a.csv", "1;\xe4;NULL\r\n2;'NULL';5\r\n".encode("cp1252"))
     options = ["--delimiter", ";", "--encoding", "cp1252", "--null", "NULL"]
@@ -357,7 +357,7 @@ def test_how_files_are_written(shop: Lake) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
     write("a.csv", 'id,zip,price,at,note\n1,007,1.5,2026-01-01T10:00:00Z,\n2,5,2,,"{}"\n')
     nowhere = str(Path("nowhere").absolute())
@@ -409,8 +409,7 @@ def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
     assert [one["table"] for one in run_json(shop, "ls")] == [ORDERS, "views.prices"]
 
 
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_upload_shows_nulls_and_why_columns_of_numbers_are_text(shop: Lake) -> None:
     write("a.csv", 'id,n,v,x\n1,"",0.30000000000000004,nan\n2,"5",,1\n3,,5e-324,2\n')
     result = run(shop, "upload", "views.a", "a.csv", "--key", "id", "--dry-run")
@@ -428,8 +427,7 @@ def test_upload_shows_nulls_and_why_columns_of_numbers_are_text(shop: Lake) -> N
     assert not any("note" in one for one in done["columns"])
 
 
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_upload_reads_files_as_other_programs_write_them(shop: Lake) -> None:
     write("excel.csv", "a report\r\nid;amount;name\r\n1;3,5;Zoë\r\n2;4,25;x,y\r\n".encode("utf-16"))
     args = ["excel.csv", "--skip", "1", "--key", "id"]
@@ -451,8 +449,7 @@ def test_upload_reads_files_as_other_programs_write_them(shop: Lake) -> None:
     assert rows_of(shop, "views.r") == [[1, 100000.0, None], [2, None, True]]
 
 
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_a_file_that_is_not_what_its_first_rows_seem(
     shop: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -487,7 +484,7 @@ def test_a_file_that_is_not_what_its_first_rows_seem(
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("each_operation")
 def test_every_format_makes_the_same_table(shop: Lake, tmp_path: Path) -> None:
     text = "id,name,price\n1,a,1.5\n2,,0.25\n"
     write("a.csv", text)

@@ -146,6 +146,7 @@ def test_what_is_refused_changes_nothing(lake: Lake, args: tuple[str, ...], word
     assert contents(lake) == before
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.usefixtures("no_spark")
 def test_nothing_to_do_starts_no_jvm_and_loads_no_spark(lake: Lake) -> None:
     commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1}])
@@ -428,6 +429,7 @@ def finish_by_next_run(lake: Lake, spark: SparkSession | None = None) -> None:
     assert [*lake.store.list(NAME.leases)] == []
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "point",
     [
@@ -450,6 +452,7 @@ def test_killed_while_it_deletes(lake: Lake, point: tuple[str, str, int, str]) -
     assert present(table) == rows
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.spark
 def test_killed_between_writing_and_the_commit(spark: SparkSession, lake: Lake) -> None:
     """What it wrote is nobody's; the next run does the work anew and leaves nothing."""

@@ -66,7 +66,7 @@ class Unblock(Operation):
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
+def bench(processes: None) -> Iterator[Bench]:
     with fast_folder() as folder:
         yield Bench(Unblock(), Folder(folder), folder)
 

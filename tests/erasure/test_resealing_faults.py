@@ -78,7 +78,7 @@ def _readings(lake: Lake) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
+def bench(processes: None) -> Iterator[Bench]:
     with fast_folder() as folder:
         yield Bench(Reseal(), Folder(folder), folder)
 

@@ -140,7 +140,7 @@ def counts() -> Iterator[report.Counts]:
 
 
 @pytest.fixture(scope="module")
-def benches() -> Iterator[Benches]:
+def benches(processes: None) -> Iterator[Benches]:
     """A bench for each operation, made when it is first asked for."""
     made: dict[type[Operation], Bench] = {}
     with ExitStack() as stack:
@@ -165,7 +165,7 @@ def on_s3(s3_port: int) -> Iterator[Bench]:
 
 
 @pytest.fixture(scope="module")
-def elsewhere(request: pytest.FixtureRequest) -> Iterator[Elsewhere]:
+def elsewhere(processes: None, request: pytest.FixtureRequest) -> Iterator[Elsewhere]:
     """The target's bench on Google Cloud Storage, and on Azure; and its column."""
     made: dict[str, tuple[Bench, str]] = {}
     with ExitStack() as stack:
@@ -292,6 +292,7 @@ def test_every_request_elsewhere(
     run(bench, bench.cases(kind)[first::ELSEWHERE_STEP], counts, column)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_table_with_a_head_file_on_s3(s3_port: int) -> None:
     with fast_folder() as folder, StrikingRelay(s3_port).running() as relay:
         assert isinstance(relay, StrikingRelay)

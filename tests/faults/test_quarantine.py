@@ -49,7 +49,7 @@ class Quarantine(Target):
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
+def bench(processes: None) -> Iterator[Bench]:
     with fast_folder() as folder:
         yield Bench(Quarantine(), Folder(folder), folder)
 

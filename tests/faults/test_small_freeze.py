@@ -46,7 +46,7 @@ matters most."""
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
+def bench(processes: None) -> Iterator[Bench]:
     with fast_folder() as folder:
         yield Bench(FreezeHere(), Folder(folder), folder)
 

@@ -53,7 +53,7 @@ matters most."""
 
 
 @pytest.fixture(scope="module", params=[RevertHere, RevertKeylessHere])
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+def bench(processes: None, request: pytest.FixtureRequest) -> Iterator[Bench]:
     with fast_folder() as folder:
         yield Bench(request.param(), Folder(folder), folder)
 

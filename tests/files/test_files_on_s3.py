@@ -68,6 +68,7 @@ def test_files_go_from_bucket_to_bucket(
     assert stored(S3Store.open(copy, folder._options)) == stored(there)
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_upload_that_was_killed_is_gone_on_with(
     folder: S3Store, s3_port: int, tmp_path: Path
 ) -> None:

@@ -212,6 +212,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         server.server_close()
 
 
+@pytest.mark.usefixtures("services")
 def test_files_from_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
     with site(monkeypatch) as at:
         assert read(f"{at}/a", http=True) == _Site.body
@@ -233,6 +234,7 @@ def test_files_from_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
             read(f"{at}/to/file:///etc/passwd", http=True)
 
 
+@pytest.mark.usefixtures("services")
 def test_nothing_that_is_stored_is_inflated(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

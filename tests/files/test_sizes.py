@@ -52,6 +52,7 @@ def _tiny(folder: Path, count: int) -> list[str]:
     return uris
 
 
+@pytest.mark.usefixtures("long_runs")
 def test_memory_does_not_follow_the_number_of_files(folder: Path) -> None:
     few, many = (_peak(folder, _tiny(folder, count)) for count in (FEW, MANY))
     print(f"{FEW:,} files: {few >> 20} MiB; {MANY:,} files: {many >> 20} MiB")
@@ -61,6 +62,7 @@ def test_memory_does_not_follow_the_number_of_files(folder: Path) -> None:
     assert sum(block.files.files for block in blocks if block.files) == MANY
 
 
+@pytest.mark.usefixtures("long_runs")
 def test_memory_does_not_follow_the_size_of_a_file(folder: Path) -> None:
     with (folder / "sparse").open("wb") as file:
         os.truncate(file.fileno(), LARGE)

@@ -114,6 +114,7 @@ def test_such_a_call_is_found(text: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert [*late_types(tmp_path / "module.py")]
 
 
+@pytest.mark.usefixtures("processes")
 def test_many_threads_decode_a_manifest_for_the_first_time(lake: Lake) -> None:
     commit_rows(lake, "tap-one.orders", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
     manifest = lake.store.get(TableName("tap-one", "orders").manifest).data

@@ -79,6 +79,7 @@ def test_streams_of_every_name_in_one_run(tmp_path: Path, outside: Path) -> None
     }
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("stream", ["x" * 300, "é" * 100, "", "\ud800"])
 def test_a_stream_without_a_place_ends_the_real_process_with_5(
     tmp_path: Path, outside: Path, stream: str

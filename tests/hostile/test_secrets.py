@@ -118,6 +118,7 @@ def test_doctor_names_an_endpoint_without_its_password(
     assert "***" in result.output
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_traceback_tells_nothing(tmp_path: Path) -> None:
     code = (
         "import sys\n"
@@ -170,6 +171,7 @@ root: {{level: DEBUG, handlers: [file, screen]}}
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("source", ["settings", "environment", "log file"])
 @pytest.mark.parametrize("level", ["DEBUG", "INFO"])
 def test_no_plugin_tells_at_any_level(
@@ -205,6 +207,7 @@ def test_no_plugin_tells_at_any_level(
         assert clean(log.read_text())
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("plugin", ["target-singerlake", "tap-singerlake"])
 @pytest.mark.parametrize("value", [123, ["planted-word"], {"a": "planted-word"}])
 def test_a_secret_of_the_wrong_type_is_not_repeated(
@@ -230,6 +233,7 @@ def test_each_secret_must_be_text(name: str, value: Any) -> None:
     check_secrets({name: None, "lake": 1})
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("plugin", ["target-singerlake", "tap-singerlake"])
 def test_a_plugin_does_not_repeat_an_endpoints_password(tmp_path: Path, plugin: str) -> None:
     config = {"lake": "s3://lakes/x", "tap_id": "t", "aws_endpoint_url": f"http://u:{PASSWORD}@x"}
@@ -240,6 +244,7 @@ def test_a_plugin_does_not_repeat_an_endpoints_password(tmp_path: Path, plugin: 
         assert clean(done.stderr.decode())
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_plugin_steers_no_terminal(tmp_path: Path) -> None:
     name = "s\x1b]0;owned\x07\u202e"
     lake = Lake.open(str(tmp_path / "lake"), create=True)
@@ -358,6 +363,7 @@ if {lines}:
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("guard", ["guard_logs", "guard_stderr"])
 def test_threads_warnings_and_collectors_tell_nothing(guard: str) -> None:
     code = HIDDEN_FROM.format(guard=guard, lines=guard == "guard_stderr")

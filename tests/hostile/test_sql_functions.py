@@ -48,7 +48,7 @@ class Listener:
 
 
 @pytest.fixture(scope="module")
-def listener() -> Iterator[Listener]:
+def listener(services: None) -> Iterator[Listener]:
     found = Listener()
     yield found
     found.server.shutdown()

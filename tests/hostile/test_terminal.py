@@ -93,6 +93,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("args", COMMANDS, ids=lambda args: visible(" ".join(args)))
 def test_nothing_steers_a_terminal(evil: Lake, args: list[str]) -> None:
     columns = 60 + 20 * (COMMANDS.index(args) % 4)
@@ -105,6 +106,7 @@ def test_nothing_steers_a_terminal(evil: Lake, args: list[str]) -> None:
         json.loads(said)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_pipe_gets_json_as_it_is(evil: Lake) -> None:
     command = [PROGRAM, "--lake", evil.store.uri, "--output", "json", "show", f"t.{STREAM}"]
     done = subprocess.run(command, capture_output=True, check=True)
@@ -112,6 +114,7 @@ def test_a_pipe_gets_json_as_it_is(evil: Lake) -> None:
     assert "\u202e".encode() in done.stdout
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("columns", [40, 60, 120])
 def test_no_name_and_no_number_is_cut_on_a_narrow_terminal(lake: Lake, columns: int) -> None:
     name = "a" * 30

@@ -94,6 +94,7 @@ def test_a_nightly_schedule_vacuums_the_lake() -> None:
     assert schedules["nightly-vacuum"] == (["singerlake:vacuum-all"], "30 2 * * *")
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("state", "records", "last"),
     [

@@ -19,11 +19,11 @@ from tests.test_wheel import wheel
 
 __all__ = ["wheel"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark]
+pytestmark = [pytest.mark.usefixtures("environments"), pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")
-def meltano() -> Path:
+def meltano(environments: None) -> Path:
     return project.installed()
 
 

@@ -64,6 +64,7 @@ same of the next one. They are looked up among few, for TLC goes through all tha
 STEP = r'<<"step", (\d+), (\d+), (\d+), (\d+)>>'
 
 
+@pytest.mark.usefixtures("long_runs")
 @pytest.mark.parametrize("check", mutants(), ids=lambda check: f"{check.module}-{check.name}")
 def test_without_a_rule_its_invariant_fails(check: Check) -> None:
     """One run looks at several mutants, each in behaviours of its own."""
@@ -72,6 +73,7 @@ def test_without_a_rule_its_invariant_fails(check: Check) -> None:
     assert outcome.violated == check.violates, outcome.text[-2000:]
 
 
+@pytest.mark.usefixtures("long_runs")
 def test_the_smallest_lakes() -> None:
     """All holds, all ends, each action fires and each interesting state is reached."""
     outcomes = [run(check, count_actions=check.name not in UNCOUNTED) for check in small()]
@@ -97,6 +99,7 @@ ALIKE = [
 ]
 
 
+@pytest.mark.usefixtures("long_runs")
 @pytest.mark.parametrize("constants", ALIKE)
 def test_states_that_a_view_takes_for_one_go_on_alike(constants: dict[str, object]) -> None:
     """Their next states are the same by the view; so none is missed where one is gone on from."""

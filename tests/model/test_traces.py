@@ -261,6 +261,7 @@ FILES_SWAPS = {
 }
 
 
+@pytest.mark.usefixtures("long_runs")
 def test_runs_and_runs_with_two_steps_exchanged(recorded: dict[str, list[Step]]) -> None:
     day = recorded["a_day_in_the_life"]
     wrong = {name: exchanged(day, *pair) for name, pair in SWAPS.items()}
@@ -275,6 +276,7 @@ def test_runs_and_runs_with_two_steps_exchanged(recorded: dict[str, list[Step]])
 STRUCK = (LOST_REPLY, LATE, INTERRUPT)
 
 
+@pytest.mark.usefixtures("long_runs")
 def test_operations_of_which_one_entry_goes_wrong(tmp_path: Path) -> None:
     """A few of the cases of ``tests/faults``; with SINGERLAKE_JOURNAL all of them are checked."""
     operations = [operation for operation in OPERATIONS if not operation.spark]

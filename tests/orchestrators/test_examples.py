@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["s3_port"]
+pytestmark = pytest.mark.usefixtures("environments")
 
 EXAMPLES = ROOT / "examples"
 HERE = Path(__file__).parent

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SYNC = Path(__file__).parents[2] / "examples" / "sync"
 TAP = '#!/bin/sh\necho "$@" >> "$HOME/asked"\n[ ! -e "$HOME/slow" ] || sleep 5\nexit "$TAP_CODE"\n'
 TARGET = '#!/bin/sh\ncat > "$HOME/taken"\nprintf "$PUTS_OUT"\nexit "$TARGET_CODE"\n'

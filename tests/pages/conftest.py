@@ -31,7 +31,7 @@ print(json.dumps(last))
 
 
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Path:
+def shop(processes: None, tmp_path_factory: pytest.TempPathFactory, spark: object) -> Path:
     """A folder with the README's lake after Tuesday's sync: Monday's orders are frozen."""
     del spark
     folder = tmp_path_factory.mktemp("shop")
@@ -71,7 +71,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, programs: None) -> None:
+def repository(processes: None, tmp_path: Path, programs: None) -> None:
     """A repository of two revisions, as ``~/project``."""
     del programs
     project = tmp_path / "project"

@@ -15,6 +15,7 @@ PAGES = running.pages()
 GIVEN = {"shop", "s3"}
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark", "programs")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -25,7 +25,7 @@ EXPECTED = "search index couldn't be loaded, but not all documents will be built
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, made as ``make docs`` makes it."""
     made = tmp_path_factory.mktemp("site")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TAP = Path(__file__).parents[2] / "examples" / "tap-shop"
 
 
+@pytest.mark.usefixtures("processes")
 def test_it_goes_on_from_its_state_without_a_warning(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     arguments = [sys.executable, "-X", "dev", str(TAP)]

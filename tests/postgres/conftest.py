@@ -11,7 +11,7 @@ from tests.postgres import plugins
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[clusters.Cluster]:
+def cluster(environments: None) -> Iterator[clusters.Cluster]:
     """A PostgreSQL of the tests' own, with the plugins that read and fill it installed."""
     if reason := clusters.missing():
         pytest.skip(reason)

@@ -30,7 +30,10 @@ from tests.spark.row_sets import row_set
 from tests.tap.run import run as replay
 from tests.target import harness
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.usefixtures("environments", "quick_plans"),
+]
 DATABASE = "changed"
 TEXT = {"type": ["null", "string"]}
 PROPERTIES: dict[str, Any] = {

@@ -16,7 +16,7 @@ from tests.postgres.plugins import MELTANOLABS, PIPELINEWISE, Tap
 from tests.postgres.road import OF_THE_RUN, Road, without
 from tests.target.harness import run as sync_into
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("environments")
 
 ODD = [
     "of_domain", "number_of_object", "grid", "holes", "without_end", "scalars", "tiny",

@@ -11,6 +11,7 @@ import pytest
 from tests.postgres import plugins
 
 
+@pytest.mark.usefixtures("environments")
 @pytest.mark.parametrize("network", [False, True])
 def test_a_failed_installation_is_no_skip_where_there_is_a_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: bool

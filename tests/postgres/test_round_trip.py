@@ -25,7 +25,11 @@ from tests.postgres.plugins import MELTANOLABS, PIPELINEWISE, Tap
 from tests.postgres.road import METHODS, OF_THE_RUN, Key, Road, Row, without
 from tests.target.harness import run as sync_into
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = [
+    pytest.mark.usefixtures("environments"),
+    pytest.mark.spark,
+    pytest.mark.usefixtures("quick_plans"),
+]
 
 STREAMS: list[Key] = [
     ("whole", "every_type"),
@@ -100,6 +104,7 @@ class Trip:
 
 @pytest.fixture(scope="module", params=[MELTANOLABS, PIPELINEWISE], ids=lambda tap: tap.plugin)
 def trip(
+    environments: None,
     request: pytest.FixtureRequest,
     cluster: Cluster,
     spark: SparkSession,

@@ -38,6 +38,7 @@ def read(place: Path, form: str) -> int | None:
     return int(count)
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("form", FORMATS)
 def test_sudden_death_while_it_publishes(tmp_path: Path, form: str) -> None:
     lake = singerlake.open(tmp_path / "lake", create=True)

@@ -46,7 +46,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Shel
 
 
 @pytest.fixture(scope="module")
-def apart() -> Path:
+def apart(environments: None) -> Path:
     try:
         return duckdb_apart.installed()
     except duckdb_apart.NotInstalledError as error:
@@ -113,7 +113,7 @@ def test_avro(shelf: Shelf) -> None:
     check(pl.read_avro(shelf.file(Format.AVRO)).to_dicts())
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("environments")
 def test_duckdb_with_its_extensions(shelf: Shelf, apart: Path, tmp_path: Path) -> None:
     for format_, scan in ((Format.ICEBERG, "iceberg_scan"), (Format.DELTA, "delta_scan")):
         sql = f"select * from {scan}('{shelf.place(format_)}')"
@@ -190,6 +190,7 @@ def test_json_lines(shelf: Shelf) -> None:
 # --- the fingerprint
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_fingerprint_is_computed_by_another_engine(shelf: Shelf) -> None:
     latest = json.loads((shelf.place(Format.PARQUET) / "_latest.json").read_text())
     tables = str(shelf.place(Format.ICEBERG)), str(shelf.place(Format.DELTA))
@@ -246,7 +247,7 @@ def test_the_blocks_of_the_page(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -
     assert found == [(str(row["id"]), row["text"]) for row in ROWS]
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("environments")
 def test_the_blocks_for_duckdbs_extensions(shelf: Shelf, apart: Path, tmp_path: Path) -> None:
     for sql in blocks("sql apart"):
         here = sql.replace("published/", f"{shelf.root}/")

@@ -353,6 +353,7 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
         table.revert()
 
 
+@pytest.mark.usefixtures("processes")
 def test_reading_starts_no_spark_and_imports_no_pandas(
     lake: singerlake.Lake, tmp_path: Path
 ) -> None:
@@ -370,6 +371,7 @@ def test_reading_starts_no_spark_and_imports_no_pandas(
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_state_with_an_index_is_read_soon(lake: singerlake.Lake) -> None:
     """As typed, in less than 0.6 s: it imports nothing that plans, writes or commits."""
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])

@@ -43,7 +43,7 @@ TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser(environments: None) -> Iterator[Any]:
     path = browsers.executable()
     if path is None:
         pytest.skip("no chromium on this machine: apt-get install chromium-headless-shell")
@@ -137,7 +137,7 @@ def opened(browser: Any, width: int = 1280, scheme: str = "light", **more: Any) 
 
 
 @pytest.fixture
-def served(shop: Path) -> Iterator[str]:
+def served(services: None, shop: Path) -> Iterator[str]:
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
             pass
@@ -241,6 +241,7 @@ def test_hostile_words_are_inert(browser: Any, mean: Path) -> None:
     assert max(path.stat().st_size for path in pages) < 150_000
 
 
+@pytest.mark.usefixtures("processes")
 def test_nobody_is_shut_out(browser: Any, shop: Path, mean: Path) -> None:
     """axe-core, by all rules of WCAG 2.2 AA, in light and dark, at both widths."""
     source = browsers.axe()

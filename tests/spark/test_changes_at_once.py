@@ -69,6 +69,7 @@ def test_threads(spark: SparkSession, folder: Path) -> None:
     assert counts(spark, folder)[0] >= 100
 
 
+@pytest.mark.usefixtures("processes")
 def test_processes(spark: SparkSession, folder: Path) -> None:
     command = [
         sys.executable,

@@ -120,6 +120,7 @@ def test_what_others_may_write_is_not_run(tmp_path: Path, cache: Path) -> None:
     assert place.size() == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_no_warning_tells_of_a_training_that_goes_on(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

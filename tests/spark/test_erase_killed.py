@@ -67,6 +67,7 @@ def killed_when(lake: Lake, moment: Callable[[Lake], bool]) -> None:
     assert process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("moment", TRIED)
 def test_sudden_death(lake: Lake, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     commit_rows(lake, str(NAME), COLUMNS, ["id"], [{"id": n, "name": "a"} for n in range(50)])

@@ -298,6 +298,7 @@ def test_a_reader_that_opens_while_a_vacuum_runs(world: World, when: str) -> Non
     world.check()
 
 
+@pytest.mark.usefixtures("processes")
 def test_all_of_these_are_behaviours_of_the_model(journal: Path) -> None:
     """The last of this file: the traces of those before it (docs/model.md)."""
     with journal.open() as file:

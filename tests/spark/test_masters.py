@@ -18,13 +18,13 @@ from tests.build import commit_rows
 
 
 @pytest.fixture
-def open_port() -> Iterator[int]:
+def open_port(services: None) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 @pytest.fixture
-def closed_port() -> int:
+def closed_port(services: None) -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -70,6 +70,7 @@ def test_nothing_that_listens(closed_port: int) -> None:
         check_master("spark://no-such-host.invalid:7077")
 
 
+@pytest.mark.usefixtures("services")
 def test_many_silent_addresses_take_no_longer_than_one_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

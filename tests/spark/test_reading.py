@@ -133,6 +133,7 @@ def test_the_data_source_reads_every_type_as_read_table_does(
         assert found.collect() == wanted.collect()
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_name_is_there_without_pyspark() -> None:
     code = (
         "import sys\nfrom singerlake.spark import read_table\n"

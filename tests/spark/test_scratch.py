@@ -41,6 +41,7 @@ def process(place: Path) -> tuple[subprocess.Popen[str], Path]:
     return started, Path(started.stdout.readline().strip())
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_killed_process_s_folder_goes_with_the_next_start(place: Path) -> None:
     alive, living = process(place)
     killed, dead = process(place)

@@ -38,6 +38,7 @@ for wrong in ("select nope from tap.s", "selct", "select id / 0 from tap.s"):
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.spark
 def test_nothing_but_the_answer_reaches_the_terminal(tmp_path: Path) -> None:
     work, temporary = tmp_path / "work", tmp_path / "tmp"
@@ -89,7 +90,7 @@ def test_processes_for_tasks_begin_with_what_they_need(spark: SparkSession) -> N
 
 
 @pytest.fixture
-def no_jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Popen[bytes]]]:
+def no_jvm(processes: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Popen[bytes]]]:
     """A process without a JVM, in which one that only reads its input can be started."""
     started: list[Popen[bytes]] = []
 

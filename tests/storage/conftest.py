@@ -33,7 +33,7 @@ def options(endpoint: str) -> StoreOptions:
 
 
 @pytest.fixture(scope="session")
-def s3_port() -> Iterator[int]:
+def s3_port(services: None) -> Iterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])

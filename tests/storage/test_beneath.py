@@ -114,6 +114,7 @@ def test_no_link_is_followed(
     assert where(way.enter(lake, parts)) == str(tmp_path.joinpath("lake", *parts))
 
 
+@pytest.mark.usefixtures("processes")
 @linux
 def test_a_folder_that_a_link_takes_the_place_of_any_time(lake: Path, tmp_path: Path) -> None:
     """Whatever is seen is the lake's, while somebody changes folder and link as fast as can be."""

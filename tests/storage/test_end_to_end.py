@@ -18,6 +18,8 @@ from tests.storage.plugins import s3_settings, start
 from tests.storage.relay import Fault, Relay, error_body
 from tests.target.harness import TAP, activate, record, schema, state, text
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

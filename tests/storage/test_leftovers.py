@@ -63,6 +63,7 @@ def staged_files(store: LocalStore) -> list[str]:
     return sorted(p.name for p in (store.root / ".staging").iterdir() if p.name != "replace.lock")
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_writer_at_work_keeps_its_files_and_a_killed_one_s_go(store: LocalStore) -> None:
     with writer(store) as process:
         assert len(staged_files(store)) == 2
@@ -80,6 +81,7 @@ def test_a_writer_at_work_keeps_its_files_and_a_killed_one_s_go(store: LocalStor
         assert remove_leftovers(store, plan), "gone already is no error"
 
 
+@pytest.mark.usefixtures("processes")
 def test_one_that_ends_well_leaves_nothing(store: LocalStore) -> None:
     with writer(store) as process:
         out, _ = process.communicate("")
@@ -131,6 +133,7 @@ def test_a_writer_that_begins_again_meanwhile_keeps_its_marker(
     meanwhile[0].discard()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_forked_writer_lives_on_when_its_parent_ends(store: LocalStore) -> None:
     mine = store.stage()
     child = os.fork()
@@ -151,6 +154,7 @@ def test_a_forked_writer_lives_on_when_its_parent_ends(store: LocalStore) -> Non
     mine.discard()
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_retention_holds_for_them(store: LocalStore) -> None:
     with writer(store) as process:
         process.kill()

@@ -68,6 +68,7 @@ def assert_nothing_is_lost(store: Store, commits: int) -> None:
     assert not [item.key for item in store.list(names.RAW) if item.key.endswith(".lock")]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("kind", "commits"), [("disk", 5), ("lakes", 3), ("non-conditional", 1)])
 def test_targets_side_by_side(tmp_path: Path, s3_port: int, kind: str, commits: int) -> None:
     store: Store = LocalStore(tmp_path / "lake")

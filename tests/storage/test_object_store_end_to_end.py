@@ -47,6 +47,7 @@ def run(uri: str, *args: str) -> Any:
     return json.loads(result.stdout)
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.spark
 def test_the_whole_road(
     spark: SparkSession,

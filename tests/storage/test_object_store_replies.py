@@ -199,6 +199,7 @@ def test_a_container_that_is_not_there_is_no_missing_key(service: Service) -> No
             call()
 
 
+@pytest.mark.usefixtures("services")
 def test_nobody_answers(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "singerlake.storage.object_store.connection._SILENCE", timedelta(milliseconds=50)

@@ -275,7 +275,7 @@ def test_what_boto3_knows_of_s3_is_read_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def silent() -> Iterator[str]:
+def silent(services: None) -> Iterator[str]:
     """A server that takes connections and never answers."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))

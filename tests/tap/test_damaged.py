@@ -46,6 +46,7 @@ def _process(lake: Lake) -> tuple[int, Run, str]:
     return process.returncode, Run(out), errors.decode()
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_others_go_on_and_the_exit_code_tells(damaged: Lake) -> None:
     code, part, errors = _process(damaged)
     assert code == 5
@@ -57,6 +58,7 @@ def test_the_others_go_on_and_the_exit_code_tells(damaged: Lake) -> None:
     assert errors.splitlines()[-1].startswith("tap-singerlake: block 2 of tap_x.b")
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_next_run_brings_the_rest_once_it_is_mended(damaged: Lake) -> None:
     path = next((Path(damaged.store.uri) / "raw").rglob("b-*.singer.gz"))
     _code, part, _ = _process(damaged)
@@ -68,6 +70,7 @@ def test_the_next_run_brings_the_rest_once_it_is_mended(damaged: Lake) -> None:
     ]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("catalogue", [True, False])
 def test_a_damaged_log_is_no_hindrance_either(damaged: Lake, catalogue: bool) -> None:
     folder = Path(damaged.store.uri) / "raw" / "tap_x"
@@ -116,6 +119,7 @@ def test_a_damaged_log_that_nobody_asked_for_is_only_warned_of(
         run(lake, catalog=select(catalog, "c", selected=True) if how == "deselected" else whole)
 
 
+@pytest.mark.usefixtures("processes")
 def test_discovery_lists_the_others(damaged: Lake) -> None:
     folder = Path(damaged.store.uri) / "raw" / "tap_x"
     (folder / "catalogue.json").unlink()

@@ -50,6 +50,7 @@ def _records(text: str) -> int:
     return len(Run(text.encode()).records())
 
 
+@pytest.mark.usefixtures("processes")
 def test_settings_come_as_text_and_through_pipes(two: Lake, tmp_path: Path) -> None:
     settings = json.dumps({"lake": two.store.uri, "streams": ["a"]})
     assert _records(_tap("--config", settings).stdout) == 2
@@ -63,6 +64,7 @@ def test_settings_come_as_text_and_through_pipes(two: Lake, tmp_path: Path) -> N
     assert _records(_tap(shell=f"--config '{settings}' --catalog <(echo '{catalog}')").stdout) == 2
 
 
+@pytest.mark.usefixtures("processes")
 def test_later_settings_go_over_earlier_ones(two: Lake, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps({"lake": "nowhere", "streams": ["b"]}).encode())
@@ -70,6 +72,7 @@ def test_later_settings_go_over_earlier_ones(two: Lake, tmp_path: Path) -> None:
     assert _records(_tap("--config", str(path), "--config", text).stdout) == 2
 
 
+@pytest.mark.usefixtures("processes")
 def test_settings_that_are_no_use_are_one_line_without_a_secret(tmp_path: Path) -> None:
     secret = "hunter2"
     for text in (f'{{"aws_secret_access_key": "{secret}"', f'{{"lak": "{secret}"}}'):
@@ -90,6 +93,7 @@ STATES.append({"type": "STATE", "value": {"singer_state": WHOLE}})
 STATES.append({"completed": {"singer_state": WHOLE}, "partial": {}})
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("wrapped", range(len(STATES)))
 def test_a_wrapped_state_is_unwrapped(two: Lake, wrapped: int) -> None:
     state = run(two, streams=["a"]).state
@@ -102,6 +106,7 @@ def test_a_wrapped_state_is_unwrapped(two: Lake, wrapped: int) -> None:
     assert run(two, given, streams=["a"]).records() == []
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "text",
     [
@@ -143,6 +148,7 @@ def test_a_state_that_says_nothing_here_is_told(
     assert len(told) == (1 if strange else 0), told
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "catalog",
     [

@@ -19,6 +19,8 @@ from singerlake.lake import Lake
 from tests.build import commit_rows
 from tests.tap.run import ROOT, Run, config_of, run, start
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 INT = {"id": {"type": "integer"}, "pad": {"type": "string"}}
 ROWS = 4000
 

@@ -169,6 +169,7 @@ def test_a_key_that_is_no_property_is_refused(tmp_path: Path) -> None:
     assert not data_files(tmp_path / "lake")
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -192,6 +193,7 @@ def test_a_config_that_is_no_use_is_one_line(
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.usefixtures("processes")
 def test_settings_come_as_text_and_through_a_pipe(tmp_path: Path) -> None:
     secret = "hunter2"
     # One of the SDK's is almost called as one of ours, and Meltano always sends it.
@@ -398,6 +400,7 @@ def test_a_byte_order_mark_at_the_start_is_skipped(tmp_path: Path, ending: bytes
     assert run(tmp_path / "nothing", b"\xef\xbb\xbf") == []
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_byte_order_mark_is_skipped_however_it_comes(tmp_path: Path) -> None:
     args, env = command(tmp_path / "lake")
     with subprocess.Popen(args, stdin=subprocess.PIPE, env=env) as process:

@@ -338,6 +338,7 @@ def test_clean_up_comes_behind_the_commit_and_the_state(
         run(lake, [SCHEMA, batch("s", good), state(3)], **config)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_run_that_dies_before_it_cleans_up(tmp_path: Path, inside: Path) -> None:
     """Only files are left, which the next run does not need: it goes on from the STATE."""
     lake, good = tmp_path / "lake", inside / "good"
@@ -416,6 +417,7 @@ def test_secrets_of_other_buckets_are_hidden(tmp_path: Path) -> None:
     assert secret not in redacted(f"key {secret}")
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("form", ["jsonl, gzip", "parquet", "arrow"])
 def test_memory_does_not_follow_the_size_of_a_file(tmp_path: Path, form: str) -> None:
     numbers = pa.array(range(200_000))

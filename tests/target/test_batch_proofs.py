@@ -169,6 +169,7 @@ def test_the_other_process_holds_nothing(tmp_path: Path) -> None:
     other.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_other_process_ends_with_the_one_that_was_killed() -> None:
     told, tells = os.pipe()
     killed = os.fork()

@@ -77,6 +77,7 @@ class Live:
         return out, err, self.process.returncode
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_run_with_what_was_committed(tmp_path: Path, signum: int) -> None:
     lake = tmp_path / "lake"
@@ -93,6 +94,7 @@ def test_a_signal_ends_the_run_with_what_was_committed(tmp_path: Path, signum: i
     assert leftovers(lake) == []
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_signal_while_waiting_for_a_lock(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     run(lake, PLAIN)
@@ -111,6 +113,7 @@ def test_a_signal_while_waiting_for_a_lock(tmp_path: Path) -> None:
     assert tables(lake) == {"a": 1}
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_signal_while_something_hangs(tmp_path: Path) -> None:
     """Another process, itself stopped, may hold the lock of replacements for ever."""
     lake = tmp_path / "lake"
@@ -144,6 +147,7 @@ def wait_for(condition: Any) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.usefixtures("processes")
 def test_sudden_death_at_random_moments(tmp_path: Path) -> None:
     """After each the table reads as after some commit, and never as in between."""
     lake = tmp_path / "lake"
@@ -183,6 +187,7 @@ def one_plain_line(done: subprocess.CompletedProcess[bytes]) -> str:
     return lines[0]
 
 
+@pytest.mark.usefixtures("processes")
 def test_bad_input_is_one_plain_line(tmp_path: Path) -> None:
     done = process(tmp_path / "lake", [*PLAIN, record("a", {"id": "x"}), state(2)])
     assert done.returncode == 5
@@ -191,18 +196,21 @@ def test_bad_input_is_one_plain_line(tmp_path: Path) -> None:
     assert data_files(tmp_path / "lake") == []
 
 
+@pytest.mark.usefixtures("processes")
 def test_no_tap_id_is_a_usage_error(tmp_path: Path) -> None:
     done = process(tmp_path / "lake", PLAIN, tap_id="")
     assert done.returncode == 2
     assert "tap_id" in one_plain_line(done)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_map_that_is_wrong_is_a_usage_error(tmp_path: Path) -> None:
     done = process(tmp_path / "lake", PLAIN, stream_maps={"__other__": None})
     assert done.returncode == 2
     assert "__other__" in one_plain_line(done)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_newer_lake_is_refused(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     run(lake, PLAIN)
@@ -223,6 +231,7 @@ def test_a_newer_lake_is_refused(tmp_path: Path) -> None:
     assert len(data_files(lake)) == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_file_system_that_takes_no_more(tmp_path: Path) -> None:
     """A limit on the size of files stands for a full disk: the write fails half-way."""
     lake = tmp_path / "lake"
@@ -250,6 +259,7 @@ def test_a_file_system_that_takes_no_more(tmp_path: Path) -> None:
     assert leftovers(lake) == []
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("number", "words"), [("ENOSPC", "disk is full"), ("EROFS", "read-only"), ("EACCES", "denied")]
 )
@@ -277,6 +287,7 @@ def test_a_disk_that_refuses(tmp_path: Path, number: str, words: str) -> None:
     assert data_files(tmp_path / "lake") == []
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_state_that_no_one_reads_any_more(tmp_path: Path) -> None:
     args, env = command(tmp_path / "lake")
     reader, writer = os.pipe()
@@ -297,6 +308,7 @@ def test_a_state_that_no_one_reads_any_more(tmp_path: Path) -> None:
     assert len(lines_of(tmp_path / "lake", "a")) == 1
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")
 def test_a_state_that_goes_to_a_full_disk(tmp_path: Path) -> None:
     """As users start it: with a buffer that Python would write once more at its end."""
@@ -317,6 +329,7 @@ def test_a_state_that_goes_to_a_full_disk(tmp_path: Path) -> None:
     assert b"Exception ignored" not in done.stderr
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_standard_output_that_is_closed(tmp_path: Path) -> None:
     args, env = command(tmp_path / "lake")
     shell = ["sh", "-c", '"$@" >&-', "sh", *args]
@@ -328,6 +341,7 @@ def test_a_standard_output_that_is_closed(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("processes")
 def test_progress_level_and_structure_are_the_sdks(tmp_path: Path) -> None:
     args, env = command(tmp_path / "lake")
 
@@ -369,6 +383,7 @@ def test_progress_is_said_now_and_then(tmp_path: Path, monkeypatch: Any, caplog:
     assert "committed 50 records to 1 table" in said[-1]
 
 
+@pytest.mark.usefixtures("processes")
 def test_about_names_the_settings_and_no_one_elses(tmp_path: Path) -> None:
     args, env = command(tmp_path / "lake")
     done = subprocess.run(
@@ -385,6 +400,7 @@ def test_about_names_the_settings_and_no_one_elses(tmp_path: Path) -> None:
     assert not {"load_method", "batch_size_rows"} & set(settings)
 
 
+@pytest.mark.usefixtures("processes")
 def test_memory_stays_flat_with_many_streams(tmp_path: Path) -> None:
     """200 streams interleaved, more input than may be held, and lines of many sizes."""
     args, env = command(tmp_path / "lake")

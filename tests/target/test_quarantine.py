@@ -230,6 +230,7 @@ def test_a_stream_whose_name_has_no_room(tmp_path: Path) -> None:
     assert row["stream"] == name
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_last_line_says_so_and_ls_counts_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -110,12 +110,14 @@ def command(plugin: str, *arguments: str, afterwards: bool = False) -> str:
     )
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("plugin", ["tap", "target"])
 def test_a_command_imports_what_it_needs_and_spoils_nothing_else(plugin: str) -> None:
     code = command(plugin, "--version", afterwards=True)
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=60)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_run_imports_what_it_needs(tmp_path: Path) -> None:
     settings = json.dumps({"lake": str(tmp_path / "lake"), "tap_id": "tap-a"})
     schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
@@ -133,6 +135,7 @@ def test_a_run_imports_what_it_needs(tmp_path: Path) -> None:
         assert '{"a":' in done.stdout.replace(" ", ""), done.stdout
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("plugin", ["tap", "target"])
 def test_about_needs_more_and_gets_it(plugin: str) -> None:
     command = [sys.executable, "-m", f"{plugin}_singerlake", "--about", "--format=json"]
@@ -140,6 +143,7 @@ def test_about_needs_more_and_gets_it(plugin: str) -> None:
     assert "3.11" in json.loads(done.stdout)["supported_python_versions"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_configuration_of_logging_is_taken(tmp_path: Path) -> None:
     (tmp_path / "log.yml").write_text("version: 1\nroot: {level: ERROR}\n")
     environment = {**os.environ, "SINGER_SDK_LOG_CONFIG": str(tmp_path / "log.yml")}
@@ -225,6 +229,7 @@ def test_a_module_that_is_there_is_not_stood_in_for(package: Path) -> None:
     assert sys.modules["heavy"] is heavy
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "source",
     [
@@ -245,6 +250,7 @@ def test_where_stand_ins_do_not_do_all_is_imported(package: Path, source: str) -
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_cannot_be_imported_is_said(package: Path) -> None:
     (package / "light.py").write_text("import heavy.nothing\n")
     code = (

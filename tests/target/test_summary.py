@@ -51,6 +51,7 @@ def summary(file: Path) -> Any:
     return found
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_run_that_put_lines_aside_and_one_whose_schema_changed(tmp_path: Path) -> None:
     lake, file = tmp_path / "lake", tmp_path / "summary.json"
     config = {
@@ -241,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[_Server]:
+def server(services: None) -> Iterator[_Server]:
     with _Server(("127.0.0.1", 0), _Handler) as one:
         one.bodies = []
         thread = threading.Thread(target=one.serve_forever)

@@ -103,6 +103,7 @@ def test_threads_of_two_schemas(root: Path) -> None:
     assert_whole(NonConditionalStore(root, SETTLE), [0, 1, 10, 11, 20, 21], 6)
 
 
+@pytest.mark.usefixtures("processes")
 def test_processes(root: Path) -> None:
     settings = {
         "kind": "non-conditional",

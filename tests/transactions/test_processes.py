@@ -24,6 +24,8 @@ from tests.transactions.broken import HASH, TABLE, ids_in, staged_rows, until_do
 from tests.transactions.non_conditional import NonConditionalStore
 from tests.transactions.worker import Worker, run_together
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 STALE = 1.0
 
 
