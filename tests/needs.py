@@ -95,7 +95,7 @@ class _Guard:
     """
 
     on = False
-    broken: list[str]
+    broken: list[str] = []  # noqa: RUF012  # one process, one guard
 
 
 _guard = _Guard()
@@ -130,11 +130,13 @@ def guarded(item: pytest.Item) -> Iterator[None]:
 
     It fails even if the code under test takes the error for one of its own.
     """
+    before = _guard.on, _guard.broken
     _guard.on, _guard.broken = item.get_closest_marker(CHECK) is not None, []
     try:
         yield
     finally:
-        _guard.on, broken = False, _guard.broken
+        broken = _guard.broken
+        _guard.on, _guard.broken = before
     if broken:
         pytest.fail(
             f"this test needs no fixture of tests/needs.py, so it may start no process and open no "

@@ -90,7 +90,6 @@ assert sum(len(batch) for batch in state.scanner()) == 1000
 """
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("version", wanted())
 def test_the_parts_work_where_nothing_else_is(tmp_path: Path, wheel: Path, version: str) -> None:
     running = f"{sys.version_info[0]}.{sys.version_info[1]}"

@@ -159,7 +159,6 @@ def test_what_cannot_be_asked_of_rows(shop: Lake, args: list[str], said: str) ->
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_what_is_said_and_a_version_are_one_transaction(shop: Lake) -> None:
     table = "tap-shop.orders"
@@ -186,7 +185,6 @@ def test_what_is_said_and_a_version_are_one_transaction(shop: Lake) -> None:
     assert "is at the state of transaction 1 already" in refused.stdout
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_a_table_of_a_query_and_its_version_are_one_transaction(shop: Lake) -> None:
     make = (
@@ -207,7 +205,6 @@ def test_a_table_of_a_query_and_its_version_are_one_transaction(shop: Lake) -> N
     assert (entry["metadata"]["ticket"], entry["metadata"]["comment"]) == ("7", "for Ada")
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_a_key_and_constraints_come_and_go(lake: Lake) -> None:
     table = "tap-shop.events"

@@ -61,7 +61,6 @@ def test_what_needs_no_java_to_be_refused(
     assert words in result.stderr
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
     def statuses() -> list[list[object]]:
@@ -112,7 +111,6 @@ def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
         assert words in result.stderr, args
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_rows_are_deleted_that_a_file_names(shop: Lake, tmp_path: Path) -> None:
     keys = tmp_path / "keys.csv"

@@ -127,7 +127,7 @@ def test_it_needs_no_spark(lake: Lake) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.spark
+@pytest.mark.usefixtures("each_operation")
 def test_a_query_answers_that_there_is_nothing(lake: Lake, spark: SparkSession) -> None:
     from singerlake.spark.jobs.queries.query import query
 

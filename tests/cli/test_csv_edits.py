@@ -12,7 +12,7 @@ from singerlake.lake import Lake, Table
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("each_operation")]
+pytestmark = pytest.mark.usefixtures("each_operation")
 TEXT = {"type": ["null", "string"]}
 PROPERTIES: dict[str, Any] = {
     "id": {"type": "integer"},

@@ -98,7 +98,6 @@ def test_states_of_the_same_rows_need_no_java(shop: Lake) -> None:
     )
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_tables_for_people(shop: Lake) -> None:
     text = run(shop, "diff", TABLE, "monday").stdout
@@ -126,7 +125,6 @@ def test_tables_for_people(shop: Lake) -> None:
     assert cells == [["column", "cells", "changed"], ["name", "2"], ["price", "1"], ["note", "1"]]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_every_form_holds_the_same(shop: Lake, tmp_path: Path) -> None:
     document = run_json(shop, "diff", TABLE, "monday")
@@ -181,7 +179,6 @@ def test_every_form_holds_the_same(shop: Lake, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "changes.json").read_text()) == {**head, "rows": rows}
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_without_a_key(lake: Lake) -> None:
     commit_rows(lake, "tap.s", {"n": {"type": "integer"}}, [], [{"n": 1}])

@@ -253,6 +253,7 @@ def test_no_credentials(s3_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "AWS_ACCESS_KEY_ID" in found["credentials"]["advice"]
 
 
+@pytest.mark.usefixtures("services")
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     credentials(monkeypatch, 1)
     facts = s3_facts.look(f"s3://{BUCKET}/x")

@@ -71,7 +71,6 @@ def same(lake: Lake, printed: str, table: str) -> None:
     assert len({row[0] for row in ours}) == len(ours) > 1990
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_duckdb_gets_the_rows_of_a_version_of_the_head_and_of_a_layer(
     odd_lake: Lake, monkeypatch: pytest.MonkeyPatch
@@ -99,7 +98,6 @@ def zcat(paths: Sequence[str]) -> int:
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_raw_files_count_each_row_once_after_a_vacuum(odd_lake: Lake) -> None:
     before = run(odd_lake, "files-of", TABLE).stdout.splitlines()

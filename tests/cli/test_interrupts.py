@@ -104,7 +104,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("ready", "args", "said"),
     [

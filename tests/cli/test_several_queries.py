@@ -12,7 +12,7 @@ from singerlake.lake import Lake
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("each_operation")]
+pytestmark = pytest.mark.usefixtures("each_operation")
 ONE, TWO = "select count(*) as n from tap_shop.orders", "select max(id) as m from tap_shop.orders"
 
 

@@ -137,7 +137,6 @@ def test_other_settings_than_those_spark_runs_with_are_refused(
                 shared.begin_spark(*other)
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_queries_as_commands_and_as_sql(shop: Lake) -> None:
     script = (

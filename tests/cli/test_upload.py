@@ -181,7 +181,6 @@ def check_refused(result: Result, code: int, says: str) -> None:
         assert words in told
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes(
     shop: Lake,
@@ -222,7 +221,6 @@ def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes
     assert files_of(shop) == before
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_rejects_lists_what_every_stage_finds(shop: Lake) -> None:
     """Values, keys, versions and constraints, though a file fails for the first of them."""
@@ -279,7 +277,6 @@ def test_rejects_say_that_they_are_not_all(tmp_path: Path) -> None:
         assert last in file.path.read_text().splitlines()[-1]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_modes(shop: Lake) -> None:
     def counts(*args: str) -> tuple[int, ...]:
@@ -317,7 +314,6 @@ def test_modes(shop: Lake) -> None:
     assert [row[0] for row in rows_of(shop)] == [2, 5]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_what_was_read_before_somebody_else_changed_it_is_refused(shop: Lake) -> None:
     query = ["query", "select * from tap_shop.orders order by id", "--provenance", "--to"]
@@ -335,7 +331,6 @@ def test_what_was_read_before_somebody_else_changed_it_is_refused(shop: Lake) ->
     assert [row[1] for row in rows_of(shop)] == ["n1", "mine", "mine"]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_how_files_are_written(shop: Lake) -> None:
     write("a.csv", "1;\xe4;NULL\r\n2;'NULL';5\r\n".encode("cp1252"))
@@ -356,7 +351,6 @@ def test_how_files_are_written(shop: Lake) -> None:
     ]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
     write("a.csv", 'id,zip,price,at,note\n1,007,1.5,2026-01-01T10:00:00Z,\n2,5,2,,"{}"\n')
@@ -483,7 +477,6 @@ def test_a_file_that_is_not_what_its_first_rows_seem(
     assert not [name for name in files_of(shop) if "views/b" in name]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_every_format_makes_the_same_table(shop: Lake, tmp_path: Path) -> None:
     text = "id,name,price\n1,a,1.5\n2,,0.25\n"

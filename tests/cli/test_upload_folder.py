@@ -93,7 +93,6 @@ def test_a_vacuum_that_announces_meanwhile_ends_it(tmp_path: Path) -> None:
     upload_folder._check_no_vacuum(Lake(table.store), now, now)
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("each_operation")
 def test_a_folder_and_what_becomes_of_it(lake: Lake, work: Path) -> None:
     def upload(*args: str) -> tuple[Any, tuple[int, ...]]:

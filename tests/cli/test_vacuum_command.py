@@ -452,8 +452,8 @@ def test_killed_while_it_deletes(lake: Lake, point: tuple[str, str, int, str]) -
     assert present(table) == rows
 
 
+@pytest.mark.usefixtures("each_operation")
 @pytest.mark.usefixtures("processes")
-@pytest.mark.spark
 def test_killed_between_writing_and_the_commit(spark: SparkSession, lake: Lake) -> None:
     """What it wrote is nobody's; the next run does the work anew and leaves nothing."""
     table = fill(lake)

@@ -14,7 +14,7 @@ from singerlake.transactions.commit import current_user
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("each_operation")]
+pytestmark = pytest.mark.usefixtures("each_operation")
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}
 
 

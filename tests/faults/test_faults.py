@@ -250,7 +250,6 @@ def test_a_copied_lake_version(
     run_part(benches(CopyLakeVersion), kind, part, counts)
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("quick_plans")
 @pytest.mark.parametrize(
     ("operation", "kind", "part"),

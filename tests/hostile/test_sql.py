@@ -14,7 +14,6 @@ from singerlake.lake import Lake
 from singerlake.spark.jobs.queries.query import query
 from tests.build import commit_rows
 
-pytestmark = pytest.mark.spark
 SECRET = "canary-4711"
 
 

@@ -19,7 +19,6 @@ from singerlake.spark.sql import functions as sql_functions
 from singerlake.spark.sql import plan as sql_plan
 from tests.build import commit_rows
 
-pytestmark = pytest.mark.spark
 SECRET = "canary-4712"
 
 

@@ -18,7 +18,6 @@ from singerlake.spark.sql import row_weight
 from singerlake.spark.sql.result import GLIMPSE_CHARACTERS, plain_rows
 from tests.build import commit_rows
 
-pytestmark = pytest.mark.spark
 OVERWEIGHT = [
     "select sequence(1, id) from range(100000000, 100000001)",
     "select 1, array_repeat(repeat('x', 100000), 5000)",

@@ -142,7 +142,6 @@ def test_markup_is_text_in_headings_titles_cells_and_notes(
         assert said.count(name) >= 2, name
 
 
-@pytest.mark.spark
 def test_columns_and_values_of_queries_rows_and_history(spark: SparkSession, evil: Lake) -> None:
     def run(*args: str) -> Result:
         result = CliRunner().invoke(cli, ["--lake", evil.store.uri, *args])

@@ -17,7 +17,7 @@ from tests.meltano import project
 from tests.meltano.project import rows
 from tests.orchestrators.programs import Programs
 
-pytestmark = [pytest.mark.usefixtures("environments"), pytest.mark.spark]
+pytestmark = pytest.mark.usefixtures("environments")
 
 
 def test_a_job_syncs_publishes_and_freezes(

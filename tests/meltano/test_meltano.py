@@ -19,7 +19,7 @@ from tests.test_wheel import wheel
 
 __all__ = ["wheel"]
 
-pytestmark = [pytest.mark.usefixtures("environments"), pytest.mark.spark]
+pytestmark = pytest.mark.usefixtures("environments")
 
 
 @pytest.fixture(scope="module")

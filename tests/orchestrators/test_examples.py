@@ -95,7 +95,6 @@ def python(name: str) -> Path:
         pytest.skip(str(error))
 
 
-@pytest.mark.spark
 def test_dagster(programs: Programs, shop: Path) -> None:
     shutil.copy(EXAMPLES / "dagster" / "definitions.py", shop)
     command = [python("dagster"), HERE / "run_dagster.py", shop]
@@ -120,7 +119,6 @@ def test_dagster(programs: Programs, shop: Path) -> None:
     assert run_ids(given["SINGERLAKE_LAKE"]) == [told["run"]]
 
 
-@pytest.mark.spark
 def test_airflow(programs: Programs, shop: Path) -> None:
     airflow = python("airflow")
     home = shop.parent / "airflow"
@@ -147,7 +145,6 @@ def test_airflow(programs: Programs, shop: Path) -> None:
     assert run_ids(given["SINGERLAKE_LAKE"]) == [run]
 
 
-@pytest.mark.spark
 def test_cron(programs: Programs, shop: Path) -> None:
     """Each line once, with the variables that the file sets and no others."""
     text = (EXAMPLES / "cron" / "crontab").read_text(encoding="utf-8")
@@ -194,7 +191,6 @@ class TestGitHubActions:
         assert ours == []
         assert [one["line"] for one in wrong] == [text[: text.index("if: always")].count("\n") + 1]
 
-    @pytest.mark.spark
     def test_a_runner_that_forgets_everything(
         self, programs: Programs, shop: Path, s3_port: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -16,7 +16,6 @@ GIVEN = {"shop", "s3"}
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.spark
 @pytest.mark.usefixtures("spark", "programs")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_from_top_to_bottom(

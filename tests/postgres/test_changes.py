@@ -31,7 +31,6 @@ from tests.tap.run import run as replay
 from tests.target import harness
 
 pytestmark = [
-    pytest.mark.spark,
     pytest.mark.usefixtures("environments", "quick_plans"),
 ]
 DATABASE = "changed"

@@ -27,7 +27,6 @@ from tests.target.harness import run as sync_into
 
 pytestmark = [
     pytest.mark.usefixtures("environments"),
-    pytest.mark.spark,
     pytest.mark.usefixtures("quick_plans"),
 ]
 

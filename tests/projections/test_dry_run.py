@@ -172,7 +172,6 @@ def check_published(
     event(f"{asked.projection}: {'full' if would.full else 'increment'}, told: {told}")
 
 
-@pytest.mark.spark
 @settings(
     max_examples=EXAMPLES or 1,
     deadline=None,

@@ -19,7 +19,7 @@ import singerlake
 from tests.build import commit_rows
 from tests.cli.call import run
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+pytestmark = pytest.mark.usefixtures("spark")
 COLUMNS = {"id": {"type": "integer"}, "text": {"type": "string"}}
 SECONDS = 120
 FORMATS = ["parquet", "delta"] if os.environ.get("SINGERLAKE_FAULTS") == "all" else ["parquet"]

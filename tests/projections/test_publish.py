@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from singerlake.projections.publishing import Outcome
 
-pytestmark = pytest.mark.spark
 COLUMNS: dict[str, Any] = {
     "id": {"type": "integer"},
     "city": {"type": ["null", "string"]},
@@ -98,6 +97,7 @@ def one(outcomes: Any) -> Outcome:
     return outcome  # type: ignore[no-any-return]
 
 
+@pytest.mark.usefixtures("each_operation")
 def test_raw_staging_published(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
     file = declared(tmp_path)
     orders, cities = shop.publish(file=file, spark=spark)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 pytest.importorskip("pyiceberg")
 pytest.importorskip("deltalake")
 fastavro = pytest.importorskip("fastavro")
-pytestmark = pytest.mark.spark
 DOCS = Path(__file__).parents[2] / "docs"
 PROGRAM = DOCS / "fingerprint.py"
 SCRIPT = runpy.run_path(str(PROGRAM))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pytest
 
 import singerlake
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
@@ -18,7 +17,6 @@ from tests.target import harness
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 COLUMNS: dict[str, Any] = {
     "id": {"type": "integer"},
     "city": {"type": ["null", "string"]},

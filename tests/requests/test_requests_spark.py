@@ -15,7 +15,6 @@ from tests.requests.world import TAP, World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 TABLE = f"{TAP}.s"
 
 

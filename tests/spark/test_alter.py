@@ -24,7 +24,7 @@ from tests.spark.verified import verify
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = pytest.mark.usefixtures("quick_plans")
 PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "amount": {"type": "number"}}
 
 

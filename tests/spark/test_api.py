@@ -19,10 +19,11 @@ from tests.reading.test_states import FLAT, MISFITS, NoIndex, in_order
 from tests.spark.model import messages_of
 from tests.spark.stores import FarStore
 
+pytestmark = pytest.mark.usefixtures("each_operation")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 TYPES: dict[str, Any] = {
     **FLAT,
     "a.b": {"type": "number"},

@@ -32,7 +32,7 @@ from tests.build import commit_rows
 from tests.spark.index_frames import rows_both_ways
 from tests.spark.row_sets import row_set
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = pytest.mark.usefixtures("quick_plans")
 ORDERS: dict[str, Any] = {
     "id": {"type": "integer"},
     "status": {"type": ["null", "string"]},

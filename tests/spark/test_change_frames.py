@@ -20,7 +20,7 @@ from singerlake.spark.jobs.maintenance.verify import verify
 from tests.build import commit_rows
 from tests.spark.test_change import rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = pytest.mark.usefixtures("quick_plans")
 PROPERTIES: dict[str, Any] = {
     "id": {"type": "integer"},
     "name": {"type": ["null", "string"]},

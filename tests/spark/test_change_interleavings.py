@@ -23,7 +23,7 @@ from tests.spark.test_interleavings import ROW, World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = pytest.mark.usefixtures("quick_plans")
 ENTRY = ("put", "transactions/")
 LOCK = ("put", "singerlake.lock")
 """A change has worked out and not yet written; while it writes, others of its schema wait."""

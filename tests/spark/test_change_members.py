@@ -26,7 +26,6 @@ from singerlake.transactions.outgoing import outgoing_overlay
 from tests.build import commit_rows
 from tests.spark.test_change import rows
 
-pytestmark = pytest.mark.spark
 TEXT: dict[str, Any] = {"type": ["null", "string"]}
 INTEGER: dict[str, Any] = {"type": ["null", "integer"]}
 COLUMNS = {"id": {"type": "integer"}, "a": TEXT, "o": TEXT}

@@ -27,7 +27,7 @@ from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.spark.row_sets import row_set
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = pytest.mark.usefixtures("quick_plans")
 PROPERTIES: dict[str, Any] = {
     "case": {"type": "integer"},
     "id": {"type": "string"},

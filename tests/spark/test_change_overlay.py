@@ -19,7 +19,7 @@ from tests.spark.verified import verify
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = pytest.mark.usefixtures("quick_plans")
 STRING: dict[str, Any] = {"type": ["null", "string"]}
 INTEGER: dict[str, Any] = {"type": ["null", "integer"]}
 PROPERTIES: dict[str, Any] = {"x": STRING, "id": {"type": "integer"}, "code": STRING, "n": STRING}

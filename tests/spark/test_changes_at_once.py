@@ -19,7 +19,6 @@ from singerlake.spark.jobs.row_sets.selected_rows import Selection
 from singerlake.spark.state.from_blocks import state
 from tests.build import commit_rows
 
-pytestmark = pytest.mark.spark
 PROPERTIES = {"id": {"type": "integer"}, "n": {"type": "integer"}}
 
 

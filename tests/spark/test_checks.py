@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from singerlake.format.overlay import Overlay
     from singerlake.transactions.snapshot import Snapshot
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = pytest.mark.usefixtures("quick_plans")
 NUMBER: dict[str, Any] = {"type": ["null", "number"]}
 PROPERTIES: dict[str, Any] = {
     "id": {"type": "integer"},

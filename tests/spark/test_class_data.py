@@ -25,6 +25,8 @@ from singerlake.spark.jobs import training
 from singerlake.spark.jvm import class_data, class_path, java
 from singerlake.spark.jvm.class_data import Archive
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 CLASSES = """java/lang/Object id: 0
 java/lang/String id: 1
 org/apache/spark/deploy/SparkSubmit
@@ -120,7 +122,6 @@ def test_what_others_may_write_is_not_run(tmp_path: Path, cache: Path) -> None:
     assert place.size() == 1
 
 
-@pytest.mark.usefixtures("processes")
 def test_no_warning_tells_of_a_training_that_goes_on(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

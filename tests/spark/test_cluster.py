@@ -60,7 +60,6 @@ print(json.dumps(said))
 
 
 @pytest.mark.usefixtures("environments")
-@pytest.mark.spark
 def test_every_job_on_two_executors(tmp_path: Path) -> None:
     lake = Lake.open(str(tmp_path / "lake"), create=True)
     first = [{"id": n, "v": "old"} for n in range(200)]

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from singerlake.lake import Lake
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.spark.jobs.maintenance.freeze import freeze
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 ROW = {"id": {"type": "integer"}, "n": {"type": ["null", "integer"]}}
 
 
-@pytest.mark.spark
 def test_versions_verify_after_history_was_dropped(spark: SparkSession, tmp_path: Path) -> None:
     source = Lake(LocalStore(tmp_path / "source"))
     for n in (1, 2, 3):

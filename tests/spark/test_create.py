@@ -81,7 +81,6 @@ def rows_of(spark: SparkSession, table: Table) -> list[tuple[Any, ...]]:
     return sorted(plain_rows(state(spark, table, table.snapshot())), key=repr)
 
 
-@pytest.mark.spark
 def test_every_type_reads_back_as_it_was(spark: SparkSession, shop: Lake) -> None:
     made = create(spark, shop, "views.v", EVERYTHING, keys=("id",))
     table = shop.table(NAME)
@@ -126,7 +125,6 @@ def test_every_type_reads_back_as_it_was(spark: SparkSession, shop: Lake) -> Non
     )
 
 
-@pytest.mark.spark
 def test_lines_log_catalogue_and_lake_file(spark: SparkSession, shop: Lake) -> None:
     sql = "select id, name from tap_shop.orders where id < 2 order by id desc"
     create(spark, shop, "views.v", sql, options=ChangeOptions(metadata={"run": "nightly"}))
@@ -151,7 +149,6 @@ def test_lines_log_catalogue_and_lake_file(spark: SparkSession, shop: Lake) -> N
     assert check_log(shop.store, NAME).problems == []
 
 
-@pytest.mark.spark
 def test_an_empty_answer_makes_a_table(spark: SparkSession, shop: Lake) -> None:
     made = create(spark, shop, "views.v", "select id from tap_shop.orders where id > 99")
     table = shop.find("views.v")[0]
@@ -162,7 +159,6 @@ def test_an_empty_answer_makes_a_table(spark: SparkSession, shop: Lake) -> None:
     assert rows_of(spark, table) == [(1,)]
 
 
-@pytest.mark.spark
 def test_many_parts_in_the_querys_order(
     spark: SparkSession, shop: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +180,6 @@ def test_many_parts_in_the_querys_order(
     assert state_content(spark, table, table.snapshot()).fingerprint == made.fingerprint
 
 
-@pytest.mark.spark
 def test_on_a_store_that_spark_cannot_reach(spark: SparkSession, shop: Lake) -> None:
     assert isinstance(shop.store, LocalStore)
     far = Lake(FarStore(shop.store))
@@ -197,7 +192,6 @@ def test_on_a_store_that_spark_cannot_reach(spark: SparkSession, shop: Lake) -> 
     assert kinds == ["file", "version"]
 
 
-@pytest.mark.spark
 def test_its_readers_leases_end_with_it(spark: SparkSession, shop: Lake) -> None:
     """Not when the collector comes by: the error holds all that there was, the answer too."""
     with pytest.raises(UsageError, match="no column 'nobody'") as caught:
@@ -206,13 +200,11 @@ def test_its_readers_leases_end_with_it(spark: SparkSession, shop: Lake) -> None
     assert leases(shop.store, TableName("tap-shop", "orders")) == []
 
 
-@pytest.mark.spark
 def test_small_parts_are_put_together(spark: SparkSession, shop: Lake) -> None:
     made = create(spark, shop, "views.v", "select id from range(0, 1000, 1, 8)", keys=("id",))
     assert (made.rows, made.blocks) == (1000, 1)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("sql", "keys", "error", "says"),
     [
@@ -286,7 +278,6 @@ def test_names_and_schemas_that_are_refused() -> None:
             plans.new_name(text)
 
 
-@pytest.mark.spark
 def test_a_table_that_is_there_is_left_alone(spark: SparkSession, shop: Lake) -> None:
     with pytest.raises(UsageError, match=r"tap-shop\.orders already"):
         create(spark, shop, "tap-shop.orders", "select 1 as a")
@@ -313,7 +304,6 @@ def meanwhile(
     monkeypatch.setattr(target, name, late)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("step", ["check_still_new", "commit_create"])
 def test_a_table_that_appears_meanwhile_wins(
     spark: SparkSession, shop: Lake, monkeypatch: pytest.MonkeyPatch, step: str
@@ -330,7 +320,6 @@ def test_a_table_that_appears_meanwhile_wins(
     assert not list(Path(shop.store.uri).rglob("singerlake.lock"))
 
 
-@pytest.mark.spark
 def test_what_does_not_read_back_is_not_committed(
     spark: SparkSession, shop: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,7 +357,6 @@ class FullStaged(LocalStaged):
         super().publish(key)
 
 
-@pytest.mark.spark
 def test_a_disk_that_fills_up_leaves_nothing_to_be_seen(
     spark: SparkSession, shop: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

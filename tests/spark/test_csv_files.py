@@ -18,7 +18,6 @@ from singerlake.records.rows.problems import decode
 from singerlake.spark.jobs.row_sets.csv_files import CsvFiles
 from singerlake.spark.state.frames import numbered
 
-pytestmark = pytest.mark.spark
 COLUMNS: Columns = (("id", INTEGER), ("note", STRING), ("day", DATE))
 
 

@@ -30,7 +30,7 @@ from tests.build import commit_rows, retype
 from tests.spark.model import fold
 from tests.spark.stores import FarStore, WatchedStore
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = pytest.mark.usefixtures("quick_plans")
 ID: dict[str, Any] = {"id": {"type": "integer"}}
 COLUMNS: dict[str, Any] = {
     "case": {"type": "integer"},

@@ -25,7 +25,6 @@ from tests.build import commit_rows
 from tests.spark.row_sets import row_set
 from tests.spark.verified import verify
 
-pytestmark = pytest.mark.spark
 ID: dict[str, Any] = {"id": {"type": "integer"}}
 AT_ONCE = VacuumOptions(retain_seconds=0, guard=False, lease_wait_seconds=0, stale_seconds=0.01)
 

@@ -49,7 +49,6 @@ from tests.tap.run import run as run_tap
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 NAME = TableName("tap", "t")
 KEY = planted.KEY
 WHY = EraseOptions("request 12", lease_wait_seconds=0)

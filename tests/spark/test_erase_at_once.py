@@ -28,7 +28,6 @@ from tests.spark import here
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 NAME = TableName("tap", "t")
 COLUMNS = {"id": {"type": "integer"}, "name": {"type": "string"}}
 WHY = EraseOptions("request 12", lease_wait_seconds=0, lock_wait_seconds=60, stale_seconds=5)

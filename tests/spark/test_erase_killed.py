@@ -21,7 +21,7 @@ from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.maintenance.plain_table import states
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+pytestmark = pytest.mark.usefixtures("spark")
 NAME = TableName("tap", "t")
 COLUMNS = {"id": {"type": "integer"}, "name": {"type": "string"}}
 ASK = ("erase", str(NAME), "--key", "7", "--reason", "request 12")

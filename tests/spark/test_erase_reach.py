@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("deltalake")
-pytestmark = pytest.mark.spark
 HER = "Zoë Planted"
 SPELLED = [HER.encode(), HER.encode("utf-16-le")[2:-2], json.dumps(HER)[1:-1].encode(), b"471100"]
 PEOPLE: dict[str, Any] = {
@@ -175,6 +174,7 @@ def test_what_was_left_undone_is_done_by_the_next(
     assert "tap.people had no such row, at any time" in again.output
 
 
+@pytest.mark.usefixtures("each_operation")
 def test_a_program_erases(lake: Lake, spark: SparkSession) -> None:
     """What is staged of it is refreshed by the next publish, even if nobody came since."""
     shop = singerlake.Lake(lake.store)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, Phase, assume, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -94,7 +93,6 @@ class FileHistory(RuleBasedStateMachine):
             self.world.read()
 
 
-@pytest.mark.spark
 def test_random_histories_of_files(spark: SparkSession) -> None:
     class Machine(FileHistory):
         pass

@@ -32,7 +32,6 @@ def table(tmp_path: Path) -> Table:
     return table_of(tmp_path / "lake")
 
 
-@pytest.mark.spark
 def test_a_history_of_files(spark: SparkSession, table: Table) -> None:
     root = table.store.uri
     here.freeze(table)
@@ -58,7 +57,6 @@ def test_a_history_of_files(spark: SparkSession, table: Table) -> None:
     assert problem.what == "file"
 
 
-@pytest.mark.spark
 def test_a_change_names_only_files_that_are_there(spark: SparkSession, table: Table) -> None:
     forged = f"files/00/{'0' * 64}-{'0' * 16}"
     rows = [{"id": 5, "photo": f'{{"path": "{forged}"}}'}]
@@ -76,7 +74,6 @@ def upsert(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> Non
     change(spark, table, lambda present: [row_set(spark, present, rows)], Mode.UPSERT)
 
 
-@pytest.mark.spark
 def test_files_of_every_promised_state_are_there(spark: SparkSession, tmp_path: Path) -> None:
     world = Histories(spark, tmp_path / "lake")
     world.sync({1: "a", 2: "b"})
@@ -103,7 +100,6 @@ def test_files_of_every_promised_state_are_there(spark: SparkSession, tmp_path: 
     world.check()
 
 
-@pytest.mark.spark
 def test_what_files_hold_as_columns_of_bytes(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
@@ -134,7 +130,6 @@ def test_what_files_hold_as_columns_of_bytes(
     assert "photo_content" not in read_table(name, lake=root, spark=spark).columns
 
 
-@pytest.mark.spark
 def test_where_no_bytes_can_be_read(spark: SparkSession, table: Table) -> None:
     root = table.store.uri
     plain_file = {"type": "object", "format": "singer.file"}

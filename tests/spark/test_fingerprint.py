@@ -168,7 +168,6 @@ def test_a_row_without_a_digest_is_never_passed_over() -> None:
         summed(batch, columns, Proof.RECORDS)
 
 
-@pytest.mark.spark
 def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, lake: Lake) -> None:
     from singerlake.records.blocks.block_reader import combined
     from singerlake.spark.state import frames, from_blocks
@@ -202,7 +201,6 @@ def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, l
     assert twice.record_fingerprint != base.record_fingerprint
 
 
-@pytest.mark.spark
 def test_duckdb_finds_the_same_fingerprints(spark: SparkSession, lake: Lake) -> None:
     """Another engine, from the lake's files and the page alone."""
     duckdb = pytest.importorskip("duckdb")

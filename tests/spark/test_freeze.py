@@ -35,7 +35,6 @@ def commit_plan(lake: Lake, head: Snapshot, **wanted: Any) -> Any:
     )
 
 
-@pytest.mark.spark
 def test_versions_are_numbered_and_stay(spark: SparkSession, lake: Lake, head: Snapshot) -> None:
     table = lake.find("tap.s")[0]
     first = freeze(spark, table, label="before the move", comment="by hand")
@@ -58,7 +57,7 @@ def test_versions_are_numbered_and_stay(spark: SparkSession, lake: Lake, head: S
     assert table.snapshot_at("before the move").number == 1
 
 
-@pytest.mark.spark
+@pytest.mark.usefixtures("each_operation")
 @pytest.mark.parametrize("keys", [["id"], ["at", "id"], []])
 def test_a_small_table_is_frozen_without_spark_as_with_it(
     spark: SparkSession, lake: Lake, keys: list[str]
@@ -90,7 +89,6 @@ def test_a_small_table_is_frozen_without_spark_as_with_it(
     assert mine == theirs
 
 
-@pytest.mark.spark
 def test_a_damaged_row_freezes_nothing(spark: SparkSession, lake: Lake) -> None:
     commit_rows(lake, "tap.s", FLAT, ["id"], ['{"id": "x"}'])
     table = lake.find("tap.s")[0]
@@ -158,7 +156,6 @@ def test_a_table_without_a_log_is_refused(lake: Lake, head: Snapshot) -> None:
         plans.plan(scanned)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("indexed", [False, True])
 def test_a_row_that_does_not_fit_is_met_once(
     spark: SparkSession,
@@ -180,7 +177,6 @@ def test_a_row_that_does_not_fit_is_met_once(
     assert "once more" not in caplog.text
 
 
-@pytest.mark.spark
 def test_damaged_blocks_without_an_index_are_read_once(
     spark: SparkSession, lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:

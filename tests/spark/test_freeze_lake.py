@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 ID = {"id": {"type": "integer"}, "n": {"type": "integer"}}
 
 
-@pytest.mark.spark
 def test_a_run_that_ends_half_way_leaves_versions_and_no_lake_version(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +49,6 @@ def test_a_run_that_ends_half_way_leaves_versions_and_no_lake_version(
     assert [one["version"] for one in done["lake_version"]["tables"]] == [1, 1, 1]
 
 
-@pytest.mark.spark
 def test_verify_a_lake_version(spark: SparkSession, lake: Lake) -> None:
     for name in ("tap.a", "tap.b"):
         commit_rows(lake, name, ID, ["id"], [{"id": 1}])
@@ -72,7 +70,6 @@ def test_verify_a_lake_version(spark: SparkSession, lake: Lake) -> None:
     assert "version 1 of tap.a was deleted by" in lines[0]["notes"][0]
 
 
-@pytest.mark.spark
 def test_queries_and_programs_read_all_tables_as_they_were(spark: SparkSession, lake: Lake) -> None:
     opened = singerlake.open(lake.store.uri, create=True)
     for name in ("tap.a", "tap.b"):
@@ -104,7 +101,6 @@ def test_queries_and_programs_read_all_tables_as_they_were(spark: SparkSession, 
     assert opened.freeze(tables=["tap.b"], spark=spark).tables[0].version == 1
 
 
-@pytest.mark.spark
 def test_what_differs_between_two_lake_versions(spark: SparkSession, lake: Lake) -> None:
     for name in ("tap.a", "tap.b", "tap.c"):
         commit_rows(lake, name, ID, ["id"], [{"id": 1}, {"id": 2}])

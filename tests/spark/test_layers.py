@@ -31,7 +31,6 @@ from tests.tap.run import run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 ROWS = 200
 
 

@@ -21,7 +21,6 @@ from tests.build import commit_rows
 from tests.cli.call import run_json
 from tests.lineage_events import events, tell_into
 
-pytestmark = pytest.mark.spark
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}
 
 

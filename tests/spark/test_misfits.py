@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 PROPERTIES: dict[str, Any] = {
     "id": {"type": "integer"},
     "at": {"type": "string", "format": "date-time"},

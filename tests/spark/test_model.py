@@ -46,7 +46,7 @@ from tests.spark.model_machine import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+pytestmark = pytest.mark.usefixtures("quick_plans")
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))
 KINDS = {"keyed": ("id",), "compound": ("id", "part"), "keyless": ()}
 SEEDS = {"keyed": 1, "compound": 2, "keyless": 3}

@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.odd_inputs import PAGE, PLACE, filled, outcomes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 
 
 def test_the_page_says_what_becomes_of_odd_inputs(spark: SparkSession, tmp_path: Path) -> None:

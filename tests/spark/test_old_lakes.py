@@ -21,6 +21,8 @@ from tests.build import commit_rows
 from tests.spark import here
 from tests.spark.verified import verify
 
+pytestmark = pytest.mark.usefixtures("each_operation")
+
 KEPT = Path(__file__).parent.parent / "lakes"
 PROPERTIES = {
     "id": {"type": "integer"},
@@ -28,8 +30,6 @@ PROPERTIES = {
     "at": {"type": ["null", "string"], "format": "date-time"},
     "_sdc_deleted_at": {"type": ["null", "string"], "format": "date-time"},
 }
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(params=sorted(p.name for p in KEPT.iterdir() if p.is_dir()))

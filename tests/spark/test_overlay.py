@@ -31,7 +31,6 @@ from tests.spark.verified import verify
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 STRING: dict[str, Any] = {"type": ["null", "string"]}
 PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "code": STRING, "internal": STRING}
 

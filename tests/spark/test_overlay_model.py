@@ -420,7 +420,6 @@ def test_histories_without_spark(kind: str) -> None:
     run_machine(Machine, kind, 6, 15)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("kind", KINDS)
 def test_histories(spark: SparkSession, kind: str) -> None:
     class Machine(History):

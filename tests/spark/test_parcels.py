@@ -20,7 +20,6 @@ from singerlake.spark.state.from_blocks import Plan
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 
-pytestmark = pytest.mark.spark
 PARTS = [b"part %d" % number for number in range(5)]
 
 

@@ -14,8 +14,6 @@ from pyspark.sql import SparkSession
 
 from singerlake.spark.jvm.progress import Tally, followed_by, stages
 
-pytestmark = pytest.mark.spark
-
 
 def slow(batches):
     """Takes longer in each partition than in the one before, so that tasks end one by one."""

@@ -18,7 +18,6 @@ from singerlake.spark.jvm.failures import plain_errors
 from tests.build import commit_rows
 from tests.spark import here
 
-pytestmark = pytest.mark.spark
 ORDERS: dict[str, Any] = {
     "id": {"type": "integer"},
     "shop": {"type": "string"},

@@ -20,7 +20,6 @@ from singerlake.spark.state import layers
 from singerlake.spark.write import ordered_files, row_sources
 from tests.build import commit_rows
 
-pytestmark = pytest.mark.spark
 COLUMNS: dict[str, Any] = {
     "id": {"type": "integer"},
     "shop": {"type": ["null", "string"]},

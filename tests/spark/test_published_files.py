@@ -39,8 +39,6 @@ from singerlake.spark.jobs.publishing.publish_changes import write_changes
 from singerlake.spark.write import ordered_files
 from singerlake.spark.write.ordered_files import write_ordered
 
-pytestmark = pytest.mark.spark
-
 SCHEMA = "id bigint, country string, at timestamp, name string"
 ROUNDS = int(os.environ.get("SINGERLAKE_PUBLISH_ROUNDS", "1"))
 """Histories of the property test for each way to lay rows out."""

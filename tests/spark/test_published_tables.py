@@ -23,7 +23,6 @@ from tests.spark.test_published_files import (
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("deltalake")
-pytestmark = pytest.mark.spark
 
 
 def read(place: Place) -> list[Row]:

@@ -25,7 +25,6 @@ from tests.spark import here
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 COLUMNS: dict[str, Any] = {
     "id": {"type": "integer"},
     "foo": {"type": "string"},

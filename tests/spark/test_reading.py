@@ -17,7 +17,6 @@ from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.transactions.lease import leases
 from tests.build import commit_rows
 
-pytestmark = pytest.mark.spark
 PROPERTIES = {"id": {"type": "integer"}, "v": {"type": "string"}}
 
 

@@ -21,7 +21,6 @@ from singerlake.spark.write import routing
 from tests.build import commit_rows
 from tests.spark import here
 
-pytestmark = pytest.mark.spark
 DELETED = "2026-02-01T00:00:00Z"
 OLD = {"id": {"type": "integer"}, "name": {"type": "string"}}
 NEW = {"id": {"type": "integer"}, "name": {"type": "string"}, "vip": {"type": "boolean"}}

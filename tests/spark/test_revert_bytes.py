@@ -20,7 +20,6 @@ from tests.spark import here
 from tests.tap.run import run as run_tap
 from tests.target import harness
 
-pytestmark = pytest.mark.spark
 ID = {"id": {"type": "integer"}}
 CASES = {
     "one double": ({"type": "number"}, "12345678901234.123456", "12345678901234.123457"),

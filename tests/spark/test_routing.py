@@ -62,7 +62,6 @@ def test_what_all_tasks_are_sent_does_not_grow_with_the_blocks() -> None:
     assert size(10_000) == size(10)
 
 
-@pytest.mark.spark
 def test_each_task_comes_whole_and_in_order_behind_its_mark(spark: SparkSession) -> None:
     tasks = [Task([block(2 * t + 1), block(2 * t + 2)], b"task %d" % t) for t in range(9)]
     versions = [version for version in range(1, 21) if version not in (5, 6)]

@@ -38,7 +38,6 @@ from tests.storage.conftest import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 __all__ = ["no_aws_settings", "s3_port", "s3_store"]
 
 

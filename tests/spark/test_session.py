@@ -39,7 +39,6 @@ for wrong in ("select nope from tap.s", "selct", "select id / 0 from tap.s"):
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.spark
 def test_nothing_but_the_answer_reaches_the_terminal(tmp_path: Path) -> None:
     work, temporary = tmp_path / "work", tmp_path / "tmp"
     work.mkdir()
@@ -61,7 +60,6 @@ def test_nothing_but_the_answer_reaches_the_terminal(tmp_path: Path) -> None:
     assert list(temporary.glob("singerlake-spark-*")) == []
 
 
-@pytest.mark.spark
 def test_a_long_session_does_not_slow_down(spark: SparkSession) -> None:
     """Compiled code has room for more than some hundred jobs, and columns are made without Java."""
     java: Any = spark.sparkContext._jvm
@@ -72,7 +70,6 @@ def test_a_long_session_does_not_slow_down(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.dataFrameQueryContext.enabled") == "false"
 
 
-@pytest.mark.spark
 def test_processes_for_tasks_begin_with_what_they_need(spark: SparkSession) -> None:
     """And do not look through all of it for garbage after each task."""
 

@@ -18,7 +18,8 @@ from singerlake.spark.jobs.reverting.revert import revert
 from tests.rows_back import histories
 from tests.rows_back.histories import NAME
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("each_operation")
+
 _GONE = re.compile(rb'"_sdc_deleted_at": ?"20[2-9][^"]*"')
 """When a revert deleted a row, which is no other row's."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -12,8 +11,6 @@ from singerlake.format.sql_tables import Reference, table_references
 from singerlake.format.sql_tokens import quote_versions
 from singerlake.spark.sql import plan
 from tests.format.test_sql_tables import QUERIES
-
-pytestmark = pytest.mark.spark
 
 MORE = [
     "select count(*) filter (where x in (select i from a.b)) over (order by i) from c.d",

@@ -36,7 +36,6 @@ from singerlake.transactions.commit import commit
 from tests.build import commit_rows
 from tests.spark import here
 
-pytestmark = pytest.mark.spark
 NAME = TableName("tap-shop", "orders")
 STAGE = TableName("staging", "orders")
 ORDERS: dict[str, Any] = {

@@ -34,7 +34,6 @@ from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
 from tests.spark import here
 
-pytestmark = pytest.mark.spark
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))
 NAME = "tap.orders"
 PROJECTIONS = [

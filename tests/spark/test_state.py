@@ -27,7 +27,6 @@ from tests.spark.stores import WatchedStore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 FLAT: dict[str, Any] = {
     "id": {"type": "integer"},
     "part": {"type": ["null", "string"]},

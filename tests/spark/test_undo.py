@@ -30,7 +30,6 @@ from tests.spark.model import Message, fold
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": ["null", "integer"]}}
 GONE = "_sdc_deleted_at"
 AT = "2026-01-02T03:04:05Z"

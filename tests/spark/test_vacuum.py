@@ -50,7 +50,6 @@ from tests.tap.test_raw import commit_schema
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 NAME = TableName("tap", "s")
 ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": ["null", "integer"]}}
 

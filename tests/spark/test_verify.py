@@ -61,7 +61,6 @@ def kinds(problems: list[Problem]) -> list[str]:
     return [problem.what for problem in problems]
 
 
-@pytest.mark.spark
 def test_a_whole_table_is_said_to_be_whole(spark: SparkSession, table: Table) -> None:
     here.freeze(table, at=1)
     here.freeze(table, label="now")
@@ -246,7 +245,6 @@ def test_a_manifest_that_says_otherwise_is_found(table: Table) -> None:
     assert kinds(check_log(table.store, NAME).problems) == ["manifest"]
 
 
-@pytest.mark.spark
 def test_damaged_blocks_are_listed_and_the_versions_that_need_them(
     spark: SparkSession, table: Table
 ) -> None:
@@ -263,7 +261,6 @@ def test_damaged_blocks_are_listed_and_the_versions_that_need_them(
     assert "block 2 of tap.orders" in report.problems[2].found
 
 
-@pytest.mark.spark
 def test_a_version_that_reads_otherwise_is_found(spark: SparkSession, table: Table) -> None:
     good = here.freeze(table)
     wrong = plans.plan(table.snapshot(), at=1, label="wrong")
@@ -277,7 +274,6 @@ def test_a_version_that_reads_otherwise_is_found(spark: SparkSession, table: Tab
     assert kinds(verify(spark, table, "wrong").problems) == ["version", "version"]
 
 
-@pytest.mark.spark
 def test_an_index_that_holds_other_rows_is_found_and_proves_nothing(
     spark: SparkSession, table: Table
 ) -> None:
@@ -296,7 +292,6 @@ def test_an_index_that_holds_other_rows_is_found_and_proves_nothing(
     assert (problems[0].expected, problems[0].found) == ("5 rows", "2")
 
 
-@pytest.mark.spark
 def test_an_index_whose_files_are_not_as_it_says(spark: SparkSession, table: Table) -> None:
     here.freeze(table)
     folder = path(table, NAME.index(2))
@@ -312,7 +307,6 @@ def test_an_index_whose_files_are_not_as_it_says(spark: SparkSession, table: Tab
     assert "another log" in notes[0]
 
 
-@pytest.mark.spark
 def test_more_problems_than_can_be_told_are_counted(spark: SparkSession, lake: Lake) -> None:
     count = MAX_PROBLEMS + 70
     rows: list[Any] = [{"id": n} for n in range(count)]

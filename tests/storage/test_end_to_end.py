@@ -68,7 +68,6 @@ def plugin(
     return out.splitlines()
 
 
-@pytest.mark.spark
 def test_the_whole_road(
     spark: SparkSession,
     s3_store: S3Store,

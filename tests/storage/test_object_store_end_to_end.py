@@ -48,7 +48,6 @@ def run(uri: str, *args: str) -> Any:
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.spark
 def test_the_whole_road(
     spark: SparkSession,
     service: Service,

@@ -19,6 +19,8 @@ from target_singerlake.validation import Validator
 from tests.target.batches import batch, jsonl, rows_of
 from tests.target.harness import lines_of, record, records_of, run, schema, state
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SPEC: dict[str, Any] = {
     "id": {"type": "integer"},
     "name": {"type": ["null", "string"]},
@@ -169,7 +171,6 @@ def test_the_other_process_holds_nothing(tmp_path: Path) -> None:
     other.close()
 
 
-@pytest.mark.usefixtures("processes")
 def test_the_other_process_ends_with_the_one_that_was_killed() -> None:
     told, tells = os.pipe()
     killed = os.fork()

@@ -17,7 +17,7 @@ from target_singerlake import freezing
 from target_singerlake.target import TargetSingerlake
 from tests.build import record_line, schema_line
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+pytestmark = pytest.mark.usefixtures("spark")
 PROPERTIES = {"id": {"type": "integer"}}
 
 

@@ -24,6 +24,8 @@ from target_singerlake.run import Run
 from tests.cli import call
 from tests.target.harness import TAP, process, record, run, schema, state, tables, text
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 GOOD = [schema("a"), schema("b"), record("a", {"id": 1}), record("b", {"id": 1})]
 MIXED = [*GOOD, record("a", {"id": "x"}), state(1)]
 OTHER = [schema("a", {"id": {"type": "number"}}), record("a", {"id": 1.5}), state(2)]
@@ -51,7 +53,6 @@ def summary(file: Path) -> Any:
     return found
 
 
-@pytest.mark.usefixtures("processes")
 def test_a_run_that_put_lines_aside_and_one_whose_schema_changed(tmp_path: Path) -> None:
     lake, file = tmp_path / "lake", tmp_path / "summary.json"
     config = {
