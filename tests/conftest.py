@@ -28,9 +28,22 @@ for _name in ("GITHUB_RUN_ID", "AIRFLOW_CTX_DAG_ID", "DAGSTER_RUN_ID"):
 os.environ["OPENLINEAGE_DISABLED"] = "true"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Where it is asked for, record how long each file takes."""
+    from tests import side_by_side  # late: it needs xdist
+
+    if side_by_side.is_asked_for(config) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(side_by_side.Recorder(config.rootpath))
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by what they need; leave out variants, unless all are asked for."""
     needs.mark(items)
+    if worker := getattr(config, "workerinput", None):
+        from tests.side_by_side import note_needs
+
+        note_needs(worker["testrunuid"], items)
     if os.environ.get("SINGERLAKE_TESTS") == "all":
         return
     left_out = [item for item in items if item.get_closest_marker("variant")]

@@ -1,9 +1,8 @@
-"""The tests themselves: dealt out to processes by whole files."""
+"""The tests themselves: dealt out to processes by whole files, the long ones first."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -15,14 +14,28 @@ import pytest
 
 from tests.conftest import pytest_collection_modifyitems
 from tests.meltano.project import ROOT
-from tests.side_by_side import SESSION
+from tests.side_by_side import DURATIONS, RECORD, Recorder, recorded
 
 CONFTEST = """
 import pytest
-from tests.conftest import pytest_xdist_make_scheduler
-from tests import side_by_side
+from tests.conftest import (
+    pytest_collection_modifyitems, pytest_configure, pytest_xdist_make_scheduler
+)
 
-side_by_side.SECONDS = {"test_c.py": 9}
+@pytest.fixture(scope="session")
+def spark():
+    pass
+
+@pytest.fixture
+def shop(spark):
+    pass
+"""
+PYTEST = """
+[pytest]
+markers =
+    check
+    all
+    spark
 """
 TESTS = """
 import os, pathlib, time
@@ -38,16 +51,18 @@ def test(n):
 
 @pytest.mark.usefixtures("processes")
 def test_each_file_runs_in_one_process_the_long_ones_first_and_spark_apart(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "pytest.ini").write_text(PYTEST)
+    (tmp_path / DURATIONS).write_text('{"test_c.py": 9, "test_gone.py": 8}')
     (tmp_path / "conftest.py").write_text(CONFTEST)
     for name in "abcd":
         (tmp_path / f"test_{name}.py").write_text(TESTS)
-    for name, sign in zip("st", ("SparkSession", 'usefixtures("spark", "shop")'), strict=True):
-        (tmp_path / f"test_{name}.py").write_text(f"{TESTS}\n# {sign}")
+    for name, fixture in (("s", "spark"), ("t", "shop")):
+        mark = f'pytestmark = pytest.mark.usefixtures("{fixture}")'
+        (tmp_path / f"test_{name}.py").write_text(f"{TESTS}\n{mark}")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "3", "-p", "no:cacheprovider"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), RECORD: "record"},
         capture_output=True,
         text=True,
         check=False,
@@ -65,13 +80,19 @@ def test_each_file_runs_in_one_process_the_long_ones_first_and_spark_apart(tmp_p
     assert len(firsts) == 3
     assert "test_c.py" in firsts.values()
     assert {"test_s.py", "test_t.py"} <= {*firsts.values()}
+    assert recorded(tmp_path) == {}  # what is short is not kept, nor what is gone
 
 
 class Item:
     """As much of a test as one looks at that leaves some out."""
 
+    fixturenames = ()
+
     def __init__(self, mark: str) -> None:
         self.mark = mark
+
+    def add_marker(self, name: str) -> None:
+        """A mark of the tier."""
 
     def get_closest_marker(self, name: str) -> object:
         return name if name == self.mark else None
@@ -95,11 +116,16 @@ def test_variants_are_left_out_and_told_unless_all_are_asked_for(
     assert told == [variant]
 
 
-def test_every_file_whose_tests_take_the_session_says_so() -> None:
-    takes = re.compile(
-        r"""usefixtures\([^)]*"spark"|^def test_\w+\([^)]*\bspark\b[:,)]""", re.MULTILINE
-    )
-    texts = {file: file.read_text("utf-8") for file in (ROOT / "tests").rglob("test_*.py")}
-    some = [file for file, text in texts.items() if takes.search(text)]
-    assert len(some) > 50
-    assert [file for file in some if not any(sign in texts[file] for sign in SESSION)] == []
+def test_durations_are_recorded_by_file_and_those_of_other_files_stay(tmp_path: Path) -> None:
+    for file in ("test_a.py", "test_b.py", "postgres/test_d.py"):
+        path = tmp_path / "tests" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (tmp_path / DURATIONS).write_text('{"tests/test_a.py": 9, "tests/test_b.py": 8}')
+    recorder = Recorder(tmp_path)
+    for nodeid in ("tests/test_b.py::test", "tests/postgres/test_d.py::test"):
+        for _ in range(3):
+            report: Any = SimpleNamespace(nodeid=nodeid, duration=1.2)
+            recorder.pytest_runtest_logreport(report)
+    recorder.pytest_sessionfinish()
+    assert recorded(tmp_path) == {"tests/postgres": 4, "tests/test_a.py": 9, "tests/test_b.py": 4}
