@@ -12,14 +12,28 @@ import pytest
 
 from singerlake.lake import Lake
 from tests import needs, recorder
-from tests.needs import each_operation, environments, long_runs, processes, services
+from tests.needs import (
+    each_operation,
+    environments,
+    long_runs,
+    many_cases,
+    processes,
+    services,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from pyspark.sql import SparkSession
 
-__all__ = ["each_operation", "environments", "long_runs", "processes", "services"]
+__all__ = [
+    "each_operation",
+    "environments",
+    "long_runs",
+    "many_cases",
+    "processes",
+    "services",
+]
 # The commands that tests start must not keep files in the real home, nor train Java there.
 os.environ["SINGERLAKE_CACHE"] = "off"
 # Runs of the target in a CI job would note it in their lakes.

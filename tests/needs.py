@@ -5,7 +5,7 @@ tier follows from the names of its fixtures, and nobody keeps a list:
 
 - ``check``: no fixture of this module, and no Spark. The guard fails a test of this tier that
   starts a process or opens a connection.
-- ``test``: processes, local servers, and each operation once on Spark.
+- ``test``: processes, local servers, many cases, and each operation once on Spark.
 - ``all``: everything else.
 """
 
@@ -50,6 +50,11 @@ def environments() -> None:
 
 
 @pytest.fixture(scope="session")
+def many_cases() -> None:
+    """Let a test take more than two seconds: it tries many cases, or much data."""
+
+
+@pytest.fixture(scope="session")
 def long_runs() -> None:
     """Let a test take minutes: it tries very many cases of what shorter tests prove for a few."""
 
@@ -66,7 +71,7 @@ def tier(fixtures: Iterable[str]) -> str:
         return ALL
     if "spark" in names:
         return TEST if "each_operation" in names else ALL
-    return TEST if names & {"processes", "services"} else CHECK
+    return TEST if names & {"processes", "services", "many_cases"} else CHECK
 
 
 def mark(items: Iterable[pytest.Item]) -> None:

@@ -47,6 +47,7 @@ def marked(*fixtures: str) -> Any:
         (("spark", "each_operation"), ["test", "spark"]),
         (("environments",), ["all", "slow"]),
         (("environments", "each_operation", "spark"), ["all", "spark", "slow"]),
+        (("many_cases",), ["test"]),
         (("long_runs",), ["all"]),
     ],
 )

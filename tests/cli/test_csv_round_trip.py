@@ -51,6 +51,7 @@ def read(
     return [row for batch in batches for row in batch.select(names).to_pylist()]
 
 
+@pytest.mark.usefixtures("many_cases")
 @pytest.mark.parametrize("form", ["csv", "tsv"])
 @pytest.mark.parametrize("safe", [True, False])
 def test_every_type(tmp_path: Path, form: str, safe: bool) -> None:

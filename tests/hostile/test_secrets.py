@@ -418,6 +418,7 @@ PARTS = """aws_ access private sas_ x-amz- _ - id = : ' " \\ > </ https:// u:pa5
 PIECES = st.sampled_from([*safe_text._WORDS, *PARTS.split(), " ", "\n"])
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(deadline=None)
 @given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=30))
 def test_what_a_quick_look_passes_over_has_no_secret(text: str) -> None:

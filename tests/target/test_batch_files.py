@@ -270,6 +270,7 @@ def test_an_empty_file(tmp_path: Path, inside: Path, said: dict[str, str], taken
         refused(tmp_path / "lake", line, "empty|of the format 'avro'", batch_roots=[str(inside)])
 
 
+@pytest.mark.usefixtures("many_cases")
 @pytest.mark.parametrize("form", ["one line", "lines", "parquet in gzip", "repeats in parquet"])
 def test_a_bomb_ends_at_the_limit(tmp_path: Path, inside: Path, form: str) -> None:
     if form == "one line":
@@ -293,6 +294,7 @@ def test_a_bomb_ends_at_the_limit(tmp_path: Path, inside: Path, form: str) -> No
     refused(tmp_path / "lake", line, "has more than 2.1 MB once it is inflated", **config)
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_a_manifest_of_very_many_names(tmp_path: Path, inside: Path) -> None:
     names = [f"{inside}/{n}" for n in range(40_000)]
     began = time.process_time()

@@ -77,6 +77,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.usefixtures("many_cases")
 @given(ROWS, st.sampled_from(sorted(FORMS)), st.booleans(), st.integers(0, 8))
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_state_is_the_same_whichever_way_it_came(
