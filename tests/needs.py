@@ -142,9 +142,9 @@ def guarded(item: pytest.Item) -> Iterator[None]:
     finally:
         broken = _guard.broken
         _guard.on, _guard.broken = before
-    if broken:
-        pytest.fail(
-            f"this test needs no fixture of tests/needs.py, so it may start no process and open no "
-            f"connection; ask for `processes` or `services`: {'; '.join(broken)[:2000]}",
-            pytrace=False,
-        )
+        if broken:  # in place of whatever error that led to
+            pytest.fail(
+                "this test needs no fixture of tests/needs.py, so it may start no process and open "
+                f"no connection; ask for `processes` or `services`: {'; '.join(broken)[:2000]}",
+                pytrace=False,
+            )

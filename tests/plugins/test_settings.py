@@ -26,6 +26,7 @@ def test_both_have_the_same_settings_of_lake_and_stores() -> None:
     assert {n: tap[n] for n in SHARED} == {n: target[n] for n in SHARED}
 
 
+@pytest.mark.usefixtures("services")
 def test_an_empty_setting_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SINGERLAKE_LAKE", raising=False)
     texts = [

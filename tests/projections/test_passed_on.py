@@ -10,6 +10,7 @@ from singerlake.projections.projection import Format, Projection, Target
 from singerlake.storage.options import StoreOptions
 
 
+@pytest.mark.usefixtures("services")
 def test_a_format_refuses_what_its_library_is_not_told() -> None:
     options = StoreOptions(sse="aws:kms", acl="private", requester_pays=True)
     target = Target("s3://bucket/shop", Format.DELTA, options=options)
