@@ -63,6 +63,9 @@ def _as_json(one: TableUpgrade) -> dict[str, Any]:
         "rows": one.rows,
         "appear": one.appear,
         "vanish": one.vanish,
+        "types": [
+            {"column": name, "before": before, "now": now} for name, before, now in one.types
+        ],
         "rounded": [
             {"column": column.column, "type": column.type, "values": column.values}
             for column in one.rounded
@@ -96,11 +99,13 @@ def _lines(found: list[TableUpgrade], published: list[str]) -> Iterator[tuple[st
 def _of_table(one: TableUpgrade) -> Iterator[str]:
     if one.appear:
         yield (
-            f"{count(one.appear, 'row')} more than the release before showed: a later row had a "
+            f"{count(one.appear, 'row')} more than release 0.1 showed: a later row had a "
             "key that rounds to the same, a null in its key, or a mark mistaken for a deletion"
         )
     if one.vanish:
         yield f"{count(one.vanish, 'row')} fewer: a later row has the same exact key"
+    for name, before, now in one.types:
+        yield f"column {name!r} was {before} and is {now}"
     for column in one.rounded:
         way = retype_command(one.table, column.column, "TYPE")
         yield (
@@ -109,7 +114,7 @@ def _of_table(one: TableUpgrade) -> Iterator[str]:
         )
     if one.versions:
         numbers = ", ".join(map(str, one.versions))
-        yield f"version {numbers}: keeps the rows that the release before froze"
+        yield f"version {numbers}: keeps the rows that it was frozen with"
     for each in one.for_good:
         yield (
             f"transaction {each.number} ({each.operation}, {each.time[:10]}): if an earlier "

@@ -1,6 +1,6 @@
-"""What a table's keys being exact changes in it, before anything is changed.
+"""What the rules of today change in a table that release 0.1 read, before anything is changed.
 
-Rules 1 and 2 compared keys as their columns had rounded them, and took rows with a null in their
+Earlier rules compared keys as their columns had rounded them, and took rows with a null in their
 key for one row. A version frozen by them keeps its answers; the head, and all that is done to the
 table, goes by the rules of today. Nothing is written here.
 """
@@ -17,8 +17,8 @@ from singerlake.lake import Table
 from singerlake.records.blocks.misfits import ColumnMisfits
 from singerlake.verifying.engine import Engine
 
-BEFORE = EXACT_KEYS - 1
-"""The rules of types that a table's head was read by before."""
+BEFORE = 1
+"""The rules of types that release 0.1 read a table's head by; no release had those between."""
 _FOR_GOOD = (Operation.ERASE, Operation.DROP_HISTORY)
 
 
@@ -31,6 +31,7 @@ class TableUpgrade:
         rows: How many rows its head has.
         appear: How many of them the earlier rules did not show.
         vanish: How many rows the earlier rules showed, and it has no more.
+        types: The columns that have another type by now: name, type before, type now.
         rounded: The key's columns that would have to round some of its values: no change, revert
             or erasure finds a row by them until they have another type.
         versions: The versions that stay as the earlier rules have them, by number.
@@ -42,12 +43,13 @@ class TableUpgrade:
     rows: int
     appear: int
     vanish: int
+    types: list[tuple[str, str, str]]
     rounded: list[ColumnMisfits]
     versions: list[int]
     for_good: list[TransactionSummary]
 
     def __bool__(self) -> bool:
-        return bool(self.appear or self.vanish or self.rounded)
+        return bool(self.appear or self.vanish or self.types or self.rounded or self.for_good)
 
 
 def upgrade_of(engine: Engine, table: Table) -> TableUpgrade:
@@ -64,7 +66,9 @@ def upgrade_of(engine: Engine, table: Table) -> TableUpgrade:
     with table.lease() as lease:
         head = lease.snapshot.earliest_equal()
         engine.check_size(head, [head, head])
-        rows, appear, vanish = engine.differing_rows(table, head.by_rules(BEFORE), head)
+        before = head.by_rules(BEFORE)
+        rows, appear, vanish = engine.differing_rows(table, before, head)
+        types = {name: str(type_) for name, type_ in before.columns}
         key = {head.columns[index][0]: head.columns[index][1] for index in head.key}
         rounding = any(map(rounds, key.values()))
         found = engine.misfits(table, head) if rounding else []
@@ -73,6 +77,11 @@ def upgrade_of(engine: Engine, table: Table) -> TableUpgrade:
             rows=rows,
             appear=appear,
             vanish=vanish,
+            types=[
+                (name, types.get(name, "no column"), str(type_))
+                for name, type_ in head.columns
+                if types.get(name) != str(type_)
+            ],
             rounded=[one for one in found if one.column in key],
             versions=[one.number for one in lease.snapshot.frozen if one.types < EXACT_KEYS],
             for_good=[

@@ -62,22 +62,22 @@ class Finding:
 @click.option(
     "--upgrade",
     is_flag=True,
-    help="List what this release reads otherwise than the one before; see below.",
+    help="List tables whose rows this release reads differently; see above.",
 )
 @click.pass_obj
 def command(shared: Shared, master: str, upgrade: bool) -> None:
     """Check this machine and the lake, and say what to do.
 
     Checks Python, Java and its class data, Spark, the lake, credentials, conditional writes and
-    clocks, but not tables: for these use `singerlake verify --all`. Changes nothing, starts no
-    Java, prints no secret. Exits with 0 if commands will work, otherwise with the code that they
-    would end with.
+    clocks, but not tables: for these use `singerlake verify --all`. Changes nothing, prints no
+    secret. Without --upgrade it starts no Java. Exits with 0 if commands will work, otherwise with
+    the code that they would end with.
 
-    With --upgrade, read the keys of every table instead, and list each table whose rows this
-    release shows otherwise than the one before: rows that appear or vanish, key columns that need
-    another type, versions that stay as they were, and erasures and dropped histories that an
-    earlier release may have applied to several keys at once. Nothing is changed. Tables of more
-    than 32 MiB of messages need Spark.
+    With --upgrade, it reads the keys of every table that is not dropped, and lists each table that
+    this release reads differently than release 0.1: rows that appear or vanish, columns whose type
+    changes, key columns that need another type, and versions that stay as they were. It also lists
+    erasures and dropped histories that an earlier release may have applied to several keys at once.
+    Tables of more than 32 MiB of messages need Spark.
 
     \b
     singerlake doctor

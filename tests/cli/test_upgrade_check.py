@@ -37,7 +37,7 @@ def test_tables_that_are_read_otherwise_are_listed(full: Lake) -> None:
     result = call.run(full, "doctor", "--upgrade")
     assert result.exit_code == 0, result.output
     assert "tap.big: 20 rows\n" in result.stdout
-    assert "19 rows more than the release before showed" in result.stdout
+    assert "19 rows more than release 0.1 showed" in result.stdout
     assert "singerlake alter tap.big retype id TYPE" in result.stdout
     assert "version 1: keeps the rows" in result.stdout
     assert "tap.null: 3 rows\n" in result.stdout
@@ -55,11 +55,23 @@ def test_document_has_what_the_list_has(full: Lake) -> None:
         "rows": 20,
         "appear": 19,
         "vanish": 0,
+        "types": [],
         "rounded": [{"column": "id", "type": "double", "values": 20}],
         "versions_by_earlier_rules": [1],
         "for_good": [],
     }
     assert (found["tap.null"]["appear"], found["tap.same"]["appear"]) == (1, 0)
+
+
+def test_columns_whose_type_changes_are_listed(lake: Lake) -> None:
+    money = {"type": "string", "format": "x-singer.decimal", "scale": 2}
+    rows: list[Any] = [{"id": "1.50"}, {"id": "1.5"}]
+    commit_rows(lake, "tap.t", {"id": money}, ["id"], rows)
+    (found,) = call.run_json(lake, "doctor", "--upgrade")
+    assert found["types"] == [{"column": "id", "before": "string", "now": "decimal(38,2)"}]
+    assert (found["rows"], found["appear"], found["vanish"]) == (1, 0, 1)
+    shown = call.run(lake, "doctor", "--upgrade").stdout
+    assert "column 'id' was string and is decimal(38,2)" in shown
 
 
 def test_empty_lake_has_nothing_to_list(lake: Lake) -> None:
