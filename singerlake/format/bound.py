@@ -13,7 +13,15 @@ from singerlake.format.json_schema import resolved
 from singerlake.format.laid import laid, member_of, names_of, table_columns
 from singerlake.format.log import SchemaEntry
 from singerlake.format.overlay import ColumnOverlay, Constraint, Overlay
-from singerlake.format.types import Kind, Type, columns_of, never_fails, type_of
+from singerlake.format.types import (
+    Kind,
+    Type,
+    columns_of,
+    exact,
+    keeps_numbers,
+    never_fails,
+    type_of,
+)
 
 _AS_THE_TAP_SAYS = ColumnOverlay()
 _TEXTS = frozenset((Kind.STRING, Kind.TEXT))
@@ -56,7 +64,8 @@ def contradiction(entry: SchemaEntry, overlay: Overlay) -> str:
     """
     if overlay.only_texts:
         return ""
-    wrong = next(_contradictions(entry, dict(columns_of(entry)), overlay), "")
+    own = {name: exact(type_, is_key=False) for name, type_ in columns_of(entry)}
+    wrong = next(_contradictions(entry, own, overlay), "")
     return wrong or next(_of_constraints(entry, overlay), "")
 
 
@@ -69,7 +78,11 @@ def _contradictions(entry: SchemaEntry, own: Mapping[str, Type], overlay: Overla
                 f"its key has {member!r}, and alter dropped that column: bring it back with "
                 "restore-column, or give the table another key with set-key"
             )
-        elif isinstance(column.type, dict) and member in own:
+        elif (
+            isinstance(column.type, dict)
+            and member in own
+            and not keeps_numbers(own[member], type_of(column.type))
+        ):
             yield (
                 f"its key has {member!r}, and alter made {type_of(column.type)} of that column, by "
                 "which rows might not be told apart: give the table another key with set-key"

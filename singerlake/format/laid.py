@@ -18,12 +18,14 @@ from singerlake.format.json_schema import Spec, resolved
 from singerlake.format.log import SchemaEntry
 from singerlake.format.overlay import ColumnOverlay, Overlay
 from singerlake.format.types import (
+    EXACT_KEYS,
     RULES,
     TEXT,
     Columns,
     Kind,
     Type,
     columns_of,
+    exact,
     never_fails,
     type_of,
 )
@@ -192,7 +194,8 @@ def block_columns(entry: SchemaEntry, overlay: Overlay, rules: int = RULES) -> B
         column = overlay.columns.get(member, _AS_THE_TAP_SAYS)
         type_ = own[member]
         if name in keys and type_ == TEXT and member in texts:
-            type_ = Type(Kind.TEXT, own=dict(columns_of(entry, rules))[member])
+            type_ = dict(columns_of(entry, rules))[member]
+            type_ = Type(Kind.TEXT, own=exact(type_) if rules >= EXACT_KEYS else type_)
         if isinstance(column.type, dict) and not never_fails(type_, type_of(column.type)):
             type_ = TEXT
         columns.append((name, type_))

@@ -67,8 +67,8 @@ class Type:
         item: What a list holds.
         own: Of a key column that a person made text of, its type by the schema: a value that
             has it is text in one way only, so that 1 and 1.0 stay one key.
-        exact: Of a number or an instant that is part of a key: a value that the column would have
-            to round does not fit, for two keys that are rounded to one are two rows.
+        exact: Of a number, an instant or a day that is part of a key: a value that the column would
+            have to round does not fit, for two keys that are rounded to one are two rows.
     """
 
     kind: Kind
@@ -87,6 +87,8 @@ class Type:
 
 
 Columns: TypeAlias = tuple[tuple[str, Type], ...]
+_INEXACT = (Kind.NUMBER, Kind.TIMESTAMP, Kind.DATE)
+"""Kinds whose columns take values that they have to change: digits go, or what is past midnight."""
 
 INTEGER = Type(Kind.INTEGER)
 NUMBER = Type(Kind.NUMBER)
@@ -126,7 +128,7 @@ def columns_of(
 
 def exact(type_: Type, *, is_key: bool = True) -> Type:
     """Return a type under which no value is rounded, for a column of a key; or its reverse."""
-    if type_.kind in (Kind.NUMBER, Kind.TIMESTAMP):
+    if type_.kind in _INEXACT:
         return replace(type_, exact=is_key)
     if type_.kind is Kind.STRUCT:
         fields = tuple((name, exact(inner, is_key=is_key)) for name, inner in type_.fields)
@@ -145,8 +147,14 @@ def identity(columns: Columns) -> Columns:
 
 
 def is_exact(type_: Type) -> bool:
-    """Tell whether a column is of a key whose values it may not round, as :func:`exact` says."""
-    return type_ != exact(type_, is_key=False)
+    """Tell whether a column is of a key, and would have to round some of its values."""
+    return rounds(type_) and type_ != exact(type_, is_key=False)
+
+
+def keeps_numbers(own: Type, new: Type) -> bool:
+    """Tell whether two keys that are two numbers under one type cannot be one under another."""
+    numbers = (Kind.INTEGER, Kind.NUMBER, Kind.DECIMAL)
+    return own.kind in numbers and new.kind is Kind.DECIMAL
 
 
 def rounds(type_: Type) -> bool:

@@ -151,7 +151,7 @@ def _build(type_: Type, loose: bool) -> Converter:
         Kind.NUMBER: _bare(exact_number if type_.exact else _number, loose),
         Kind.BOOLEAN: _bare(_boolean, loose),
         Kind.STRING: _string,
-        Kind.DATE: _date,
+        Kind.DATE: _exact_date if type_.exact else _date,
         Kind.TIMESTAMP: _exact_timestamp if type_.exact else _timestamp,
         Kind.TEXT: _text,
     }
@@ -274,6 +274,12 @@ def _date(raw: bytes) -> date:
     if instant is None or instant.time() != time():
         raise MisfitError("date")
     return instant.date()
+
+
+def _exact_date(raw: bytes) -> date:
+    if raw[:1] == b'"' and times.finer_digits(_string(raw)):
+        raise MisfitError("date")
+    return _date(raw)
 
 
 def _struct(type_: Type, loose: bool) -> Converter:

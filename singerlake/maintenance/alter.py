@@ -19,7 +19,7 @@ from singerlake.format.laid import member_of
 from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.format.overlay_words import differences
-from singerlake.format.types import columns_of, never_fails
+from singerlake.format.types import columns_of, exact, never_fails
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
 from singerlake.transactions.commit import (
@@ -167,7 +167,7 @@ def retyped_columns(before: Snapshot, after: Snapshot) -> set[str]:
         name
         for name, type_ in after.columns
         if (old := types.get(member_of(after.overlay, name))) is not None
-        and not never_fails(old, type_)
+        and not never_fails(exact(old, is_key=False), exact(type_, is_key=False))
     }
 
 

@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from singerlake.errors import UsageError
 from singerlake.format.erased_keys import BLOCKED, NOTICES, KeyHashes, is_blocked
+from singerlake.format.types import is_exact
 from singerlake.maintenance.vacuum import VacuumOptions, vacuum_lock
+from singerlake.records.blocks.misfits import retype_command
 from singerlake.records.changes import row_ids
 from singerlake.records.state.blocked_keys import BlockedRows, compared
 from singerlake.records.state.shape import shape_of
@@ -63,8 +65,19 @@ def cells_of(head: Snapshot, ids: Sequence[str]) -> list[pa.Array]:
             at = one.is_null().to_pylist().index(True) + 1
             raise UsageError(
                 f"id {at} can be none of a row of {head.table}: give ids as _row_id shows them"
+                + rounding_words(head)
             )
     return compared(cells, columns)
+
+
+def rounding_words(head: Snapshot) -> str:
+    """Say what else an id may be that no row of a table seems to have; empty where nothing."""
+    for index in head.key:
+        name, type_ = head.columns[index]
+        if is_exact(type_):
+            way = retype_command(head.table, name, "TYPE")
+            return f"; if the column {name!r} would have to round it, run first: {way}"
+    return ""
 
 
 def are_blocked(store: Store, head: Snapshot, ids: Sequence[str]) -> list[bool]:

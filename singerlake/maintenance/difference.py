@@ -18,6 +18,7 @@ from singerlake.format.json_schema import resolved
 from singerlake.format.laid import member_of
 from singerlake.format.log import FrozenVersion
 from singerlake.format.types import Columns, Type, descriptions_of
+from singerlake.transactions import versions
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -175,6 +176,8 @@ def _named(head: Snapshot, name: str) -> State:
         if name.isdecimal() and 1 <= int(name) <= head.number:
             raise NotFoundError(f"{error}; transaction {int(name)} is written @{name}") from None
         raise
+    if version is not None:
+        versions.warn_of_rules(version, head.table)
     return State(snapshot, version)
 
 

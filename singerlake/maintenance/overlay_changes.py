@@ -19,7 +19,7 @@ from singerlake.format.column_list import RESERVED
 from singerlake.format.json_schema import resolved
 from singerlake.format.laid import member_of, with_texts
 from singerlake.format.overlay import AddedColumn, ColumnOverlay, Constraint, Overlay
-from singerlake.format.types import Kind, Type, columns_of, type_of
+from singerlake.format.types import Kind, Type, columns_of, exact, keeps_numbers, type_of
 from singerlake.maintenance.constraint_checks import (
     check_defaults,
     check_listed,
@@ -184,7 +184,7 @@ def with_type(snapshot: Snapshot, name: str, schema: dict[str, Any] | None) -> O
             return overlay
         return check_type(snapshot, name, with_texts(overlay, [name]))
     new = type_of(schema)
-    if new == type_:
+    if new == exact(type_, is_key=False):
         return overlay
     if name in snapshot.schema.key_properties:
         _check_keeps_keys(snapshot, name, member, new)
@@ -367,8 +367,7 @@ def _check_keeps_keys(snapshot: Snapshot, name: str, member: str, new: Type) -> 
     types = (
         dict(columns_of(schema, snapshot.rules)).get(member) for schema in snapshot.schemas.values()
     )
-    numbers = (Kind.INTEGER, Kind.NUMBER, Kind.DECIMAL)
-    if new.kind is not Kind.DECIMAL or any(t is not None and t.kind not in numbers for t in types):
+    if not all(type_ is None or keeps_numbers(type_, new) for type_ in types):
         raise UsageError(
             f"column {name!r} is part of the key of {snapshot.table}: it can be made text, or, if "
             "all its values are numbers, a decimal that holds them all, for example 'decimal(38,0)'"

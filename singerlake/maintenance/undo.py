@@ -222,7 +222,12 @@ def _check_told_apart(undo: UndoPlan) -> None:
         UsageError: It is not.
     """
     head = undo.head
-    instead = f"go back as a whole instead: singerlake revert {head.table} --to-transaction"
+    before = undo.numbers[0] - 1
+    instead = (
+        f"go back as a whole instead: singerlake revert {head.table} --to-transaction {before}"
+        if before >= head.first
+        else f"drop the table and load it again instead: singerlake drop {head.table}"
+    )
     for state in (one for group in undo.groups for one in (group.before, group.at)):
         if state is None:
             continue
@@ -231,8 +236,7 @@ def _check_told_apart(undo: UndoPlan) -> None:
         ):
             raise UsageError(
                 f"the key of {head.table} is another, or is read otherwise, than at transaction "
-                f"{state.number}, so that its rows of then cannot be told from others; {instead} "
-                f"{undo.numbers[0] - 1}"
+                f"{state.number}, so that its rows of then cannot be told from others; {instead}"
             )
     if head.key:
         return
@@ -244,6 +248,5 @@ def _check_told_apart(undo: UndoPlan) -> None:
             by = head.transaction_of_block(block.number)
             raise UsageError(
                 f"{head.table} has no key, and transaction {by} wrote its rows anew since: which "
-                f"of them came from transaction {undo.numbers[0]} cannot be told; {instead} "
-                f"{undo.numbers[0] - 1}"
+                f"of them came from transaction {undo.numbers[0]} cannot be told; {instead}"
             )

@@ -61,7 +61,7 @@ def _changes(present: Snapshot, wanted: SchemaEntry) -> Iterator[AnswerChange]:
     for name, type_ in new.items():
         if name not in old:
             yield AnswerChange(name, None, str(type_))
-        elif old[name] != type_:
+        elif str(old[name]) != str(type_):
             yield AnswerChange(name, str(old[name]), str(type_))
     before, after = (", ".join(one.key_properties) or None for one in (present.schema, wanted))
     if before != after:

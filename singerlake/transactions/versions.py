@@ -7,6 +7,7 @@ it was deleted already.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,10 +15,14 @@ from typing import TYPE_CHECKING
 from singerlake.errors import NotFoundError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
+from singerlake.format.types import RULES
 from singerlake.nearest import offer
 
 if TYPE_CHECKING:
     from singerlake.transactions.snapshot import Snapshot
+
+
+logger = logging.getLogger(__name__)
 
 
 def by_number(*versions: Iterable[FrozenVersion]) -> list[FrozenVersion]:
@@ -102,3 +107,14 @@ def deletion_words(table: TableName, version: FrozenVersion) -> str:
         f"version {version.number}{label} of {table} was deleted{by} on {how.time[:19]}Z "
         f"(transaction {how.transaction}): {how.reason}"
     )
+
+
+def warn_of_rules(version: FrozenVersion, table: TableName) -> None:
+    """Warn that an operation reads a version by other rules than those it was frozen under."""
+    if version.types != RULES:
+        logger.warning(
+            "version %d of %s was frozen under earlier rules of types; this goes by those of today, "
+            "by which it may have other rows: compare them with a query of the version",
+            version.number,
+            table,
+        )

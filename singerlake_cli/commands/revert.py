@@ -20,6 +20,7 @@ from singerlake.maintenance.revert import RevertPlan, kept, undone_by
 from singerlake.maintenance.undo import OnConflict
 from singerlake.transactions import conflicts
 from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.versions import warn_of_rules
 from singerlake_cli import output
 from singerlake_cli.shared import (
     Shared,
@@ -310,7 +311,9 @@ def _target(head: Snapshot, version: str | None, transaction: int | None, time: 
     if [version, transaction, time].count(None) != 2:  # noqa: PLR2004
         raise UsageError("name the state: one of --to, --to-transaction, --to-time")
     if version is not None:
-        return head.version(version).transaction
+        named = head.version(version)
+        warn_of_rules(named, head.table)
+        return named.transaction
     if time is not None:
         return head.at_time(time).number
     return head.summary(transaction or 0).number

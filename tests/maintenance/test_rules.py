@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.types import RULES
 from singerlake.lake import Lake
+from singerlake.maintenance.difference import plan as compare
 from singerlake.maintenance.freeze import commit_version, plan
 from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
@@ -56,3 +59,17 @@ def test_freeze_beside_an_earlier_release_keeps_its_own_rules(lake: Lake) -> Non
     done = commit_version(lake.store, head, planned, rows=1, fingerprint="lt1:" + "0" * 64)
     assert [version.types for version in table.snapshot().frozen] == [1, RULES]
     assert (done.number, done.transaction) == (2, 1)
+
+
+def test_operations_warn_of_a_version_of_other_rules(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    commit_rows(lake, "tap.s", PROPERTIES, [], ['{"d": "1.10"}'])
+    table = lake.find("tap.s")[0]
+    commit(lake.store, table.snapshot(), frozen_before)
+    compare(table.snapshot(), "1")
+    (warning,) = caplog.messages
+    assert "version 1 of tap.s was frozen under earlier rules of types" in warning
+    caplog.clear()
+    compare(table.snapshot(), "@1")
+    assert caplog.messages == []

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from singerlake.errors import DamagedError, UsageError
 from singerlake.format import times
+from singerlake.format.types import NUMBER as NUMBERS_TYPE
 from singerlake.format.types import RULES, TIMESTAMP, exact
 from singerlake.freezing import freeze_small
 from singerlake.lake import Lake, Table
@@ -117,7 +118,7 @@ KINDS: dict[str, tuple[dict[str, Any], st.SearchStrategy[str], Callable[[str], H
     "boolean": ({"type": "boolean"}, st.sampled_from(["true", "false"]), json.loads),
     "date": (
         {"type": "string", "format": "date"},
-        st.sampled_from(['"2026-01-01"', '"2026-01-01T00:00:00Z"', '"2026-01-02"']),
+        st.sampled_from(['"2026-01-01"', '"2026-01-01T00:00:00.0000000Z"', '"2026-01-02"']),
         lambda text: json.loads(text)[:10],
     ),
 }
@@ -243,6 +244,35 @@ def test_key_made_text_has_all_its_digits(tmp_path: Any) -> None:
     retype(made.store, table(made).snapshot(), "id")
     found = [row["c0"] for row in rows(table(made))]
     assert sorted(found) == sorted([*SNOWFLAKES, "1", "12345678901234567890.1"])
+
+
+def test_day_takes_no_time_of_day_however_short(tmp_path: Any) -> None:
+    """It would be one key with midnight. As in a column that is no key, it reads as midnight."""
+    day = {"type": "string", "format": "date"}
+    late = '{"id": "2026-01-01T00:00:00.0000001Z"}'
+    made = lake(tmp_path)
+    commit_rows(made, "tap.t", {"id": day}, ["id"], [late, {"id": "2026-01-01"}])
+    with pytest.raises(DamagedError, match="is no date"):
+        rows(table(made))
+    commit_rows(made, "tap.u", {"id": day}, [], [late])
+    assert len(rows(made.find("tap.u")[0])) == 1
+    commit_rows(made, "tap.v", {"id": TIME}, ["id"], [late, '{"id": "2026-01-01T00:00:00Z"}'])
+    commit_rows(made, "tap.v", {"id": day}, ["id"], [{"id": "2026-01-01"}])
+    with pytest.raises(DamagedError, match="cannot become date"):
+        rows(made.find("tap.v")[0])
+
+
+@pytest.mark.parametrize(
+    ("one", "same"),
+    [
+        ("1e-400", "1.0e-400"),
+        ("9007199254740993", f"9007199254740993.{'0' * 401}"),
+        ("1000e999996", "1e999999"),
+    ],
+)
+def test_number_made_text_is_one_text(one: str, same: str) -> None:
+    read = key_text.reader(exact(NUMBERS_TYPE))
+    assert read(one.encode()) == read(same.encode())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from singerlake.format import values
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake
+from singerlake.maintenance import alter as alters
+from singerlake.maintenance.overlay_changes import with_type
+from singerlake.reading import small_state
 from singerlake.records.blocks import decoding
 from singerlake.records.rows.row_columns import MISFITS
 from target_singerlake.chunk import Chunk
@@ -390,3 +394,30 @@ def test_whole_numbers_of_a_key_are_proved_at_a_glance() -> None:
     small = [Raw(f'{{"id": {number}}}'.encode()) for number in (0, -5, 1 << 53)]
     assert check.doubtful(small * FEW) == frozenset()
     assert check.doubtful([*small, Raw(b'{"id": 9007199254740993}')]) == {"id"}
+
+
+def test_key_that_was_made_a_decimal_is_taken_again(tmp_path: Path) -> None:
+    """The way out of keys that their column rounds must not bar the tap."""
+    keyed = schema("s", {"id": {"type": ["null", "number"]}}, ["id"])
+    big = record_line("s", f'{{"id": {BIG[0]}}}').strip()
+    run(tmp_path, [keyed, big])
+    lake = Lake.open(str(tmp_path))
+    table = lake.find(f"{TAP}.s")[0]
+
+    decimal = {"type": ["null", "number"], "multipleOf": 1}
+    change = partial(with_type, name="id", schema=decimal)
+    options = alters.AlterOptions()
+    wanted = alters.plan(table.snapshot(), change, options)
+    alters.commit_alter(lake.store, wanted, change, options, by_rows=True)
+    run(tmp_path, [keyed, record_line("s", f'{{"id": {BIG[1]}}}').strip()])
+    whole = schema("s", {"id": {"type": "integer"}}, ["id"])
+    run(tmp_path, [whole, record_line("s", '{"id": 5}').strip()])
+    found = [
+        row["c0"]
+        for batch in small_state.rows(table, table.snapshot())
+        for row in batch.to_pylist()
+    ]
+    assert sorted(map(str, found)) == sorted([*BIG[:2], "5"])
+    words = schema("s", {"id": {"type": "string"}}, ["id"])
+    with pytest.raises(InputError, match="by which rows might not be told apart"):
+        run(tmp_path, [words, record_line("s", '{"id": "x"}').strip()])

@@ -60,7 +60,7 @@ def cast_columns(
         result.append(_cast(array, old, type_, misfits))
         errors = {
             row: f"row {row} of {where}: the value {shown(raw)} of column {name!r} was written as "
-            f"{old} and cannot become {type_}"
+            f"{old.own or old} and cannot become {type_}"
             for row, raw in misfits.items()
         }
         lost = [

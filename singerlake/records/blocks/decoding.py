@@ -220,9 +220,9 @@ def _wanted(spec: BlockSpec) -> Columns:
         if name not in wanted:
             continue
         type_ = own
-        if spec.rules >= EXACT_KEYS and rounds(own):
+        if spec.rules >= EXACT_KEYS and own.own is None:
             type_ = exact(own, is_key=name in spec.keys)
-            if name in spec.keys and type_ != wanted[name]:
+            if name in spec.keys and rounds(own) and type_ != wanted[name]:
                 type_ = Type(Kind.TEXT, own=type_)
         columns.append((name, type_))
     return tuple(columns)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from singerlake.format.types import Columns, Kind
+from singerlake.format.types import Columns, Kind, is_exact
 from singerlake.records.blocks.exact_decoding import DELETED_AT
 from singerlake.records.changes import row_ids
 from singerlake.records.changes.row_ids import AT_BLOCK, AT_ROW
@@ -55,6 +55,10 @@ _MOST_KEY_BYTES = 32 << 20
 _MARKED = "marks a row that a source deleted; to delete this one, use a column _delete"
 _KEYLESS = "the table has no key, so only _row_id says which row is meant"
 _NO_ID = "is no id of a row of this table"
+_NO_EXACT_ID = (
+    f"{_NO_ID}, or its key's column would have to round it: give the column a type that holds "
+    "every key first, with singerlake alter TABLE retype COLUMN TYPE"
+)
 _NEW_KEY = (
     ": the key of a row cannot be changed; delete the one row, and insert the other without _row_id"
 )
@@ -264,7 +268,8 @@ class AskedStep:
             for row in _rows(cell.is_null()):
                 id_ = ids[row].as_py()
                 none = RowProblem(row, name, None, "a key cannot be null")
-                told = none if id_ is None else RowProblem(row, "_row_id", id_, _NO_ID)
+                why = _NO_EXACT_ID if is_exact(type_) else _NO_ID
+                told = none if id_ is None else RowProblem(row, "_row_id", id_, why)
                 wrong.setdefault(row, told)
         for row in sorted(others.difference(wrong)):
             values = [cells[index][row].as_py() for index in self.keys]

@@ -14,7 +14,7 @@ from singerlake.format.types import TEXT, Kind, Type, exact
 from singerlake.records.columns import canonical_text
 
 _PLAIN = 400
-"""Digits before or behind the point up to which a number is written without an exponent: every
+"""Zeros, or digits behind the point, up to which a number is written without an exponent: every
 double is, and no number is expanded into more."""
 _TEXT = values.converter(TEXT)
 _STRING = msgspec.json.Decoder(str)
@@ -94,8 +94,11 @@ def _json(raw: bytes, own: Type) -> str:
 def _number_text(text: str) -> str:
     number = Decimal(text)
     sign, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int) or abs(number.adjusted()) <= _PLAIN >= -exponent:
-        return canonical_text.plain(number)
     whole = "".join(map(str, digits)).lstrip("0")
     short = whole.rstrip("0")
-    return f"{'-' * sign}{short}e{exponent + len(whole) - len(short)}" if short else "0"
+    if not short or not isinstance(exponent, int):
+        return "0"
+    exponent += len(whole) - len(short)
+    if -_PLAIN <= exponent <= _PLAIN:
+        return canonical_text.plain(number)
+    return f"{'-' * sign}{short}e{exponent}"

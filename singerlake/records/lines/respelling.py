@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from singerlake.format.log import Block
+from singerlake.format.types import Type, exact
 from singerlake.records.blocks import decoding
 from singerlake.records.blocks.decoding import BlockSpec
 from singerlake.records.blocks.defaults import ColumnDefault
@@ -148,11 +149,13 @@ def older(block: Block, defaults: Mapping[str, ColumnDefault]) -> bool:
     return any(first < one.first_block for one in defaults.values())
 
 
-def _differs(spec: BlockSpec, own: Mapping[str, object], index: int, texts: RecordTexts) -> bool:
+def _differs(spec: BlockSpec, own: Mapping[str, Type], index: int, texts: RecordTexts) -> bool:
     name, type_ = spec.target[index]
     if name not in own:
         return True
-    if own[name] != type_ or spec.members.get(name, name) != texts.member(name):
+    if exact(own[name], is_key=False) != exact(type_, is_key=False) or spec.members.get(
+        name, name
+    ) != texts.member(name):
         return True
     default = spec.defaults.get(name)
     return default is not None and older(spec.block, {name: default})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from singerlake.errors import UsageError
 from singerlake.format import times, values
 from singerlake.format.types import INT64, Kind, Type
+from singerlake.records.blocks.misfits import retype_command
 from singerlake.transactions.snapshot import Snapshot
 
 _WHOLE = re.compile(r"[+-]?\d+")
@@ -48,7 +49,8 @@ def check_key(snapshot: Snapshot, key: Mapping[str, str]) -> None:
         if type_.exact and _would_round(text, type_):
             raise UsageError(
                 f"the key column {name!r} of {snapshot.table} is {type_}, which would have to "
-                f"round {key[name]!r}: no row of the table has this key"
+                f"round {key[name]!r}; if the table has such a row, give the column a type that "
+                f"holds it first: {retype_command(snapshot.table, name, 'TYPE')}"
             )
 
 

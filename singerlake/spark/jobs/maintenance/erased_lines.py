@@ -19,6 +19,7 @@ from singerlake.errors import UsageError
 from singerlake.format.log import Block
 from singerlake.format.types import Columns
 from singerlake.lake import Table
+from singerlake.maintenance import blocking
 from singerlake.records.blocks.asked_keys import AskedKeys
 from singerlake.records.changes import row_ids
 from singerlake.records.columns.arrow_types import arrow_type
@@ -158,4 +159,5 @@ class Lines:
             at = values.is_null().to_pylist().index(True) + 1
             raise UsageError(
                 f"id {at} can be none of a row of {self.table.name}: give ids as _row_id shows them"
+                + blocking.rounding_words(self.snapshot)
             )
