@@ -113,8 +113,8 @@ def warn_of_rules(version: FrozenVersion, table: TableName) -> None:
     """Warn that an operation reads a version by other rules than those it was frozen under."""
     if version.types != RULES:
         logger.warning(
-            "version %d of %s was frozen under earlier rules of types; this goes by those of today, "
-            "by which it may have other rows: compare them with a query of the version",
+            "version %d of %s was frozen under earlier rules of types; this goes by those of "
+            "today, by which it may have other rows: compare them with a query of the version",
             version.number,
             table,
         )
