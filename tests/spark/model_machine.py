@@ -52,6 +52,8 @@ from tests.target import harness
 LADDER = ("integer", "number", "string")
 """Every value of one of these types can become one of the next."""
 DELETED = "_sdc_deleted_at"
+AT = "2026-01-01T00:00:00Z"
+"""The time at which rows are deleted: nothing else deletes one."""
 PROOFS = ("fingerprint", "record_fingerprint")
 NEVER_USED = 10**18
 """Singer versions from here on are the model's own; no tap of a test uses them."""
@@ -320,7 +322,7 @@ class Model:
             if key not in now or key in other or now[key].text != row.text
         ]
         deleted: list[Event] = [
-            row._replace(record={**row.record, DELETED: "now"}, raw="")
+            row._replace(record={**row.record, DELETED: AT}, raw="")
             for key, row in now.items()
             if key not in before
         ]
@@ -376,7 +378,7 @@ class Model:
             if was is not None:
                 put_back.append(was._replace())
             elif present is not None:
-                gone = {**present.record, DELETED: "now"}
+                gone = {**present.record, DELETED: AT}
                 deleted.append(present._replace(record=gone, raw=""))
         events = [*put_back, *deleted]
         return Undone(events, len(put_back), len(deleted), conflicts, schema)
@@ -414,7 +416,7 @@ class Model:
             else:
                 unchanged += 1
         deleted = [
-            present[key]._replace(record={**present[key].record, DELETED: "now"}, raw="")
+            present[key]._replace(record={**present[key].record, DELETED: AT}, raw="")
             for key in gone
         ]
         absent = len(asked.deleted) - len(gone) if not asked.all_rows else 0

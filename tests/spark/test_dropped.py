@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from singerlake.errors import ConflictError, DroppedError, NotFoundError
 from singerlake.lake import Lake
+from singerlake.maintenance import freeze as freeze_plans
 from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.drop import drop_table, undrop_table
@@ -17,7 +18,6 @@ from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.loading import create_table as creating
 from singerlake.spark.jobs.loading.create_table import create
-from singerlake.spark.jobs.maintenance import freeze as freezing
 from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
@@ -107,14 +107,14 @@ def test_a_table_that_is_dropped_while_it_is_frozen(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync(lake, 1)
-    commit = freezing.plans.commit_version
+    commit = freeze_plans.commit_version
 
     def late(*args: Any, **more: Any) -> Any:
         drop(lake)
         sync(lake, 2)
         return commit(*args, **more)
 
-    monkeypatch.setattr(freezing.plans, "commit_version", late)
+    monkeypatch.setattr(freeze_plans, "commit_version", late)
     table = lake.find("t.s")[0]
     with pytest.raises(ConflictError):
         freeze(spark, table)

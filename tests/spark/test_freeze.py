@@ -173,7 +173,7 @@ def test_a_row_that_does_not_fit_is_met_once(
     monkeypatch.setattr(index_build, "ensure", lambda *a, **k: asked.append(k) or ensure(*a, **k))
     with pytest.raises(DamagedError, match="row 0 of block 2 of tap.s"):
         freeze(spark, table)
-    assert asked == [{"fresh": False}]
+    assert asked == [{"fresh": False, "shown": True}]
     assert "once more" not in caplog.text
 
 

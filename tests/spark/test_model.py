@@ -32,6 +32,7 @@ from singerlake.records.blocks import block_tasks
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.state import layers, parcels, requested_rows
 from tests.spark.model_machine import (
+    AT,
     DELETED,
     LADDER,
     Asked,
@@ -599,7 +600,12 @@ def test_back_to_where_later_rows_cannot_be_read(world: World) -> None:
     named = schema_of("keyed", n="string", x="number")
     world.sync((plain, [row(1, LARGE, x=1), (row(2), 1), row(3)]))
     first = world.freeze()
-    world.sync((named, [row(1, "one", x=0.5), row(4, "4"), row(3, "3", **{DELETED: "now"})]))
+    world.sync(
+        (
+            named,
+            [row(1, "one", x=0.5), row(4, "4"), row(3, "3", **{DELETED: AT})],
+        )
+    )
     second = world.freeze()
     world.read_downstream()
     world.revert(first.transaction)

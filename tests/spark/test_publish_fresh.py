@@ -34,7 +34,7 @@ Row = dict[str, Any]
 def order(number: int, total: float | None = 1.0, **more: Any) -> Row:
     return {
         "id": number,
-        "shop": ("a", "b", None)[number % 3],
+        "shop": ("a", "b", "c d")[number % 3],
         "total": total,
         "tags": ["x"] * (number % 3),
         **more,
@@ -152,7 +152,7 @@ def test_a_key_that_only_folders_say(spark: SparkSession, tmp_path: Path) -> Non
     assert done.result is Result.DONE
     found = sorted((row["id"], row["tags"]) for row in world.read())
     assert found == [(n, row["tags"]) for n, row in sorted(world.rows.items())]
-    named = {"shop=a", "shop=b", "shop=__HIVE_DEFAULT_PARTITION__"}
+    named = {"shop=a", "shop=b", "shop=c%20d"}
     assert {file.parent.name for file in world.files()} == named
 
 

@@ -312,7 +312,7 @@ def test_the_index_of_a_small_table_is_made_in_this_process(
     made: list[int] = []
     ensure = index_build.ensure
 
-    def by_spark(spark: SparkSession, table: Table, at: Snapshot) -> Index:
+    def by_spark(spark: SparkSession, table: Table, at: Snapshot, **_: bool) -> Index:
         made.append(at.number)
         return ensure(spark, table, at)
 

@@ -27,6 +27,8 @@ from tests.storage.relay import Answer, Fault, Relay, answer
 from tests.storage.services import no_settings
 from tests.target.harness import TAP, record, run, schema, state
 
+pytestmark = pytest.mark.usefixtures("services")
+
 __all__ = ["no_settings"]
 LOST = [
     (500, "InternalError"),
