@@ -70,7 +70,8 @@ def test_what_a_name_means(filled: Lake, text: str, subject: Subject) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "says"),
     [
-        ("tap-x", NotFoundError, "did you mean tap-shop"),
+        ("tap-shp", NotFoundError, "did you mean tap-shop"),
+        ("tap-x", NotFoundError, "it has tap-shop"),
         ("tap-shop.order", NotFoundError, "tap-shop.orders"),
         ("tap-shop.orders.adress", NotFoundError, "did you mean address"),
         ("tap-shop.orders.address.zip", NotFoundError, "no column 'address.zip'"),

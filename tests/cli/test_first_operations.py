@@ -18,6 +18,8 @@ from tests.prefixes import prefixes, shapes, write_tree
 from tests.tap import run as tap
 from tests.target import harness
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 GOOD = "id,n\n1,2\n3,3\n"
 FILE = "good.csv"
 OTHER = {"id": {"type": "integer"}}

@@ -40,7 +40,7 @@ def test_answers_come_one_after_another(shop: Lake, tmp_path: Path) -> None:
         done = run(shop, "query", *args, **more)
         assert (done.exit_code, done.stderr) == (0, ""), args
         assert done.stdout == (
-            "\n n\n ──\n 1\n\nread tap-shop.orders at transaction 1\n"
+            " n\n ──\n 1\n\nread tap-shop.orders at transaction 1\n"
             "\n m\n ──\n 7\n\nread tap-shop.orders at transaction 1\n"
         ), args
 

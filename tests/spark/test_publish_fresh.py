@@ -152,7 +152,7 @@ def test_a_key_that_only_folders_say(spark: SparkSession, tmp_path: Path) -> Non
     assert done.result is Result.DONE
     found = sorted((row["id"], row["tags"]) for row in world.read())
     assert found == [(n, row["tags"]) for n, row in sorted(world.rows.items())]
-    named = {"shop=a", "shop=b", "shop=c%20d"}
+    named = {"shop=a", "shop=b", "shop=c d"}
     assert {file.parent.name for file in world.files()} == named
 
 

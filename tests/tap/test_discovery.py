@@ -180,6 +180,7 @@ def test_no_lake_and_no_tables(lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="there is no lake"):
         names(Lake.open(str(tmp_path / "nowhere"), create=True))
     (tmp_path / "lake" / "raw" / "tap_x").mkdir(parents=True)
+    (tmp_path / "lake" / "raw" / "tap_x" / "anything").touch()
     with pytest.raises(NotFoundError, match="has no tables yet"):
         names(lake)
 
