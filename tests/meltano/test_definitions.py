@@ -53,7 +53,8 @@ BEHIND = {
     "vacuum": [str(ORDERS)],
 }
 """What some commands need besides, which ``meltano invoke`` passes on."""
-ON_SPARK = {"query", "publish", "publish-all", "freeze-published"}
+ALL_COMMANDS = {**definitions.COMMANDS, **definitions.OF_THE_PROJECT}
+ON_SPARK = {"query", "publish", "publish-all", "freeze-published", "freeze-all"}
 FEW = """\
 version: 1
 destinations:
@@ -63,21 +64,27 @@ projections:
 """
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.spark] if name in ON_SPARK else [])
-        for name in {**definitions.COMMANDS, **definitions.OF_THE_PROJECT}
-    ],
-)
+@pytest.mark.parametrize("name", sorted(ALL_COMMANDS.keys() - ON_SPARK))
 def test_every_command_of_the_utility_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    _runs(tmp_path, monkeypatch, name)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("name", sorted(ON_SPARK))
+def test_every_command_of_the_utility_runs_on_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    _runs(tmp_path, monkeypatch, name)
+
+
+def _runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     lake = Lake.open("lake", create=True)
     commit_rows(lake, str(ORDERS), {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
     Path("projections.yml").write_text(FEW)
-    args, description = {**definitions.COMMANDS, **definitions.OF_THE_PROJECT}[name]
+    args, description = ALL_COMMANDS[name]
     words = args.split()
     if name in BEHIND:
         alone = call.run("lake", *words)

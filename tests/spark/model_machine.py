@@ -44,6 +44,7 @@ from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.transactions.folding import restored
+from tests.faults.plain import is_time
 from tests.spark import here
 from tests.spark.row_sets import row_set
 from tests.tap.run import run as run_tap
@@ -192,7 +193,7 @@ def apply(rows: list[Row], event: Event, schema: Schema) -> list[Row]:
         return rows
     if schema.keys:
         rows = [row for row in rows if key_of(row, schema) != key_of(event, schema)]
-    return rows if event.record.get(DELETED) is not None else [*rows, event]
+    return rows if is_time(event.record.get(DELETED)) else [*rows, event]
 
 
 def key_of(row: Row, schema: Schema) -> tuple[Any, ...]:
