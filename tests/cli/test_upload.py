@@ -497,6 +497,7 @@ def test_every_format_makes_the_same_table(shop: Lake, tmp_path: Path) -> None:
         assert rows_of(lake, table) == [[1, "a", 1.5], [2, None, 0.25]]
 
 
+@pytest.mark.usefixtures("spark")
 def test_mark_of_deletions_is_no_column_of_a_new_table(lake: Lake, tmp_path: Path) -> None:
     given = tmp_path / "given.csv"
     given.write_text("id,v,_sdc_deleted_at\n1,a,2024-01-01T00:00:00Z\n2,b,\n")
@@ -505,6 +506,7 @@ def test_mark_of_deletions_is_no_column_of_a_new_table(lake: Lake, tmp_path: Pat
     assert "'_sdc_deleted_at', which marks rows that a source deleted" in result.stderr
 
 
+@pytest.mark.usefixtures("spark")
 def test_mark_of_deletions_is_refused_row_by_row_where_a_table_has_it(
     lake: Lake, tmp_path: Path
 ) -> None:

@@ -178,6 +178,7 @@ def test_what_the_tap_never_declared_does_not_go_out_as_a_column_of_that_name(
     assert arrives(tmp_path / "copy", out) == wanted
 
 
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("renamed", [False, True])
 def test_column_that_was_added_and_dropped_does_not_go_out(
     lake: Lake, table: Table, tmp_path: Path, renamed: bool
