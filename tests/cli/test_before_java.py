@@ -187,6 +187,15 @@ def test_values_of_keys(
             check_key(snapshot, {"k": value})
 
 
+def test_day_of_a_key_has_no_time_of_day(lake: Lake) -> None:
+    commit_rows(lake, "t.s", {"k": {"type": "string", "format": "date"}}, ["k"], [])
+    snapshot = lake.find("t.s")[0].snapshot()
+    check_key(snapshot, {"k": "2026-11-22T00:00:00.000Z"})
+    for value in ("2026-11-22T10:00:00Z", "2026-11-22T00:00:00.0000001Z"):
+        with pytest.raises(UsageError, match="would have to round"):
+            check_key(snapshot, {"k": value})
+
+
 def test_a_revert_to_the_present_state_needs_no_java(shop: Lake) -> None:
     for more in ([], ["--dry-run"]):
         result = run(shop, "revert", "tap-shop.orders", "--to", "q3", *more)

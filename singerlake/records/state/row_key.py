@@ -15,6 +15,7 @@ from singerlake.transactions.snapshot import Snapshot
 _WHOLE = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?|nan", re.IGNORECASE)
 _DAY = re.compile(r"[+-]?\d{4,6}(-\d{1,2}(-\d{1,2}([T ].*)?)?)?")
+_TIME_OF_DAY = re.compile(r"[T ][\d:.]*[1-9]")
 _TRUTHS = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
 
 
@@ -63,6 +64,8 @@ def _can_be(text: str, type_: Type) -> bool:
 def _would_round(text: str, type_: Type) -> bool:
     if type_.kind is Kind.TIMESTAMP:
         return bool(times.finer_digits(text))
+    if type_.kind is Kind.DATE:
+        return bool(_TIME_OF_DAY.search(text))
     value = float(text)
     return math.isfinite(value) and not values.keeps_digits(text, value)
 
