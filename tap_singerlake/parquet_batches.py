@@ -92,8 +92,7 @@ def _misfit(stream: str, name: str, reason: str) -> DamagedError:
 
 def _has(type_: Type, *kinds: Kind) -> bool:
     """Tell whether a type is of one of some kinds, or has a part that is."""
-    inner = [one for _, one in type_.fields] + ([type_.item] if type_.item else [])
-    return type_.kind in kinds or any(_has(one, *kinds) for one in inner)
+    return type_.kind in kinds or any(_has(one, *kinds) for one in type_.parts)
 
 
 def _check_exact(records: Sequence[Raw], columns: Columns, stream: str) -> None:

@@ -321,8 +321,7 @@ def fitting_decoder(
 
 
 def _has_times(type_: Type) -> bool:
-    inner = [field for _, field in type_.fields] + ([type_.item] if type_.item else [])
-    return type_.kind is Kind.TIMESTAMP or any(map(_has_times, inner))
+    return type_.kind is Kind.TIMESTAMP or any(map(_has_times, type_.parts))
 
 
 def _with_mark(columns: Iterable[tuple[str, Type]]) -> Columns:

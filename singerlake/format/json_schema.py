@@ -27,7 +27,7 @@ _ASSERTIONS = frozenset(
 )
 """Keywords that refuse values and of which one schema has only one. Any other that is not known
 here is an annotation: there the outermost word counts."""
-_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 _DEEPEST = 10
 
@@ -244,7 +244,7 @@ def _by_name(ours: Spec, theirs: Spec) -> Spec:
 
 def _types(ours: Any, theirs: Any) -> Any:
     mine, others = ([t] if isinstance(t, str) else t for t in (ours, theirs))
-    if not all(isinstance(t, list) and _TYPES.issuperset(t) for t in (mine, others)):
+    if not all(isinstance(t, list) and {*TYPES}.issuperset(t) for t in (mine, others)):
         raise _CannotError
     met = [one for one in mine for other in others if one == other]
     for one, other in ((mine, others), (others, mine)):

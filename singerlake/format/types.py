@@ -78,6 +78,11 @@ class Type:
     own: Type | None = None
     exact: bool = False
 
+    @property
+    def parts(self) -> list[Type]:
+        """The types right within it: of a struct's fields, or of a list's items."""
+        return [inner for _, inner in self.fields] + ([self.item] if self.item else [])
+
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
             return f"decimal({DIGITS},{self.scale})"
@@ -159,8 +164,7 @@ def keeps_numbers(own: Type, new: Type) -> bool:
 
 def rounds(type_: Type) -> bool:
     """Tell whether a column would have to round some of the values that its schema allows."""
-    inner = [field for _, field in type_.fields] + ([type_.item] if type_.item else [])
-    return type_.kind in (Kind.NUMBER, Kind.TIMESTAMP) or any(map(rounds, inner))
+    return type_.kind in (Kind.NUMBER, Kind.TIMESTAMP) or any(map(rounds, type_.parts))
 
 
 def descriptions_of(entry: SchemaEntry) -> dict[str, str]:

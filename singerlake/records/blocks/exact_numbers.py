@@ -47,8 +47,8 @@ def are_certain(lines: bytes | memoryview, columns: Columns, *, in_records: bool
 
 
 def _has_exact_number(type_: Type) -> bool:
-    inner = [field for _, field in type_.fields] + ([type_.item] if type_.item else [])
-    return (type_.exact and type_.kind is Kind.NUMBER) or any(map(_has_exact_number, inner))
+    own = type_.exact and type_.kind is Kind.NUMBER
+    return own or any(map(_has_exact_number, type_.parts))
 
 
 def _are_exact(tokens: list[msgspec.Raw]) -> bool:

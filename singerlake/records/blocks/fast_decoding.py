@@ -191,15 +191,13 @@ def _single(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
 
 
 def _has(type_: Type, kind: Kind) -> bool:
-    inner = [field for _, field in type_.fields] + ([type_.item] if type_.item else [])
-    return type_.kind is kind or any(_has(one, kind) for one in inner)
+    return type_.kind is kind or any(_has(one, kind) for one in type_.parts)
 
 
 def _largest_scale(type_: Type) -> int:
     """The most digits behind the point of a decimal in a column; -1 where there is none."""
     own = type_.scale if type_.kind is Kind.DECIMAL else -1
-    inner = [field for _, field in type_.fields] + ([type_.item] if type_.item else [])
-    return max([own, *map(_largest_scale, inner)])
+    return max([own, *map(_largest_scale, type_.parts)])
 
 
 def _is_risky(lines: bytes | memoryview, digits: int) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+from singerlake.format.json_schema import TYPES
+
 _MOST = 300
 _ITEMS = ("items", "prefixItems", "additionalItems")
 

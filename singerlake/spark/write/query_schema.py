@@ -94,5 +94,4 @@ def _check_names(names: list[str], where: str) -> None:
 
 
 def _holds_text(type_: Type) -> bool:
-    inner = [field for _, field in type_.fields] + ([type_.item] if type_.item else [])
-    return type_.kind is Kind.TEXT or any(_holds_text(one) for one in inner)
+    return type_.kind is Kind.TEXT or any(map(_holds_text, type_.parts))
