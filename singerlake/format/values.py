@@ -6,6 +6,7 @@ guessed at: it fits, or it is a misfit.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import date, datetime, time
@@ -205,8 +206,11 @@ def exact_number(raw: bytes) -> float:
 
 def keeps_digits(text: str, value: float) -> bool:
     """Tell whether the shortest digits that read back as a double are those it was read from."""
-    short = len(text) <= SURE_DIGITS and "e" not in text and "E" not in text
-    return short or Decimal(text) == Decimal(repr(value))
+    if len(text) <= SURE_DIGITS and "e" not in text and "E" not in text:
+        return True
+    if value == 0:  # before an exponent that no Decimal takes
+        return not text.lower().partition("e")[0].strip("+-0.")
+    return math.isfinite(value) and Decimal(text) == Decimal(repr(value))
 
 
 def _parsed(raw: bytes, kind: str) -> Decimal:

@@ -62,8 +62,12 @@ def own_place(key: Iterable[str], side: str = "") -> Column:
         key: The key's columns.
         side: What stands before the names of the row's columns.
     """
-    lacking = reduce(or_, (F.col(f"{side}{name}").isNull() for name in key))
-    return F.when(lacking, F.concat_ws(":", f"{side}{BLOCK}", f"{side}{ORDINAL}"))
+    return F.when(lacks(key, side), F.concat_ws(":", f"{side}{BLOCK}", f"{side}{ORDINAL}"))
+
+
+def lacks(key: Iterable[str], side: str = "") -> Column:
+    """Tell whether a row's key has a null in it; the arguments are those of :func:`own_place`."""
+    return reduce(or_, (F.col(f"{side}{name}").isNull() for name in key))
 
 
 def undeleted(frame: DataFrame) -> DataFrame:

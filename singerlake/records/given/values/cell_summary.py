@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.format import times
+from singerlake.format.values import keeps_digits
 from singerlake.records.columns import text_bytes
 from singerlake.records.given.values.inference import (
     BOOLEAN,
@@ -27,7 +28,6 @@ from singerlake.records.given.values.inference import (
     TIMESTAMP,
     Summary,
     add_integer_bounds,
-    double_keeps,
 )
 from singerlake.records.rows.problems import kept
 
@@ -277,7 +277,7 @@ def _note_changed(summary: Summary, cells: pa.Array) -> None:
     printed = pc.replace_substring_regex(printed, r"e([+-])([0-9])$", r"e\10\2")  # 1e-7: 1e-07
     others = pc.unique(pc.filter(cells, pc.not_equal(printed, cells)))
     texts = (cell.as_py() for cell in others)
-    summary.changed = next((text for text in texts if not double_keeps(text)), None)
+    summary.changed = next((text for text in texts if not keeps_digits(text, float(text))), None)
 
 
 def _add_times(summary: Summary, kind: int, cells: pa.Array) -> None:

@@ -8,9 +8,7 @@ would change is a decimal, and one that no decimal holds is text, as are ``007``
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import Any, TypeAlias
 
 import msgspec
@@ -195,16 +193,6 @@ def number_spec(summary: Summary) -> Spec | None:
     if not summary.kinds & EXPONENT and summary.whole + summary.scale <= DIGITS:
         return decimal_spec(DIGITS, summary.scale)
     return {"type": "number"} if exact else None
-
-
-def double_keeps(text: str) -> bool:
-    """Tell whether a double gives back all digits of a number, as its shortest text."""
-    value = float(text)
-    if math.isinf(value):
-        return False
-    if value == 0:
-        return not text.lower().partition("e")[0].strip("-0.")
-    return Decimal(text) == Decimal(repr(value))
 
 
 def add_integer_bounds(summary: Summary, least: int, most: int) -> None:

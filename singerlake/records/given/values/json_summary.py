@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from singerlake.format.values import keeps_digits
 from singerlake.records.given.values.inference import (
     ARRAY,
     BOOLEAN,
@@ -17,7 +18,6 @@ from singerlake.records.given.values.inference import (
     Member,
     Summary,
     add_integer_bounds,
-    double_keeps,
     limit_members,
 )
 from singerlake.records.given.values.python_values import LONE_SURROGATE
@@ -122,4 +122,4 @@ def _add_fraction(summary: Summary, value: str) -> None:
     summary.long = summary.long or digits > DOUBLE_DIGITS
     if summary.changed is None and (digits > DOUBLE_DIGITS or exponent):
         too_long = len(whole) + len(behind) > LONGEST_FRACTION
-        summary.changed = value if too_long or not double_keeps(value) else None
+        summary.changed = value if too_long or not keeps_digits(value, float(value)) else None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 from typing import TypeAlias
 
 import numpy as np
@@ -33,7 +31,7 @@ from singerlake.records.state.activations import Survival
 from singerlake.records.state.moved_rows import COUNTED, POSITIONS, Positions, RowCounter
 from singerlake.spark.jobs.maintenance.history_proof import Found, prove
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.state import frames, from_blocks, parcels
+from singerlake.spark.state import fold, frames, from_blocks, parcels
 from singerlake.spark.write import routing
 from singerlake.spark.write.rewriting import WRITTEN, Rewriter, encode
 from singerlake.transactions import versions
@@ -276,8 +274,7 @@ def _newest(
     frame = parcels.numbered(spark, sent).mapInArrow(reader, schema)
     if not key:
         return frame.select("block", "row")
-    lacking = reduce(or_, (F.col(name).isNull() for name in aliases(key)))
-    own = F.when(lacking, F.struct("block", "row"))
+    own = F.when(fold.lacks(aliases(key)), F.struct("block", "row"))
     newest = frame.groupBy("interval", *aliases(key), own).agg(
         F.max(F.struct("block", "row")).alias("at")
     )

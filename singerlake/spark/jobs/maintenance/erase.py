@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import or_
 
 from msgspec import structs
 from pyspark import StorageLevel
@@ -38,6 +36,7 @@ from singerlake.spark.jobs.maintenance.erased_lines import AskedRows, Lines
 from singerlake.spark.jobs.maintenance.kept_keys import KeptKeys, Put
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
+from singerlake.spark.state import fold
 from singerlake.spark.write import routing
 from singerlake.spark.write.erasing import Eraser, encode, tasks_of
 from singerlake.spark.write.rewriting import WRITTEN
@@ -242,8 +241,8 @@ class _Job:
                 gone = self._keep(lines.of_keys(state.blocks, keys))
                 names = aliases(shape_of(state).key_columns)
                 place = F.struct("block", "row")
-                lone = reduce(or_, (F.col(name).isNull() for name in names))
-                count = gone.select(*names, F.when(lone, place)).distinct().count()
+                lone = F.when(fold.lacks(names), place)
+                count = gone.select(*names, lone).distinct().count()
             else:
                 gone = self._keep(lines.single(state.blocks))
                 count = gone.count()

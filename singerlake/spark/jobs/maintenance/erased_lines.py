@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +25,7 @@ from singerlake.records.rows.row_columns import BLOCK, ORDINAL, alias, aliases
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.shape import Shape, shape_of
 from singerlake.spark.sql import conditions
-from singerlake.spark.state import frames
+from singerlake.spark.state import fold, frames
 from singerlake.transactions.snapshot import Snapshot
 
 
@@ -103,7 +101,7 @@ class Lines:
             every = self._rows(blocks, self._shape)
             selected = conditions.selected(every, self._shape, self.asked.where)
             own = self._shape.key_aliases
-            lone = selected.where(reduce(or_, (F.col(name).isNull() for name in own)))
+            lone = selected.where(fold.lacks(own))
             found = found.select(*names, BLOCK, ORDINAL).unionAll(
                 lone.select(*own, BLOCK, ORDINAL).toDF(*names, BLOCK, ORDINAL)
             )
