@@ -125,6 +125,44 @@ def test_one_line_and_130(
     assert [entry.number for entry in filled.table(TABLE).entries()] == [1]
 
 
+STARTS = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from singerlake.spark.jvm import java, launch, session
+
+start = subprocess.Popen
+
+def interrupted(*args, **settings):
+    process = start(*args, **settings)
+    print(process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+    return process
+
+java.subprocess.Popen = interrupted
+if "ahead" in sys.argv:
+    launch.ahead()
+else:
+    session.session()
+"""
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("how", ["ahead", "session"])
+def test_a_java_that_has_just_been_started_ends(tmp_path: Path, how: str) -> None:
+    """It would go on to write into a folder that the exit had deleted."""
+    done = subprocess.run(
+        [sys.executable, "-c", STARTS, how],
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.stderr.endswith("KeyboardInterrupt\n"), done.stderr
+    assert not Path("/proc", done.stdout.strip()).exists()
+    assert list(tmp_path.iterdir()) == []
+
+
 def run(code: str, *, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     """Run Python in which a command interrupts itself."""
     text = (

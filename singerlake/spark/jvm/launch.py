@@ -12,6 +12,7 @@ import atexit
 import os
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,14 +60,24 @@ class Launch:
         return "PYSPARK_GATEWAY_PORT" not in os.environ and java.starts_directly(self.master)
 
     def begin(self, runtime: java.Java) -> java.Starting:
-        """Start the JVM, once, and do not wait for it.
+        """Start the JVM, once, and do not wait for it. It ends at exit, if not before.
 
         Raises:
             RuntimeMissingError: It cannot be run.
         """
         if self.starting is None:
-            self.starting = java.begin(runtime, self.settings, self.log, whole=self.whole)
+            # Signals' handlers run in the main thread only. So Ctrl-C cannot come between the start
+            # of the process and the note of it: nobody would end it, and it would write into the
+            # folder after that was deleted.
+            with ThreadPoolExecutor(1) as apart:
+                return apart.submit(self._begin, runtime).result()
         return self.starting
+
+    def _begin(self, runtime: java.Java) -> java.Starting:
+        starting = java.begin(runtime, self.settings, self.log, whole=self.whole)
+        self.starting = starting
+        atexit.register(_end, starting, os.getpid())
+        return starting
 
 
 def ahead(master: str | None = None, conf: Mapping[str, str] | None = None) -> None:
@@ -81,12 +92,11 @@ def ahead(master: str | None = None, conf: Mapping[str, str] | None = None) -> N
     if not begun.direct:
         return
     begun.whole = bool(conf)
-    try:
-        starting = begun.begin(java.find(begun.master))
-    except RuntimeMissingError:
-        return
     _ahead.append(begun)
-    atexit.register(starting.end)  # where no session came for it
+    try:
+        begun.begin(java.find(begun.master))
+    except RuntimeMissingError:
+        _ahead.clear()
 
 
 def is_other(master: str | None, conf: Mapping[str, str] | None) -> bool:
@@ -116,10 +126,14 @@ def _took(master: str | None, conf: Mapping[str, str] | None) -> Launch:
     begun = _ahead.pop() if _ahead else None
     if begun is not None and begun.starting is not None:
         if begun.asked == (master, dict(conf or {})):
-            atexit.unregister(begun.starting.end)
             return begun
         begun.starting.end()
     return _prepared(master, conf)
+
+
+def _end(starting: java.Starting, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child has no part in it
+        starting.end()
 
 
 def _prepared(master: str | None, conf: Mapping[str, str] | None) -> Launch:
