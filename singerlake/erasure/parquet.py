@@ -67,23 +67,23 @@ def dictionaries(file: io.RawIOBase, metadata: pq.FileMetaData) -> Iterator[pa.R
         file: The file.
         metadata: Its own.
     """
-    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
-    columns = [
-        metadata.schema.column(n).path
-        for n in range(metadata.num_columns)
-        if all(_has_dictionary(group.column(n)) for group in groups)
-    ]
-    if not columns:
-        return
-    packed = pa.PythonFile(file, "r")
-    reader = pq.ParquetFile(
-        packed, metadata=metadata, read_dictionary=columns, buffer_size=_BUFFER_BYTES
-    )
+    readers: dict[tuple[str, ...], pq.ParquetFile] = {}
     for n in range(metadata.num_row_groups):
-        # With the first row comes all of the dictionary, and little else.
-        rows = reader.iter_batches(1, row_groups=[n], columns=columns, use_threads=False)
-        if (row := next(rows, None)) is not None:
-            yield row
+        group = metadata.row_group(n)
+        chunks = map(group.column, range(metadata.num_columns))
+        columns = tuple(chunk.path_in_schema for chunk in chunks if _has_dictionary(chunk))
+        if columns and columns not in readers:
+            packed = pa.PythonFile(file, "r")
+            readers[columns] = pq.ParquetFile(
+                packed, metadata=metadata, read_dictionary=[*columns], buffer_size=_BUFFER_BYTES
+            )
+        if columns:
+            # With the first row comes all of the dictionary, and little else.
+            rows = readers[columns].iter_batches(
+                1, row_groups=[n], columns=[*columns], use_threads=False
+            )
+            if (row := next(rows, None)) is not None:
+                yield row
 
 
 def search_dictionaries(

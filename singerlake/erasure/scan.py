@@ -1,4 +1,4 @@
-"""Looks for what is sought in one object's bytes: lines, gzip of lines, Parquet, or anything."""
+"""Looks for what is sought in one object: lines, gzip, Parquet, Arrow, Avro, or any bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from singerlake.erasure import parquet, reading, spelling
+from singerlake.erasure import arrow, avro, parquet, reading, spelling
 from singerlake.erasure.reading import CopySource
 from singerlake.erasure.sought import Sought, Text
 from singerlake.errors import DamagedError
@@ -111,6 +111,8 @@ class Scanner:
         data = chain([begin], data)
         if begin.startswith(MAGIC):
             self._parquet(source, hits, besides)
+        elif begin.startswith(arrow.MAGICS):
+            self._arrow(source, begin, hits, besides)
         else:
             self._look_through(data, source.name, hits, besides)
         hits.add_besides(besides)
@@ -131,6 +133,9 @@ class Scanner:
             data = reading.inflated(data, name, on_header)
             begin = _beginning(data)
             data = chain([begin], data)
+        if begin.startswith(avro.MAGIC):
+            self._avro(data, name, hits, besides)
+            return
         hits.opaque = _opaque(begin)
         before = 0
         for batch in reading.batches(data):
@@ -139,6 +144,44 @@ class Scanner:
             if not hits.opaque and _GZIP in batch:
                 hits.opaque = "gzip amid other bytes"
             before += batch.count(b"\n")
+
+    def _avro(self, data: Iterator[bytes], name: str, hits: Hits, besides: Hits) -> None:
+        """Look through the blocks of an Avro file, as they stand and unpacked."""
+        for is_block, stored, unpacked in avro.parts(data, name):
+            if not is_block:
+                self._anywhere(stored, "its header", besides)
+                continue
+            self._look_at(stored, "its bytes", besides, self._long)
+            self._look_at(unpacked, "a block of Avro", hits)
+            self._other_encodings(unpacked, besides)
+            if _GZIP in unpacked:
+                hits.opaque = "gzip amid other bytes"
+
+    def _arrow(self, source: CopySource, begin: bytes, hits: Hits, besides: Hits) -> None:
+        """Look through the values of Arrow's own format, and through its bytes as they stand."""
+        try:
+            if (found := arrow.opened(source, begin)) is None:
+                self._look_through(reading.pieces(source), source.name, hits, besides)
+                return
+            schema, batches = found
+            for batch in batches:
+                self._columns(batch, hits, besides)
+                for one, where, count in parquet.search_dictionaries(batch, self._sought):
+                    besides.add(one, where, count)
+        except (pa.ArrowException, OSError) as error:
+            words = "is not whole in Arrow's format, or has columns that cannot be searched"
+            raise DamagedError(f"{source.name} {words}") from error
+        self._anywhere(schema.serialize().to_pybytes(), "its schema", besides)
+        self._bytes_of(source, [], besides)
+
+    def _columns(self, batch: pa.RecordBatch, hits: Hits, besides: Hits) -> None:
+        """Look through some rows' values."""
+        for one, where, count in parquet.search(batch, self._sought):
+            hits.add(one, where, count)
+        hits.opaque = hits.opaque or parquet.packed(batch, OPAQUE)
+        for refused in parquet.refused_lines(batch):
+            self._look_at(refused, "a refused line in it", hits)
+        self._quoted_values(batch, besides)
 
     def _batch(self, batch: bytes, before: int, hits: Hits) -> None:
         """Look through some lines; ``before`` is how many came before them."""
@@ -199,12 +242,7 @@ class Scanner:
         try:
             file = pq.ParquetFile(pa.PythonFile(seekable(source), "r"))
             for batch in parquet.batches(file, self._sought):
-                for one, where, count in parquet.search(batch, self._sought):
-                    hits.add(one, where, count)
-                hits.opaque = hits.opaque or parquet.packed(batch, OPAQUE)
-                for refused in parquet.refused_lines(batch):
-                    self._look_at(refused, "a refused line in it", hits)
-                self._quoted_values(batch, besides)
+                self._columns(batch, hits, besides)
             for batch in parquet.dictionaries(seekable(source), file.metadata):
                 for one, where, count in parquet.search_dictionaries(batch, self._sought):
                     besides.add(one, where, count)
@@ -222,7 +260,7 @@ class Scanner:
     def _bytes_of(
         self, source: CopySource, unclaimed: Sequence[tuple[int, int]], besides: Hits
     ) -> None:
-        """Look through the bytes of a Parquet file.
+        """Look through the bytes of a file of columns.
 
         What is long is looked for in all of them: a page's header repeats values, and what is
         between pages is nobody's.

@@ -8,9 +8,11 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -60,6 +62,81 @@ def _unused_within(text: bytes) -> bytes:
     return parquet(pa.table({"a": pa.ListArray.from_arrays(pa.array([0, 2]), column)}))
 
 
+def avro(text: bytes, codec: str) -> bytes:
+    """An Avro file of three blocks, of which the second has the text; Java's writers use Snappy."""
+    codecs = {"snappy": snappy_of_avro, "lz4": lz4_of_avro, "zstandard": zstandard_of_avro}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
+    sink = io.BytesIO()
+    pack = codecs.get(codec)
+    written = "null" if pack else codec
+    writer = fastavro.write.Writer(
+        sink, schema, codec=written, sync_marker=b"0123456789abcdef", sync_interval=0
+    )
+    for value in (b"Ada", text, b"Eve"):
+        writer.write({"a": value})
+    writer.flush()
+    return packed_again(sink.getvalue(), codec, pack) if pack else sink.getvalue()
+
+
+def packed_again(data: bytes, codec: str, pack: Container) -> bytes:
+    """Pack the blocks of an Avro file that are not packed, by a codec that fastavro lacks here."""
+    header, *blocks, _ = data.split(sync := b"0123456789abcdef")
+    name = codec.encode()
+    header = header.replace(
+        b"\x14avro.codec\x08null", b"\x14avro.codec" + bytes([2 * len(name)]) + name
+    )
+    packed = [header]
+    for block in blocks:
+        body = pack(block[2 if block[1] < 0x80 else 3 :])
+        packed.append(block[:1] + _number(len(body)) + body)
+    return sync.join([*packed, b""])
+
+
+def _number(value: int) -> bytes:
+    """A whole number as Avro writes it."""
+    value <<= 1
+    found = b""
+    while value > 0x7F:
+        found += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return found + bytes([value])
+
+
+def snappy_of_avro(block: bytes) -> bytes:
+    packed: bytes = pa.Codec("snappy").compress(block, asbytes=True)
+    return packed + struct.pack(">I", zlib.crc32(block))
+
+
+def lz4_of_avro(block: bytes) -> bytes:
+    packed: bytes = pa.Codec("lz4_raw").compress(block, asbytes=True)
+    return struct.pack("<I", len(block)) + packed
+
+
+def zstandard_of_avro(block: bytes) -> bytes:
+    packed: bytes = pa.Codec("zstd").compress(block, asbytes=True)
+    return packed
+
+
+def arrow(text: bytes, packed: str | None, new: Callable[..., Any]) -> bytes:
+    table = pa.table({"a": pa.array([b"Ada", text, b"Eve"] + [b"x" * 300] * 9, pa.binary())})
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=packed)
+    with new(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _unused_in_arrow(text: bytes) -> bytes:
+    values = pa.array(["Ada", text.decode(), "x" * 999])
+    column = pa.DictionaryArray.from_arrays(pa.array([0]), values)
+    table = pa.table({"a": column})
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
 IN_GZIP: dict[str, Container] = {
     "a file's name in gzip": lambda text: member(NAME, text + b"\0"),
     "a comment in gzip": lambda text: member(COMMENT, text + b"\0"),
@@ -81,6 +158,18 @@ IN_PARQUET: dict[str, Container] = {
 IN_DICTIONARY: dict[str, Container] = {
     "a value in a dictionary that no row has": _unused,
     "a nested value in a dictionary that no row has": _unused_within,
+    "a value in a dictionary of Arrow that no row has": _unused_in_arrow,
+}
+CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
+"""Of Avro."""
+IN_COLUMNS: dict[str, Container] = {
+    **{f"Avro packed with {codec}": partial(avro, codec=codec) for codec in CODECS},
+    "Avro within gzip": lambda text: gzip.compress(avro(text, "deflate")),
+    **{
+        f"a {kind} of Arrow packed with {packed}": partial(arrow, packed=packed, new=new)
+        for packed in (None, "lz4", "zstd")
+        for kind, new in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream))
+    },
 }
 ANYWHERE: dict[str, Container] = {
     "a file": lambda text: b"\x00\x01" + text + b"\x00",
@@ -91,6 +180,7 @@ ANYWHERE: dict[str, Container] = {
     "a column of binary values": lambda text: planted.parquet(a=[b"x", text]),
     **IN_GZIP,
     **IN_PARQUET,
+    **IN_COLUMNS,
 }
 """By what they are, and with any bytes in them but a zero."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_other_encodings_are_found_in_every_container(look: Look, what: str) -> 
     ],
 )
 def test_row_is_found_anywhere(look: Look, what: str, row: str) -> None:
-    if what == "a column of binary values":
+    if what == "a column of binary values" or "of Arrow" in what:
         pytest.skip("of columns, a key is looked for in those of its name")
     data = ANYWHERE[what](row.encode())
     assert [(one.key, one.count) for one in look(data, key_of(KEY)).found] == [(BACKUP, 1)]
@@ -251,3 +252,43 @@ def test_shared_lake_is_clean_of_texts_in_its_own_packed_bytes(tmp_path: Path) -
     noise = pa.array([base64.b16encode(bytes([n % 256, n // 256])).decode() for n in range(60_000)])
     planted.plant(lake.store, "x.parquet", containers.parquet(pa.table({"a": noise})))
     assert check(lake, [Text("text 1", f"z{n}") for n in range(10)]).is_clean
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (containers.avro(b"Zo", "deflate")[:-20], "is no whole Avro file"),
+        (containers.avro(b"Zo", "deflate").replace(b"deflate", b"secret1"), "'secret1', which"),
+        (containers.avro(b"Zo", "null").replace(b"\x08null", b"\x06lz4"), "cannot be unpacked"),
+        (gzip.compress(b"Obj\x01"), "is no whole Avro file"),
+        (b"ARROW1\0\0...", "is not whole in Arrow's format"),
+        (containers.arrow(b"Zo", "zstd", pa.ipc.new_stream)[:-90], "is not whole in Arrow's"),
+    ],
+)
+def test_columns_that_cannot_be_unpacked_are_not_read(look: Look, data: bytes, why: str) -> None:
+    report = look(data, HERS)
+    assert [(one.key, why in one.why) for one in report.not_read] == [(BACKUP, True)]
+    assert not report.packed
+
+
+def test_bytes_that_only_begin_as_arrow_does_are_searched_as_bytes(look: Look) -> None:
+    data = b"\xff\xff\xff\xff" + TEXT.encode()
+    assert [one.key for one in look(data, HERS).found] == [BACKUP]
+    assert look(data, Text("text 1", "nobody")).is_clean
+
+
+@pytest.mark.parametrize("new", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_row_in_packed_columns_of_arrow_is_found(look: Look, new: Callable[..., object]) -> None:
+    sink = io.BytesIO()
+    table = pa.table({"id": [1, int(KEY)], "name": ["x" * 300, TEXT]})
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with new(sink, table.schema, options=options) as writer:  # type: ignore[attr-defined]
+        writer.write_table(table)
+    assert [one.count for one in look(sink.getvalue(), key_of(KEY), HERS).found] == [1, 1]
+    assert look(sink.getvalue(), key_of("2")).is_clean
+
+
+def test_avro_is_not_counted_as_packed(look: Look) -> None:
+    report = look(containers.avro(b"Ada", "deflate"), HERS)
+    assert report.is_clean
+    assert not report.packed

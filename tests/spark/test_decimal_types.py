@@ -1,4 +1,4 @@
-"""A decimal is read with 38 digits: what its declared digits would have room for has room so, too."""
+"""Decimals are read with 38 digits: all that declared digits have room for has room so, too."""
 
 from __future__ import annotations
 
