@@ -8,6 +8,7 @@ from typing import Any
 
 from singerlake.errors import UsageError
 from singerlake.format.column_list import parse_columns
+from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Kind, Type
 
 JSON: dict[str, Any] = {"type": ["number", "boolean", "object", "array"]}
@@ -82,6 +83,19 @@ def declared_type(spec: Any, type_: Type) -> str:
         fields = (f"{name}: {declared_type(inner.get(name), t)}" for name, t in type_.fields)
         return f"struct<{', '.join(fields)}>"
     return str(type_)
+
+
+def same_digits(entry: SchemaEntry, name: str, spec: Any) -> bool:
+    """Tell whether a column's type and another declare as many digits, which are no part of a type.
+
+    Args:
+        entry: The schema of the column.
+        name: Its name.
+        spec: The JSON Schema of the other.
+    """
+    own = entry.schema.get("properties", {}).get(name)
+    before, after = (one.get("precision") if isinstance(one, dict) else None for one in (own, spec))
+    return bool(before == after)
 
 
 def _without_colon(part: str) -> str:

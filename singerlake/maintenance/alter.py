@@ -7,6 +7,7 @@ now on, under every schema that the table has or gets. What can be said is in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,8 @@ from singerlake.format.laid import member_of
 from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.format.overlay_words import differences
-from singerlake.format.types import columns_of, exact, never_fails
+from singerlake.format.type_list import declared_type
+from singerlake.format.types import Kind, columns_of, exact, never_fails
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
 from singerlake.transactions.commit import (
@@ -33,6 +35,7 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import replace_block
 from singerlake.transactions.writer import WriteOptions, update_catalogues, update_checkpoint
 
+_NO_BOUND = {"exclusiveMaximum": math.inf}
 OverlayChange = Callable[[Snapshot], Overlay]
 """Says what the overlay becomes; asked again on top of whatever was committed meanwhile."""
 
@@ -144,6 +147,24 @@ class AlterPlan:
         """The columns of a new type that values may not fit, by their names from then on."""
         return retyped_columns(self.head, self.after)
 
+    @property
+    def declared_digits(self) -> dict[str, Constraint]:
+        """What decimals with new digits ask of all rows, by their types in words.
+
+        All decimals are read with 38 digits, so that a value with too many is no misfit.
+        """
+        overlay, before = self.head.overlay, _bounds(self.head)
+        members = {member_of(overlay, name) for name, _ in self.head.columns}
+        return {
+            f"{name} decimal({spec['precision']},{spec['scale']})": Constraint(
+                "check", [name], sql=f"abs({sql_tokens.quote(name)}) < {spec['exclusiveMaximum']}"
+            )
+            for member, (name, spec) in _bounds(self.after).items()
+            if member in members  # an added column has no values
+            and spec["exclusiveMaximum"]
+            < before.get(member, (name, _NO_BOUND))[1]["exclusiveMaximum"]
+        }
+
 
 def _default(overlay: Overlay, name: str) -> Any:
     """What people say that new rows get in a column; None where they say nothing, or null."""
@@ -211,7 +232,21 @@ def looks_at_rows(wanted: AlterPlan, *, allow_misfits: bool = False) -> bool:
         allow_misfits: Whether a column gets its type even if values of it do not fit.
     """
     asked = wanted.new_constraints or wanted.rechecked or not wanted.same_key
-    return bool(asked or wanted.checked_defaults or (wanted.retyped and not allow_misfits))
+    of_types = wanted.retyped or wanted.declared_digits
+    return bool(asked or wanted.checked_defaults or (of_types and not allow_misfits))
+
+
+def _bounds(snapshot: Snapshot) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Find the columns of decimals that declare their digits: names and types, by members."""
+    properties = snapshot.schema.schema.get("properties")
+    return {
+        member_of(snapshot.overlay, name): (name, spec)
+        for name, spec in (properties.items() if isinstance(properties, dict) else ())
+        if isinstance(spec, dict)
+        and {"precision", "scale", "exclusiveMaximum"} <= spec.keys()
+        and isinstance(spec["exclusiveMaximum"], int)
+        and dict(snapshot.columns)[name].kind is Kind.DECIMAL
+    }
 
 
 def _by_members(overlay: Overlay, one: Constraint) -> Constraint:
@@ -359,5 +394,10 @@ class Retyped:
 
 def retyped(head: Snapshot, column: str, overlay: Overlay, done: Altered) -> Retyped:
     """Say what became of a column's type."""
-    before, after = (dict(one.columns)[column] for one in (head, head.laid_over(overlay)))
-    return Retyped(column, str(before), str(after), done.transaction)
+    before, after = (
+        declared_type(
+            one.schema.schema.get("properties", {}).get(column), dict(one.columns)[column]
+        )
+        for one in (head, head.laid_over(overlay))
+    )
+    return Retyped(column, before, after, done.transaction)

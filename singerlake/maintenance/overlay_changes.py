@@ -19,6 +19,7 @@ from singerlake.format.column_list import RESERVED
 from singerlake.format.json_schema import resolved
 from singerlake.format.laid import member_of, with_texts
 from singerlake.format.overlay import AddedColumn, ColumnOverlay, Constraint, Overlay
+from singerlake.format.type_list import same_digits
 from singerlake.format.types import Kind, Type, columns_of, exact, keeps_numbers, type_of
 from singerlake.maintenance.constraint_checks import (
     check_defaults,
@@ -184,7 +185,7 @@ def with_type(snapshot: Snapshot, name: str, schema: dict[str, Any] | None) -> O
             return overlay
         return check_type(snapshot, name, with_texts(overlay, [name]))
     new = type_of(schema)
-    if new == exact(type_, is_key=False):
+    if new == exact(type_, is_key=False) and same_digits(snapshot.schema, name, schema):
         return overlay
     if name in snapshot.schema.key_properties:
         _check_keeps_keys(snapshot, name, member, new)

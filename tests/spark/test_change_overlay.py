@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import Result
 
 import singerlake
 from singerlake.errors import InvalidQueryError, RejectedRowsError, ViolationsError
+from singerlake.lake import Lake
 from singerlake.spark import read_table
 from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
+from tests.cli.call import run
 from tests.faults.plain import dump_folder, tables
 from tests.spark.test_change import rows
 from tests.spark.verified import verify
@@ -104,6 +107,42 @@ def test_types_constraints_and_rows_are_one_transaction(
     with pytest.raises(ViolationsError, match="breaks all"), table.change() as change:
         change.update([{"id": 3, "n": 5}])
     assert not verify(spark, table).problems
+
+
+DECIMAL: dict[str, Any] = {"precision": 4, "scale": 2, "format": "singer.decimal"}
+DECIMAL |= {"type": ["null", "number"], "exclusiveMinimum": -100, "exclusiveMaximum": 100}
+
+
+def test_a_column_gets_no_decimal_whose_digits_its_rows_exceed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = made(tmp_path, ["id"], [{"id": 1, "n": "100"}, {"id": 2, "n": "99.99"}, {"id": 3}])
+    for allowed in (["decimal(4,2)"], ["decimal(6,2)", "decimal(4,2)"]):
+        *wider, narrow = allowed
+        for type_ in wider:
+            assert retyped(table, type_).exit_code == 0
+        refused = retyped(table, narrow)
+        assert refused.exit_code == ViolationsError.exit_code
+        assert "1 row breaks n decimal(4,2) (abs(`n`) < 100):\n    id 1, n 100" in refused.stderr
+    with pytest.raises(ViolationsError, match="breaks n decimal"), table.change() as change:
+        change.retype_column("n", DECIMAL)
+        change.update([{"id": 2, "n": "1"}])
+    assert table.snapshot().number == 2
+    assert "decimal(6,2) already" in retyped(table, "decimal(6,2)").stdout
+    with table.change() as change:
+        change.retype_column("n", DECIMAL)
+        change.update([{"id": 1, "n": 1}])
+    assert [str(row["n"]) for row in rows(spark, table)] == ["1.00", "99.99", "None"]
+
+
+def test_digits_that_rows_exceed_can_be_allowed(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(tmp_path, ["id"], [{"id": 1, "n": "100"}])
+    assert retyped(table, "decimal(4,2)", "--allow-misfits").exit_code == 0
+    assert [str(row["n"]) for row in rows(spark, table)] == ["100.00"]
+
+
+def retyped(table: singerlake.Table, type_: str, *more: str) -> Result:
+    return run(Lake.open(table.store.uri), "alter", str(table.name), "retype", "n", type_, *more)
 
 
 def test_a_key_and_rows_by_it_are_one_transaction(spark: SparkSession, tmp_path: Path) -> None:

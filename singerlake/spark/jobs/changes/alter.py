@@ -91,7 +91,7 @@ class _Job:
         wanted = self._wanted
         if not allow_misfits:
             self._check_values()
-        self._check_constraints()
+        self._check_constraints(with_digits=not allow_misfits)
         if wanted.same_key:
             return self._commit(None)
         now = index_build.ensure(self._spark, self._table, wanted.head, shown=True)
@@ -116,9 +116,10 @@ class _Job:
                 "they are, and whoever reads them is told",
             )
 
-    def _check_constraints(self) -> None:
+    def _check_constraints(self, *, with_digits: bool) -> None:
         """Refuse what rows do not keep, as they will be read."""
         wanted = self._wanted
+        anew = {**wanted.rechecked, **(wanted.declared_digits if with_digits else {})}
         laid = wanted.after
         check_defaults(self._spark, laid, shape_of(laid), wanted.checked_defaults)
         found: list[Violation] = []
@@ -126,9 +127,9 @@ class _Job:
             now = index_build.ensure(self._spark, self._table, wanted.head, shown=True)
             rows = index_rows.rows(self._spark, now)
             found += check_constraints(rows, now.shape, wanted.new_constraints)
-        if wanted.rechecked:
+        if anew:
             after = from_blocks.state_rows(self._spark, self._table, wanted.after, NULL)
-            found += check_constraints(after, shape_of(wanted.after), wanted.rechecked)
+            found += check_constraints(after, shape_of(wanted.after), anew)
         if broken := next((one for one in found if one.why), None):
             raise InvalidQueryError(broken.untold)
         if found:

@@ -62,15 +62,17 @@ def check_outcome(found: Delta, present: PresentRows, wanted: ChangePlan, shape:
     """
     state, altered = wanted.state, wanted.altered
     constraints = state.overlay.constraints
+    digits = {} if altered is None else altered.declared_digits
     anew = {} if altered is None else {**altered.new_constraints, **altered.rechecked}
     retyped = set() if altered is None else altered.retyped
     if altered is not None:
         check_defaults(present.spark, state, shape, altered.checked_defaults)
-    if not (found.changes or anew or retyped):
+    if not (found.changes or anew or retyped or digits):
         return
     every = {n: one for n, one in constraints.items() if one.kind == "unique" or n in anew}
     each = {n: one for n, one in constraints.items() if _beyond_schemas(one, shape)}
     each = {n: one for n, one in each.items() if n not in anew}
+    every |= digits
     if not (every or each or retyped):
         return
     after = rows_after(found, present.frame, state, shape)
@@ -87,7 +89,7 @@ def check_outcome(found: Delta, present: PresentRows, wanted: ChangePlan, shape:
             "give these rows other values, or drop the constraint first",
         )
         error.problems = merged(
-            _named(one, constraints[one.name], after, found, shape) for one in broken
+            _named(one, {**constraints, **digits}[one.name], after, found, shape) for one in broken
         )
         raise error
 
