@@ -346,7 +346,10 @@ class Run:
         try:
             snapshot = stream.writer.commit(
                 staged,
-                metrics={"input_bytes": stream.bytes},
+                metrics={
+                    "input_bytes": stream.bytes,
+                    **({"deletions": stream.deletions} if stream.deletions else {}),
+                },
                 catalogue=False,
                 overlay=overlay,
                 # The one that goes out once all tables of this commit are in the log.

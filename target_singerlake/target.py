@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import logging
 import os
@@ -47,6 +48,12 @@ if TYPE_CHECKING:
     from target_singerlake.batches.intake import BatchIntake
 
 logger = logging.getLogger("target-singerlake")
+
+
+class _Metric(enum.Enum):
+    """Metrics that the SDK has not."""
+
+    DELETION_COUNT = "deletion_count"
 
 
 class TargetSingerlake(LakePlugin, LateMaps):
@@ -160,8 +167,11 @@ class TargetSingerlake(LakePlugin, LateMaps):
                 metrics.Tag.STREAM: table.stream,
                 metrics.Tag.PID: os.getpid(),
             }
-            count_ = metrics.Point("counter", metrics.Metric.RECORD_COUNT, done.rows, tags)
-            metrics.log(self.metrics_logger, count_)
+            counts: dict[Any, int] = {metrics.Metric.RECORD_COUNT: done.rows}
+            if done.deletions:
+                counts[_Metric.DELETION_COUNT] = done.deletions
+            for name, number in counts.items():
+                metrics.log(self.metrics_logger, metrics.Point("counter", name, number, tags))
 
     def _say_repeats(self, run: Run) -> None:
         """Say of tables without a key that they grow by their own size with each sync.

@@ -51,6 +51,9 @@ def test_only_times_delete_and_are_counted(
     said = json.loads(told.read_text())
     assert said["deletions"] == len(TIMES) == said["tables"][0]["deletions"]
     assert "4 deletions among them" in caplog.text
+    assert '"metric":"deletion_count","value":4' in caplog.text
+    (entry,) = Lake.open(str(tmp_path / "lake")).find(f"{TAP}.s")[0].entries()
+    assert entry.metrics["deletions"] == len(TIMES)
     assert "is no time" not in caplog.text
 
 
@@ -66,6 +69,9 @@ def test_what_is_no_time_deletes_nothing_and_is_told(
     run(tmp_path / "lake", given, summary_file=str(told))
     assert ids(tmp_path / "lake") == [0]
     assert json.loads(told.read_text())["deletions"] == 0
+    assert "deletion_count" not in caplog.text
+    (entry,) = Lake.open(str(tmp_path / "lake")).find(f"{TAP}.s")[0].entries()
+    assert "deletions" not in entry.metrics
     assert "1 value of '_sdc_deleted_at' that is no time" in caplog.text
     with pytest.raises(InvalidRecordError, match="is no time, so it deletes no row"):
         run(tmp_path / "other", given, check_values=True)
