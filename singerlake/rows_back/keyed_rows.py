@@ -93,6 +93,12 @@ class KeyedRows:
         return keys.numbered(self.rows.select(aliases(self.width)))
 
     @cached_property
+    def lacking(self) -> list[Mask]:
+        """Which rows have a null in their key, by the parts of that."""
+        parts = map(self.rows.column, aliases(self.width))
+        return [one_array(part).is_null().to_numpy(zero_copy_only=False) for part in parts]
+
+    @cached_property
     def count(self) -> int:
         """How many keys there are."""
         return int(self.keys.max(initial=-1)) + 1

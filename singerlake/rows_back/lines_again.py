@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -37,11 +37,26 @@ MakeWriter: TypeAlias = Callable[[Sequence[Block]], LineWriter]
 """Makes what writes rows of some blocks."""
 
 
+class Counted(NamedTuple):
+    """How many rows go back.
+
+    Attributes:
+        put_back: Rows to be as they were.
+        deleted: Rows to be deleted.
+        keyless: The first of those that has a null in its key, so that no line deletes it: its
+            block, its place there, and which part of the key it lacks.
+    """
+
+    put_back: int
+    deleted: int
+    keyless: tuple[int, int, int] | None = None
+
+
 class Actions(ABC):
     """Rows by position, and whether each is to be deleted or to be as it was."""
 
     @abstractmethod
-    def count(self) -> tuple[int, int]:
+    def count(self) -> Counted:
         """Count the rows to put back, and those to delete."""
 
     @abstractmethod
@@ -64,15 +79,27 @@ class ActionsHere(Actions):
     Attributes:
         codes: The rows' positions, as ``positions.codes`` gives them; none twice.
         deleted: Which of them are to be deleted.
+        lacking: By part of the key, which of them have a null there.
     """
 
     codes: NDArray[np.int64]
     deleted: NDArray[np.bool_]
+    lacking: Sequence[NDArray[np.bool_]] = ()
 
-    def count(self) -> tuple[int, int]:
+    def count(self) -> Counted:
         """Count the rows to put back, and those to delete."""
         deleted = int(np.count_nonzero(self.deleted))
-        return len(self.deleted) - deleted, deleted
+        found = (
+            (int(code), part)
+            for part, nulls in enumerate(self.lacking)
+            for code in self.codes[self.deleted & nulls]
+        )
+        first = min(found, default=None)
+        if first is None:
+            return Counted(len(self.deleted) - deleted, deleted)
+        at = np.array(first[:1])
+        place = int(positions.blocks_of(at)[0]), int(positions.ordinals_of(at)[0]), first[1]
+        return Counted(len(self.deleted) - deleted, deleted, place)
 
     def write(self, blocks: Sequence[Block], writer: MakeWriter) -> Iterable[Described]:
         """Have them written, as :meth:`Actions.write` says."""
@@ -240,6 +267,23 @@ class LinesAgain:
         described = [*actions.write(head.blocks, writer)]
         written = line_writer.in_order(described, self.schema_hash)
         return written, sum(row["deleted"] for row in described)
+
+
+def check_keys(head: Snapshot, counted: Counted) -> None:
+    """Refuse what the writing would refuse: to delete a row without a value of its key.
+
+    Args:
+        head: The table's head.
+        counted: What is to be done.
+
+    Raises:
+        ViolationsError: There is such a row.
+    """
+    if counted.keyless is not None:
+        block, row, part = counted.keyless
+        name = member_of(head.overlay, head.schema.key_properties[part])
+        if name in key_members(head):
+            raise line_writer.cannot_delete(head.table, block, row, name)
 
 
 def key_members(head: Snapshot) -> list[str]:

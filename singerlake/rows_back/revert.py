@@ -21,7 +21,7 @@ from singerlake.lineage import same_columns, told
 from singerlake.maintenance import revert as plans
 from singerlake.maintenance.revert import RevertPlan
 from singerlake.records.state.shape import Shape, shape_of
-from singerlake.rows_back.lines_again import Actions, LinesAgain, Written
+from singerlake.rows_back.lines_again import Actions, LinesAgain, Written, check_keys
 from singerlake.transactions.commit import current_user
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import WriteOptions
@@ -220,7 +220,11 @@ class _Job:
         """Write the difference and commit it, or only say what it is."""
         engine = self._engine
         actions = engine.everything() if self._whole else engine.difference()
-        return self._result(None, *actions.count()) if dry_run else self._write(actions)
+        if not dry_run:
+            return self._write(actions)
+        counted = actions.count()
+        check_keys(self._wanted.head, counted)
+        return self._result(None, counted.put_back, counted.deleted)
 
     def _result(self, transaction: int | None, put_back: int, deleted: int) -> Reverted:
         to = self._wanted.to

@@ -118,7 +118,8 @@ class _Here(Engine):
         before, now = before[there], now[there]
         changed = ~self._same(rows, before, now)
         before, now = before[changed], now[changed]
-        return ActionsHere(rows.at[np.where(before >= 0, before, now)], before < 0)
+        chosen = np.where(before >= 0, before, now)
+        return ActionsHere(rows.at[chosen], before < 0, [nulls[chosen] for nulls in rows.lacking])
 
     def _same(self, rows: KeyedRows, before: Numbers, now: Numbers) -> Mask:
         """Whether keys have the row that they had, or another of the same bytes that reads alike.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +19,7 @@ from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.maintenance.verify import upgrade
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
+from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.spark.state import index_build, layers
 from tests.build import commit_rows
 from tests.cli import call
@@ -192,8 +195,17 @@ def test_rows_with_a_null_in_their_key_are_rows_of_their_own(
     commit(lake, ["null", 2, 1], "b", properties=nullable)
     assert count(spark, lake) == 5
     assert here.content(table(lake)).rows == 5
-    with pytest.raises(ViolationsError, match="has no value of 'id'"):
-        revert(spark, table(lake), 1)
+    # What is refused is refused in the same words where it is only planned.
+    refused = []
+    for dry_run in (True, False):
+        for back in (partial(revert, to=1), partial(undo, numbers=[2])):
+            with pytest.raises(ViolationsError, match="row 2:0 .* has no value of 'id'") as told:
+                back(spark, table(lake), dry_run=dry_run)
+            refused.append(str(told.value))
+    small = ["revert", "tap.t", "--to-transaction", "1", "--output", "json"]
+    for options in (["--dry-run"], []):
+        refused.append(json.loads(call.run(lake, *small, *options).stderr)["error"]["message"])
+    assert len({*refused}) == 1
     assert table(lake).snapshot().number == 2
     commit(lake, [1, 2], "c", properties=nullable)
     assert revert(spark, table(lake), 2).put_back == 2

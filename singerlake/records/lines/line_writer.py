@@ -60,6 +60,22 @@ def lines_by_position(text: bytes, block: Block) -> dict[tuple[int, int], bytes]
     return dict(zip(rewritten.positions(text, block), lines, strict=True))
 
 
+def cannot_delete(table: object, block: int, row: int, name: str) -> ViolationsError:
+    """Return the error of a row without a value of a part of its key, which is to be deleted.
+
+    Args:
+        table: The table.
+        block: The row's block.
+        row: Its place among the block's records.
+        name: The member of its record.
+    """
+    return ViolationsError(
+        f"row {block}:{row} of {table} has no value of {name!r}, which is part of its key, so no "
+        "later line can delete it; nothing was changed. Give the table a key that every row has: "
+        f"singerlake alter {table} set-key COLUMN"
+    )
+
+
 @dataclass
 class LineWriter:
     """Writes rows again. Sent to the executors by value: the store goes with it.
@@ -158,11 +174,7 @@ class LineWriter:
         record = _RECORD.decode(line).record
         for name in self.key:
             if record.get(name, NULL) == NULL:
-                raise ViolationsError(
-                    f"row {version}:{row} of {self.table} has no value of {name!r}, which is part "
-                    "of its key, so no later line can delete it; nothing was changed. Give the "
-                    f"table a key that every row has: singerlake alter {self.table} set-key COLUMN"
-                )
+                raise cannot_delete(self.table, version, row, name)
 
     def _add(self, pile: Pile, line: bytes, *, deleted: bool) -> None:
         if deleted:

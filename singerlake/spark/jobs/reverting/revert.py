@@ -19,13 +19,16 @@ from singerlake.records.rows.row_columns import BLOCK, DIGEST, ORDINAL, PROVENAN
 from singerlake.records.state import activations
 from singerlake.records.state.shape import Shape
 from singerlake.rows_back import revert as reverts
-from singerlake.rows_back.lines_again import Actions, MakeWriter
+from singerlake.rows_back.lines_again import Actions, Counted, MakeWriter
 from singerlake.rows_back.revert import Engine, Outcome, Reverted, under_other_schemas
 from singerlake.spark.jobs.reverting.revert_checks import check_outcome
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import fold, frames, index_build, index_rows
 from singerlake.spark.write import routing
 from singerlake.transactions.writer import WriteOptions
+
+LACKING = "lacking"
+"""A column: which part of its key a row has a null in."""
 
 
 def revert(
@@ -72,23 +75,34 @@ class ActionsFrame(Actions):
     """Rows by position, as a frame.
 
     Attributes:
-        frame: ``block``, ``row`` and ``deleted``.
+        frame: ``block``, ``row`` and ``deleted``; where a key may have a null, also ``LACKING``.
     """
 
     frame: DataFrame
 
     @plain_errors()
-    def count(self) -> tuple[int, int]:
+    def count(self) -> Counted:
         """Count the rows to put back, and those to delete."""
-        groups = self.frame.groupBy("deleted").count().collect()
-        counted = {row["deleted"]: row["count"] for row in groups}
-        return counted.get(False, 0), counted.get(True, 0)
+        first = F.lit(None)
+        if LACKING in self.frame.columns:
+            row = F.struct("block", "row", LACKING)
+            first = F.min(F.when(F.col("deleted") & F.col(LACKING).isNotNull(), row))
+        counts = (F.count_if(~F.col("deleted")), F.count_if("deleted"), first)
+        ((put_back, deleted, keyless),) = self.frame.agg(*counts).collect()
+        return Counted(put_back, deleted, None if keyless is None else tuple(keyless))
 
     @plain_errors()
     def write(self, blocks: Sequence[Block], writer: MakeWriter) -> Iterable[Described]:
         """Have them written, as :meth:`Actions.write` says."""
-        routed, known = routing.by_blocks(self.frame.sparkSession, self.frame, blocks)
+        frame = self.frame.select("block", "row", "deleted")
+        routed, known = routing.by_blocks(self.frame.sparkSession, frame, blocks)
         return routed.mapInArrow(writer(known), line_writer.WRITTEN).collect()
+
+
+def lacking(keys: Sequence[Column]) -> Column:
+    """Which part of its key a row has a null in; null where it has none."""
+    parts = (F.when(key.isNull(), F.lit(part)) for part, key in enumerate(keys))
+    return F.coalesce(*parts).alias(LACKING)
 
 
 def every_row(spark: SparkSession, index: Index) -> Actions:
@@ -162,6 +176,7 @@ class _Executors(Engine):
                 F.coalesce(f"old.{BLOCK}", f"now.{BLOCK}").alias("block"),
                 F.coalesce(f"old.{ORDINAL}", f"now.{ORDINAL}").alias("row"),
                 came.alias("deleted"),
+                lacking([F.col(f"now.{name}") for name in names]),
             )
         )
 

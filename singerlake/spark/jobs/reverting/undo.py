@@ -21,12 +21,12 @@ from singerlake.maintenance import undo as plans
 from singerlake.maintenance.revert import commit_revert
 from singerlake.maintenance.undo import OnConflict, UndoPlan
 from singerlake.quantities import count
-from singerlake.records.rows.row_columns import BLOCK, ORDINAL
+from singerlake.records.rows.row_columns import BLOCK, ORDINAL, aliases
 from singerlake.records.state.shape import shape_of
-from singerlake.rows_back.lines_again import LinesAgain, Written
+from singerlake.rows_back.lines_again import LinesAgain, Written, check_keys
 from singerlake.rows_back.revert import Outcome
 from singerlake.spark.jobs.reverting import undo_rows
-from singerlake.spark.jobs.reverting.revert import ActionsFrame
+from singerlake.spark.jobs.reverting.revert import ActionsFrame, lacking
 from singerlake.spark.jobs.reverting.undo_checks import check_outcome
 from singerlake.spark.jobs.reverting.undo_rows import CONFLICT, GOAL, NOW, TOUCHED
 from singerlake.spark.jvm.failures import plain_errors
@@ -256,16 +256,16 @@ class _Job:
         goes = F.col(GOAL).isNull()
         row = F.when(goes, F.col(NOW)).otherwise(F.col(GOAL))
         self._actions = changes.select(
-            row[BLOCK].alias("block"), row[ORDINAL].alias("row"), goes.alias("deleted")
+            row[BLOCK].alias("block"),
+            row[ORDINAL].alias("row"),
+            goes.alias("deleted"),
+            lacking([F.col(key) for key in aliases(shape_of(self._wanted.head).key_columns)]),
         )
-        counted = {
-            one["deleted"]: one["count"]
-            for one in self._actions.groupBy("deleted").count().collect()
-        }
+        counted = ActionsFrame(self._actions).count()
+        check_keys(self._wanted.head, counted)
         conflicts = rows.where(CONFLICT).count()
-        return self._found(
-            counted.get(False, 0), counted.get(True, 0), conflicts, self._first(rows, conflicts)
-        )
+        first = self._first(rows, conflicts)
+        return self._found(counted.put_back, counted.deleted, conflicts, first)
 
     def _first(self, rows: DataFrame, conflicts: int) -> list[Conflict]:
         if not conflicts:
