@@ -1,8 +1,8 @@
 """Which rows make a version, by its index; for the mode ``rows``.
 
-A version's index says where each row of its state lies. A bit for each record of the blocks is
-enough to keep that, so the memory needed does not follow the rows' size, and the lines go out in
-the order of the log, byte for byte. No Java is started for it.
+A version's index says where each row of its state lies; a small table without one is read whole.
+A bit for each record of the blocks is enough to keep that, so the memory needed does not follow
+the rows' size, and the lines go out in the order of the log, byte for byte. No Java is started.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from singerlake.errors import DamagedError, NotFoundError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.lake import Table
-from singerlake.reading import index
+from singerlake.reading import index, small_state
 from singerlake.reading.index import Index
 from singerlake.records.blocks import positions
 from singerlake.records.blocks.decoding import record_lines
@@ -122,7 +122,7 @@ class StateRows:
 
 
 def rows_of(table: Table, snapshot: Snapshot, version: FrozenVersion) -> StateRows:
-    """Find the rows of a version by its index.
+    """Find the rows of a version by its index, or by its blocks where these are small.
 
     Args:
         table: The table.
@@ -130,14 +130,21 @@ def rows_of(table: Table, snapshot: Snapshot, version: FrozenVersion) -> StateRo
         version: The version.
 
     Raises:
-        NotFoundError: There is no index that can be used.
+        NotFoundError: There is no index that can be used, and the table is large.
         DamagedError: It is not what was written, or has other rows than the version.
     """
     name = f"{table.name}.{version.number}"
-    state_index = index.load(table, snapshot.earliest_equal())
-    if state_index is None:
-        raise _no_index(table, version)
+    state = snapshot.earliest_equal()
+    state_index = index.load(table, state)
     rows = StateRows(snapshot.blocks)
+    if state_index is None:
+        if sum(block.bytes for block in small_state.blocks_of(state)) > small_state.LIMIT_BYTES:
+            raise _no_index(table, version)
+        for batch in small_state.rows(table, state):
+            rows.add(*_at(batch))
+        if (count := rows.count()) != version.rows:
+            raise DamagedError(f"{name} has {version.rows:,} rows, and its blocks have {count:,}")
+        return rows
     try:
         for numbers, ordinals in _positions(state_index):
             rows.add(numbers, ordinals)
@@ -147,7 +154,7 @@ def rows_of(table: Table, snapshot: Snapshot, version: FrozenVersion) -> StateRo
     except KeyMissingError as error:  # somebody deleted the cache meanwhile
         raise _no_index(table, version) from error
     except DamagedError as error:
-        folder = table.name.index(state_index.marker.transaction)
+        folder = index.folder_of(table, state_index.snapshot)
         raise DamagedError(
             f"{name} cannot be read by its rows: {error}; an index is only a cache: delete the "
             f"folder {folder} and make it again with a query"

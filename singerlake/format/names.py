@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from singerlake.errors import InvalidNameError
@@ -32,6 +33,9 @@ REJECTED = "__rejected"
 """Ends the name of the stream with the lines that were refused of another; alone, it has those of
 which nobody knows whose they are."""
 INDEX_MARKER = "_index.json"
+INDEX_RULES = 3
+"""The rules of types whose indexes have folders without rules in their names."""
+_INDEX_FOLDER = re.compile(r"([0-9]{1,18})(?:-rules-([0-9]{1,9}))?")
 """Names the files of a finished index; without it there is none."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9._-]")
@@ -185,9 +189,33 @@ class TableName:
         """Key prefix of all the table's indexes."""
         return f"index/{encode(self.tap)}/{encode(self.stream)}/"
 
-    def index(self, transaction: int) -> str:
-        """Key prefix of the index of one transaction."""
-        return f"{self.indexes}{transaction}/"
+    def index(self, transaction: int, rules: int = INDEX_RULES) -> str:
+        """Key prefix of the index of one transaction, read by some rules of types."""
+        return f"{self.indexes}{IndexFolder(transaction, rules)}/"
+
+
+class IndexFolder(NamedTuple):
+    """The folder of an index, among those of its table.
+
+    A version may be read by other rules than its transaction is today: then each has its own.
+
+    Attributes:
+        transaction: The number of the transaction.
+        rules: Those of types.
+    """
+
+    transaction: int
+    rules: int = INDEX_RULES
+
+    def __str__(self) -> str:
+        plain = self.rules == INDEX_RULES
+        return f"{self.transaction}" if plain else f"{self.transaction}-rules-{self.rules}"
+
+    @classmethod
+    def parse(cls, name: str) -> IndexFolder | None:
+        """Read a folder's name; None where it is none of an index."""
+        match = _INDEX_FOLDER.fullmatch(name)
+        return None if match is None else cls(int(match[1]), int(match[2] or INDEX_RULES))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from singerlake.errors import DamagedError, InvalidNameError
 from singerlake.format import erased_keys, file_paths, metadata, names, times
 from singerlake.format.metadata import IndexMarker
-from singerlake.format.names import TableName
+from singerlake.format.names import IndexFolder, TableName
 from singerlake.maintenance import unneeded_files
 from singerlake.maintenance.ages import Ages
 from singerlake.maintenance.items import Item
@@ -210,23 +210,25 @@ def _find_indexes(
 ) -> None:
     """Indexes that no version needs and that are not the newest, and files without a marker."""
     table = snapshot.table
-    folders: dict[int, list[Listed]] = {}
+    folders: dict[IndexFolder, list[Listed]] = {}
     for item in listed:
         folder, _, name = item.key[len(table.indexes) :].partition("/")
-        if folder.isdecimal() and (name == names.INDEX_MARKER or names.is_index_part(name)):
-            folders.setdefault(int(folder), []).append(item)
+        own = IndexFolder.parse(folder)
+        if own and (name == names.INDEX_MARKER or names.is_index_part(name)):
+            folders.setdefault(own, []).append(item)
     marked = [n for n, items in folders.items() if any(_is_marker(i) for i in items)]
     marker_in = functools.cache(lambda folder: _marker(store, folder))
     stale = _before_erasure(snapshot, marked, marker_in)
     marked = [n for n in marked if n not in stale]
     # Of a table that was dropped none is the newest.
     last = 0 if snapshot.dropped_at else snapshot.number
-    newest = max((n for n in marked if snapshot.first <= n <= last), default=0)
+    todays = (n for n in marked if n.rules == snapshot.rules)
+    newest = max((n for n in todays if snapshot.first <= n.transaction <= last), default=None)
     needed = _needed_indexes(snapshot, marked, newest, marker_in)
     for number, present in sorted(folders.items()):
         items = present
         if number in needed and number in marked:
-            folder = table.index(number)
+            folder = table.index(*number)
             named = _named(folder, marker_in(folder))
             items = [i for i in present if not _is_marker(i) and i.key not in named]
         if not items:
@@ -248,12 +250,12 @@ def _find_indexes(
 
 
 def _before_erasure(
-    snapshot: Snapshot, marked: list[int], marker_in: Callable[[str], IndexMarker | None]
-) -> set[int]:
-    """The indexes, by transaction, that may hold rows which were erased since."""
+    snapshot: Snapshot, marked: list[IndexFolder], marker_in: Callable[[str], IndexMarker | None]
+) -> set[IndexFolder]:
+    """The indexes that may hold rows which were erased since."""
     if not snapshot.erased_at:
         return set()
-    markers = {number: marker_in(snapshot.table.index(number)) for number in marked}
+    markers = {number: marker_in(snapshot.table.index(*number)) for number in marked}
     return {
         number
         for number, marker in markers.items()
@@ -263,20 +265,22 @@ def _before_erasure(
 
 def _needed_indexes(
     snapshot: Snapshot,
-    marked: list[int],
-    newest: int,
+    marked: list[IndexFolder],
+    newest: IndexFolder | None,
     marker_in: Callable[[str], IndexMarker | None],
-) -> dict[int, str]:
-    """The indexes that stay, by transaction, and what each is."""
+) -> dict[IndexFolder, str]:
+    """The indexes that stay, and what each is."""
     table = snapshot.table
-    needed = {newest: "the newest index"}
+    needed = {} if newest is None else {newest: "the newest index"}
     for version in snapshot.frozen:
-        number = snapshot.at(version.transaction).earliest_equal().number
-        needed[number] = f"the index of version {version.number}"
+        state = snapshot.at(version.transaction).earliest_equal()
+        own = IndexFolder(state.number, version.types)
+        needed[own] = f"the index of version {version.number}"
     for number in [n for n in needed if n in marked]:
-        marker = marker_in(table.index(number))
+        marker = marker_in(table.index(*number))
         if marker is not None and marker.base:
-            needed.setdefault(marker.base, f"what the index of transaction {number} lies on")
+            below = number._replace(transaction=marker.base)
+            needed.setdefault(below, f"what the index of transaction {number.transaction} lies on")
     return needed
 
 

@@ -130,7 +130,8 @@ def _history(
 def _indexed(store: Store, snapshot: Snapshot, indexed: list[Listed], after: int) -> dict[int, int]:
     """The newest index beyond a transaction, with its rows."""
     folders = {_folder(snapshot, item) for item in indexed}
-    numbers = (int(name) for name in folders if name.isdecimal())
+    own = filter(None, map(names.IndexFolder.parse, folders))
+    numbers = {one.transaction for one in own if one.rules == names.INDEX_RULES}
     for number in sorted((n for n in numbers if after < n <= snapshot.number), reverse=True):
         key = snapshot.table.index(number) + names.INDEX_MARKER
         try:

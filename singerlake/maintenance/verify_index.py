@@ -5,6 +5,7 @@ from __future__ import annotations
 from singerlake.errors import SingerlakeError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import INDEX_FORMAT, IndexMarker
+from singerlake.format.names import IndexFolder
 from singerlake.maintenance.problems import Problem
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.transactions.snapshot import Snapshot
@@ -28,8 +29,8 @@ def check_indexes(
     problems: list[Problem] = []
     notes: list[str] = []
     parts: list[tuple[str, str]] = []
-    for number in sorted(int(n) for n in store.folders(table.indexes) if n.isdecimal()):
-        folder = table.index(number)
+    for number, rules in sorted(filter(None, map(IndexFolder.parse, store.folders(table.indexes)))):
+        folder = table.index(number, rules)
         key = folder + names.INDEX_MARKER
         try:
             marker = metadata.decode(store.get(key).data, IndexMarker, key)

@@ -55,7 +55,7 @@ class Index:
     @property
     def parts(self) -> list[Part]:
         """Its files on the store."""
-        folder = self.table.name.index(self.marker.transaction)
+        folder = self.table.name.index(self.marker.transaction, self.marker.types)
         return [Part(folder + file.path, file.hash) for file in self.marker.files]
 
     @property
@@ -99,12 +99,17 @@ class Index:
         return below + sum(file.bytes for file in self.marker.files)
 
 
+def folder_of(table: Table, snapshot: Snapshot) -> str:
+    """Return the key prefix of the index of a state, which nobody shares who reads it otherwise."""
+    return table.name.index(snapshot.number, snapshot.rules)
+
+
 def load(table: Table, snapshot: Snapshot) -> Index | None:
     """Load a snapshot's index; None where there is none that can be used.
 
     What is in its files is not looked at: see :func:`sound`, and ``PartReader``.
     """
-    folder = table.name.index(snapshot.number)
+    folder = folder_of(table, snapshot)
     try:
         data = table.store.get(folder + names.INDEX_MARKER).data
         marker = metadata.decode(data, IndexMarker, folder + names.INDEX_MARKER)
@@ -169,7 +174,7 @@ def _below(table: Table, snapshot: Snapshot, number: int) -> Index | None:
 
 def drop(table: Table, snapshot: Snapshot) -> None:
     """Delete a transaction's index, marker first, so that nobody trusts what is left of it."""
-    folder = table.name.index(snapshot.earliest_equal().number)
+    folder = folder_of(table, snapshot.earliest_equal())
     table.store.delete(folder + names.INDEX_MARKER)
     for item in list(table.store.list(folder)):
         table.store.delete(item.key)
@@ -210,7 +215,7 @@ def finish(
     for file in files:
         # By its files, not by who wrote the marker: where a reply was lost, the one there is ours.
         if file not in kept.marker.files:
-            table.store.delete(table.name.index(snapshot.number) + file.path)
+            table.store.delete(folder_of(table, snapshot) + file.path)
     return kept
 
 
@@ -229,7 +234,7 @@ def publish(made: Index) -> Index:
         The index that is there now.
     """
     table, snapshot = made.table, made.snapshot
-    key = table.name.index(snapshot.number) + names.INDEX_MARKER
+    key = folder_of(table, snapshot) + names.INDEX_MARKER
     data = metadata.encode(made.marker)
     for _ in range(ATTEMPTS):
         try:

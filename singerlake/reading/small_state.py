@@ -65,7 +65,7 @@ def blocks_of(snapshot: Snapshot) -> Sequence[Block]:
 
 
 def _writer(table: Table, snapshot: Snapshot, shape: Shape) -> PartWriter:
-    return PartWriter(table.store, table.name.index(snapshot.number), file_schema(shape.columns))
+    return PartWriter(table.store, index.folder_of(table, snapshot), file_schema(shape.columns))
 
 
 def _finished(table: Table, snapshot: Snapshot, shape: Shape, written: Batches) -> Index:

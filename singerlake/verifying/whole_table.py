@@ -217,10 +217,10 @@ class _Versions:
             return []
         if built.below is None:  # over a layer it is Spark that reads, and looks at no hash
             self.read.update(part.key for part in built.parts)
-        folder = self.table.name.index(at.number)
+        folder = index.folder_of(self.table, at)
         hint = cache_hint(folder)
         if built.below is not None:
-            hint += f", and {self.table.name.index(built.below.marker.transaction)}, below it"
+            hint += f", and {index.folder_of(self.table, built.below.snapshot)}, below it"
         try:
             actual = self.engine.index_content(built, tuple(known.proofs))
         except SingerlakeError as error:

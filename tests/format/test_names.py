@@ -138,7 +138,12 @@ def test_the_keys_of_a_table() -> None:
     assert table.transaction(82) == "raw/tap-x/a/transactions/000000000082.json"
     assert table.lock("abcdefg") == "raw/tap-x/a/abcdefg/singerlake.lock"
     assert table.data("abcdefg/a-1.singer.gz") == "raw/tap-x/a/abcdefg/a-1.singer.gz"
-    assert table.index(7) == "index/tap-x/a/7/"
+    assert table.index(7) == table.index(7, 3) == "index/tap-x/a/7/"
+    assert table.index(7, 2) == "index/tap-x/a/7-rules-2/"
+    for folder in ((7, 3), (7, 2), (7, 1)):
+        assert names.IndexFolder.parse(str(names.IndexFolder(*folder))) == folder
+    for other in ("7-rules-", "x", "7-2", "-rules-2", "", "٣"):
+        assert names.IndexFolder.parse(other) is None
     assert names.transaction_number(table.transaction(82)) == 82
     assert names.transaction_number("x/y.json") is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Hashable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -19,14 +20,18 @@ from singerlake.format.types import NUMBER as NUMBERS_TYPE
 from singerlake.format.types import RULES, TIMESTAMP, exact
 from singerlake.freezing import freeze_small
 from singerlake.lake import Lake, Table
+from singerlake.maintenance import garbage
+from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.freeze import FreezePlan, commit_version
-from singerlake.reading import small_state
+from singerlake.maintenance.verify_index import check_indexes
+from singerlake.reading import index, small_state
 from singerlake.records.columns import key_text
 from singerlake.records.state.row_key import check_key
 from singerlake.rows_back.small_revert import revert_small
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows, retype
+from tests.tap.run import run as run_tap
 
 NUMBER = {"type": ["null", "number"]}
 TIME = {"type": ["null", "string"], "format": "date-time"}
@@ -211,8 +216,27 @@ def test_version_of_old_rules_keeps_its_answer_and_the_head_does_not_take_it(
     assert one.marker.rows == 1
     every = small_state.build(table(made), head.earliest_equal())
     assert every.marker.rows == 20
-    again = small_state.build(table(made), head.named("1")[1].earliest_equal())
-    assert again.marker.rows == 1
+    # Each has an index of its own, which the other's does not replace.
+    for built, name in ((one, "1"), (every, "@1")):
+        found = index.load(table(made), head.named(name)[1].earliest_equal())
+        assert found is not None
+        assert found.marker == built.marker
+        assert all(made.store.exists(part.key) for part in found.parts)
+    assert [row["id"] for row in run_tap(made, mode="rows", table_version="1").records()] == [
+        int(SNOWFLAKES[-1])
+    ]
+    assert check_indexes(made.store, head)[0] == []
+    unneeded = garbage.find(
+        made.store, head, time.time() + 1, listed=made.store.list(head.table.folder)
+    )
+    assert (unneeded.markers, unneeded.index_files) == ([], [])
+    # And it is gone with its version.
+    delete_version(made.store, head, "1", "a test")
+    head = table(made).snapshot()
+    unneeded = garbage.find(
+        made.store, head, time.time() + 1, listed=made.store.list(head.table.folder)
+    )
+    assert [item.key for item in unneeded.markers] == [f"{head.table.index(1, 2)}_index.json"]
 
 
 def test_row_with_a_null_in_its_key_is_a_row_of_its_own(tmp_path: Any) -> None:

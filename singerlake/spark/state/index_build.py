@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.errors import DamagedError
 from singerlake.format.log import Block
+from singerlake.format.names import IndexFolder
 from singerlake.format.types import is_exact
 from singerlake.lake import Table
 from singerlake.reading import index
@@ -141,7 +142,7 @@ def _worth_a_layer(base: Index, since: Sequence[Block]) -> Index | None:
 
 def _writer(table: Table, snapshot: Snapshot, shape: Shape, *, layer: bool = False) -> PartWriter:
     schema = file_schema(shape.columns, layer=layer)
-    return PartWriter(table.store, table.name.index(snapshot.number), schema)
+    return PartWriter(table.store, index.folder_of(table, snapshot), schema)
 
 
 def _file_rows(built: Index) -> int:
@@ -150,7 +151,8 @@ def _file_rows(built: Index) -> int:
 
 def _base(table: Table, snapshot: Snapshot, shape: Shape) -> Index | None:
     """The newest earlier index under the same schema, if it can hold rows of the state."""
-    numbers = (int(name) for name in table.store.folders(table.name.indexes) if name.isdecimal())
+    folders = map(IndexFolder.parse, table.store.folders(table.name.indexes))
+    numbers = {one.transaction for one in folders if one and one.rules == snapshot.rules}
     for number in sorted((n for n in numbers if 0 < n < snapshot.number), reverse=True):
         if not snapshot.readable(number):
             continue  # its rows may be gone from the blocks, and nobody keeps it
