@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -41,13 +41,15 @@ class Warnings:
 
     noted: Noted = field(default_factory=dict)
 
-    def words(self, tap: str) -> Iterator[str]:
+    def words(self, tap: str, shown: Callable[[str, str], str]) -> Iterator[str]:
         """Yield one sentence a column.
 
         Args:
             tap: Whose streams these are.
+            shown: Says what people call a column of a stream, by its name in records.
         """
-        for (stream, column), misfits in sorted(self.noted.items()):
+        for (stream, member), misfits in sorted(self.noted.items()):
+            column = shown(stream, member)
             count = "1 value" if misfits.values == 1 else f"{misfits.values:,} values"
             if misfits.marks:
                 yield (

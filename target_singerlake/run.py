@@ -193,6 +193,11 @@ class Run:
         known = [one for one in self._streams.values() if one.table in self.committed]
         return {one.table: one.lost.found(self.overlays.of(one.table.stream)) for one in known}
 
+    def shown(self, stream: str, member: str) -> str:
+        """Return what people call a column of a stream, by its name in records."""
+        said = self.overlays.of(stream).columns.get(member)
+        return (said.name if said is not None else None) or member
+
     def retyped(self, name: str) -> frozenset[str]:
         """Find the columns of a stream that a person has given another type, or dropped.
 

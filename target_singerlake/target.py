@@ -216,7 +216,7 @@ class TargetSingerlake(LakePlugin, LateMaps):
                 "record" if mended == 1 else "records",
                 {"null": "null", "string": "its spelling"}[self.config["non_finite"]],
             )
-        odd = self._warnings.words(settings.tap_id(self.config))
+        odd = self._warnings.words(settings.tap_id(self.config), run.shown)
         for warning in (*odd, *lost_columns.words(run.lost_columns())):
             logger.warning("%s", warning)
         for table, left_out in sorted(run.left_out.counts.items()):

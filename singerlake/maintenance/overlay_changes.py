@@ -30,6 +30,7 @@ from singerlake.maintenance.constraint_checks import (
     with_nulls_of,
 )
 from singerlake.nearest import offer
+from singerlake.records.blocks.misfits import STRING_SCHEMA, THEN
 from singerlake.transactions.snapshot import Snapshot
 
 _NOT_IN_KEYS = (Kind.STRUCT, Kind.LIST)
@@ -385,8 +386,9 @@ def _check_one_type(snapshot: Snapshot, name: str, member: str) -> None:
         listed = ", ".join(sorted(map(str, type_names)))
         raise UsageError(
             f"column {name!r} is part of the key of {snapshot.table} and has had several types "
-            f"({listed}): as text, one row might become two; give it a type in the tap's schema "
-            "that all its values fit, and sync again"
+            f"({listed}): as text, one row might become two; declare it as {STRING_SCHEMA} in the "
+            f"tap's schema and sync: {THEN}, or, if all its values are numbers, make it a decimal "
+            "that holds them all, for example 'decimal(38,0)'"
         )
 
 

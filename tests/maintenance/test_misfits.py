@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from singerlake.errors import DamagedError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import revert
+from singerlake.reading import small_state
 from singerlake.records.blocks.misfits import (
     key_ways_out,
     reader_ways_out,
@@ -19,6 +21,7 @@ from singerlake.records.blocks.misfits import (
 )
 from singerlake_cli.main import cli
 from tests.build import commit_rows
+from tests.cli.call import run
 
 NAMES = ["amount", "a b", "-v", "--help", "it's", "$(id)", "*"]
 
@@ -69,3 +72,33 @@ def test_lost_files_are_listed_line_by_line(lake: Lake) -> None:
     assert "2 of its files are gone or cut" in first
     assert others == [f"  {file}" for file in files]
     assert str(caught.value).splitlines() == [first, *others]
+
+
+STRING = {"type": "string"}
+OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(("before", "value"), [(STRING, '"abc"'), (OBJECT, '{"a": 1}')])
+def test_way_out_of_a_key_of_two_types_makes_the_table_readable(
+    lake: Lake, before: dict[str, Any], value: str
+) -> None:
+    commit_rows(lake, "w.t", {"key": before}, ["key"], [f'{{"key": {value}}}'])
+    commit_rows(lake, "w.t", {"key": {"type": "integer"}}, ["key"], ['{"key": 2}'])
+    assert run(lake, "alter", "w.t", "rename-column", "key", "id").exit_code == 0
+    table = lake.find("w.t")[0]
+    with pytest.raises(DamagedError, match="column 'id' .* so no query can read the table") as told:
+        list(small_state.rows(table, table.snapshot()))
+    refused = run(lake, "alter", "w.t", "retype", "id", "text")
+    assert refused.exit_code == 2
+    for words in (str(told.value), refused.stderr):
+        assert """declare it as {"type": "string"} in the tap's schema and sync""" in words
+    commit_rows(lake, "w.t", {"key": STRING}, ["key"], [])
+    assert sum(map(len, small_state.rows(table, table.snapshot()))) == 2
+
+
+def test_key_that_does_not_fit_is_told_by_the_name_that_alter_takes(lake: Lake) -> None:
+    commit_rows(lake, "w.t", {"key": {"type": "integer"}}, ["key"], ['{"key": "abc"}'])
+    assert run(lake, "alter", "w.t", "rename-column", "key", "id").exit_code == 0
+    table = lake.find("w.t")[0]
+    with pytest.raises(DamagedError, match="singerlake alter w.t retype id text"):
+        list(small_state.rows(table, table.snapshot()))

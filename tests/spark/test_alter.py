@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,7 @@ from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows, retype
+from tests.cli.call import run
 from tests.spark.verified import verify
 
 if TYPE_CHECKING:
@@ -121,3 +123,17 @@ def test_a_key_that_does_not_fit_has_a_way_out(spark: SparkSession, lake: Lake) 
     assert ask(spark, lake, "select id, amount from tap.s.1") == [(2, 0.0)]
     assert ask(spark, lake, "select count(*) from tap.s.2") == [(4,)]
     assert not verify(spark, table).problems
+
+
+@pytest.mark.parametrize("value", ["1.5", "1e30"])
+def test_key_of_two_kinds_of_numbers_becomes_a_decimal(
+    spark: SparkSession, lake: Lake, value: str
+) -> None:
+    for kind, cell in (("number", value), ("integer", "2")):
+        commit_rows(lake, "tap.s", {"key": {"type": kind}}, ["key"], [f'{{"key": {cell}}}'])
+    assert run(lake, "alter", "tap.s", "rename-column", "key", "id").exit_code == 0
+    with pytest.raises(DamagedError, match="singerlake alter tap.s retype id TYPE"):
+        ask(spark, lake, "select id from tap.s")
+    assert run(lake, "alter", "tap.s", "retype", "id", "decimal(38,1)").exit_code == 0
+    found = ask(spark, lake, "select id from tap.s order by id")
+    assert found == [(value,) for value in sorted([Decimal(value), Decimal(2)])]

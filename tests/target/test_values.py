@@ -29,6 +29,7 @@ from target_singerlake.run import Run
 from target_singerlake.validation import Validator
 from target_singerlake.values import FEW, ValueCheck
 from tests.build import record_line, retype, schema_line
+from tests.cli import call as cli
 from tests.records.test_decoding import ANY, BY_KIND, PROPERTIES
 from tests.target.harness import TAP, records_of, run, schema, state
 
@@ -363,6 +364,22 @@ def test_key_that_its_column_rounds_is_taken_and_told(
     [warning] = [one.message for one in caplog.records if "would have to round" in one.message]
     assert warning.startswith("s: 3 values taken that the key column 'id' (double)")
     assert f"singerlake alter {TAP}.s retype id TYPE" in warning
+
+
+def test_column_that_was_renamed_is_told_by_the_name_that_alter_takes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keyed = schema("s", {"id": {"type": "number"}, "n": {"type": "integer"}}, ["id"])
+    run(tmp_path, [keyed, record_line("s", '{"id": 1}').strip()])
+    for old, new in (("id", "number"), ("n", "count")):
+        done = cli.run(str(tmp_path), "alter", f"{TAP}.s", "rename-column", old, new)
+        assert done.exit_code == 0, done.output
+    with caplog.at_level(logging.WARNING):
+        run(tmp_path, [keyed, record_line("s", f'{{"id": {BIG[0]}, "n": {10**30}}}').strip()])
+    first, second = sorted(_warnings(caplog))
+    assert "key column 'number' (double)" in first + second
+    assert f"singerlake alter {TAP}.s retype number TYPE" in first + second
+    assert "column 'count' (int64)" in first + second
 
 
 @pytest.mark.parametrize(

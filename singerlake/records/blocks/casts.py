@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.errors import DamagedError
-from singerlake.format.types import TEXT, Columns, Kind, Type
+from singerlake.format.names import TableName
+from singerlake.format.types import TEXT, WHOLE, Columns, Kind, Type, keeps_numbers
 from singerlake.format.values import converter, only_rounds, shown
 from singerlake.records.blocks.exact_decoding import DecodedRows
+from singerlake.records.blocks.misfits import key_of_two_types
 from singerlake.records.columns import canonical_text
 from singerlake.records.columns.arrow_types import arrow_type
 
@@ -27,6 +29,7 @@ def cast_columns(
     target: Columns,
     where: str,
     keys: frozenset[str],
+    table: TableName | None = None,
     *,
     lenient: bool = False,
 ) -> list[pa.Array]:
@@ -41,6 +44,7 @@ def cast_columns(
         target: Columns of the table's schema.
         where: What to call the block in an error.
         keys: Columns by which rows are told apart: here every value must be turned.
+        table: Whose block it is; named in the error about a key that cannot be turned.
         lenient: Whether one of these that would only have to be rounded is a misfit as others are.
 
     Raises:
@@ -69,10 +73,8 @@ def cast_columns(
             if not (lenient and only_rounds(raw, type_, loose=True))
         ]
         if lost:
-            raise DamagedError(
-                f"{errors[min(lost)]}, and the column is part of the key: give it a type in "
-                "the tap's schema that all its values fit, and sync again"
-            )
+            way = key_of_two_types(table, name, numbers=keeps_numbers(old.own or old, WHOLE))
+            raise DamagedError(f"{errors[min(lost)]}, {way}")
         for row, text in errors.items():
             decoded.misfits.setdefault(row, {})[name] = text
     return result

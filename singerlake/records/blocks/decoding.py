@@ -192,7 +192,7 @@ def _read_exactly(lines: bytes, source: Columns, spec: BlockSpec) -> DecodedRows
     """Read value by value; what does not fit is noted under the names that people see."""
     members = spec.members
     keys = frozenset(members.get(name, name) for name in spec.keys)
-    rows = exact_decoding.read(
+    return exact_decoding.read(
         lines,
         spec.in_records(source),
         spec.where,
@@ -200,12 +200,8 @@ def _read_exactly(lines: bytes, source: Columns, spec: BlockSpec) -> DecodedRows
         spec.table,
         lenient=spec.lenient,
         rules=spec.rules,
+        shown={member: name for name, member in members.items()},
     )
-    if members and rows.misfits:
-        shown = {member: name for name, member in members.items()}
-        for row, errors in rows.misfits.items():
-            rows.misfits[row] = {shown.get(name, name): text for name, text in errors.items()}
-    return rows
 
 
 def _wanted(spec: BlockSpec) -> Columns:
@@ -250,7 +246,9 @@ def _batch(
 def _columns(
     rows: DecodedRows, source: Columns, spec: BlockSpec, codes: NDArray[np.int64]
 ) -> list[pa.Array]:
-    arrays = cast_columns(rows, source, spec.target, spec.where, spec.keys, lenient=spec.lenient)
+    arrays = cast_columns(
+        rows, source, spec.target, spec.where, spec.keys, spec.table, lenient=spec.lenient
+    )
     if not spec.defaults:
         return arrays
     own = {name for name, _ in source}

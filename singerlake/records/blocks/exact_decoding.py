@@ -6,7 +6,9 @@ give the same or step aside.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -21,6 +23,7 @@ from singerlake.records.columns import key_text
 from singerlake.records.columns.arrow_types import arrow_type
 
 DELETED_AT = "_sdc_deleted_at"
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 class _Line(msgspec.Struct):
@@ -64,6 +67,7 @@ def read(
     *,
     lenient: bool = False,
     rules: int = RULES,
+    shown: Mapping[str, str] = _NO_NAMES,
 ) -> DecodedRows:
     """Read a block's lines after its SCHEMA line.
 
@@ -78,6 +82,7 @@ def read(
         table: Whose block it is; named in the error about a key that does not fit.
         lenient: Whether a key that its column would only have to round is a misfit as others are.
         rules: The number of the rules by which they are read.
+        shown: What people call those columns whose names are others in records.
 
     Raises:
         DamagedError: A line is no Singer message, or a key does not fit its column.
@@ -99,13 +104,14 @@ def read(
                 try:
                     value = read_value(bytes(raw))
                 except ValueError as error:
-                    text = f"row {len(versions)} of {where}: {values.why(bytes(raw), name, error)}"
+                    said = values.why(bytes(raw), shown.get(name, name), error)
+                    text = f"row {len(versions)} of {where}: {said}"
                     if name in keys:
                         rounds = values.only_rounds(bytes(raw), type_)
                         if not (lenient and rounds):
-                            way = key_ways_out(table, name, rounds=rounds)
+                            way = key_ways_out(table, shown.get(name, name), rounds=rounds)
                             raise DamagedError(f"{text}, {way}") from error
-                    misfits.setdefault(len(versions), {})[name] = text
+                    misfits.setdefault(len(versions), {})[shown.get(name, name)] = text
             column.append(value)
         deleted.append(values.is_deletion(bytes(record.get(DELETED_AT, b"null")), rules))
         versions.append(message.version)

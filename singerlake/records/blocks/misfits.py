@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 from singerlake.format.names import TableName, written
 
+STRING_SCHEMA = '{"type": "string"}'
+THEN = "rows that are stored are then read as strings, too"
+"""What becomes of a key of several types once the tap declares a string."""
 FAIL, NULL, AS_TEXT = "fail", "null", "text"
 """What may become of a misfit where it is read: an error, null, or text of the whole column."""
 FIRST = 10
@@ -115,6 +118,25 @@ def key_ways_out(table: TableName | None, column: str, *, rounds: bool = False) 
     if table is not None:
         way += f": {retype_command(table, column)}"
     return f"and the column is part of the key, so no query can read the table; {way}"
+
+
+def key_of_two_types(table: TableName | None, column: str, *, numbers: bool) -> str:
+    """Say what can be done about a key that was written as one type and is read as another.
+
+    To sync again alone does not help: the older rows stay, and are read as the type of today.
+
+    Args:
+        table: The table, if it is known.
+        column: The column.
+        numbers: Whether its values were written as numbers.
+    """
+    part = "and the column is part of the key, so no query can read the table"
+    as_text = f"declare it as {STRING_SCHEMA} in the tap's schema and sync: {THEN}"
+    if not numbers:
+        return f"{part}; {as_text}"
+    decimal = "'decimal(38,0)', or a decimal with the places that its values have"
+    command = "" if table is None else f": {retype_command(table, column, 'TYPE')}"
+    return f"{part}; if all its values are numbers, make it {decimal}{command}; if not, {as_text}"
 
 
 def retype_command(table: TableName, column: str, type_: str = "text") -> str:
