@@ -40,6 +40,8 @@ EXACT_NUMBER = (
 
 _INTEGER = re.compile(rb"-?\d{1,4000}")
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?")
+_ZERO = re.compile(rb"[+-]?(?:0+\.?0*|\.0+)[eE][+-]?\d+")
+"""A zero stays one whatever its exponent, which is not read: it may be larger than any number's."""
 _TOKENS = b"-0123456789"
 _LONGEST = 4000
 _CONTEXT = Context(prec=_LONGEST + 1, Emax=9_999_999, Emin=-9_999_999)
@@ -184,7 +186,7 @@ def _integer(raw: bytes) -> int:
 
 
 def _number(raw: bytes) -> float:
-    if raw[:1] not in _TOKENS or not _NUMBER.fullmatch(raw):
+    if raw[:1] not in _TOKENS or not (_NUMBER.fullmatch(raw) or _ZERO.fullmatch(raw)):
         raise MisfitError("number")
     value = float(raw)
     if value in (float("inf"), float("-inf")):
@@ -214,6 +216,8 @@ def keeps_digits(text: str, value: float) -> bool:
 
 
 def _parsed(raw: bytes, kind: str) -> Decimal:
+    if _ZERO.fullmatch(raw):
+        return Decimal(0)
     if len(raw) > _LONGEST or not _NUMBER.fullmatch(raw):
         raise MisfitError(kind)
     return Decimal(raw.decode())

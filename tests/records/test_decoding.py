@@ -345,6 +345,19 @@ def test_values(spec: dict[str, Any], text: str, value: Any) -> None:
     assert one(spec, text) == value
 
 
+@pytest.mark.parametrize(
+    ("spec", "zero"),
+    [
+        ({"type": "number"}, 0.0),
+        ({"type": "integer"}, 0),
+        ({"type": "number", "multipleOf": 0.01}, Decimal("0.00")),
+    ],
+)
+@pytest.mark.parametrize("text", ["0e9999999999", "-0.00E+99999999999999999999", "0e-9999999999"])
+def test_zero_is_zero_whatever_its_exponent(spec: dict[str, Any], zero: Any, text: str) -> None:
+    assert one(spec, text) == zero
+
+
 def test_the_last_of_two_equal_names_wins() -> None:
     batch = read([record_line("s", '{"v": 1, "v": 2}')], {"v": {"type": "integer"}}, 1)
     assert batch["c0"].to_pylist() == [2]

@@ -366,6 +366,18 @@ def test_key_that_its_column_rounds_is_taken_and_told(
     assert f"singerlake alter {TAP}.s retype id TYPE" in warning
 
 
+@pytest.mark.parametrize("spec", [{"type": "number"}, {"type": "number", "multipleOf": 1}])
+def test_key_of_zero_is_taken_with_an_exponent_of_any_size(
+    tmp_path: Path, spec: dict[str, Any]
+) -> None:
+    keyed = schema("s", {"id": spec}, ["id"])
+    zeros = ("0", "0e9999999999", "-0.0E+99999999999999999999", "0e-" + "9" * 3000)
+    run(tmp_path, [keyed, *(record_line("s", f'{{"id": {text}}}').strip() for text in zeros)])
+    table = Lake.open(str(tmp_path)).find(f"{TAP}.s")[0]
+    rows = [row for batch in small_state.rows(table, table.snapshot()) for row in batch.to_pylist()]
+    assert [row["c0"] for row in rows] == [0]
+
+
 def test_column_that_was_renamed_is_told_by_the_name_that_alter_takes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
