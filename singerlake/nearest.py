@@ -42,20 +42,24 @@ def nearest(wanted: str, known: Iterable[str], alike: float = ALIKE) -> list[str
     return [name for _, name in sorted(likely)[:SHOWN]]
 
 
-def offer(wanted: str, known: Iterable[str], none: str = "there is none") -> str:
+def offer(
+    wanted: str, known: Iterable[str], none: str = "there is none", *, besides: Iterable[str] = ()
+) -> str:
     """Return what to say after "it has no …": what may have been meant, else what there is.
 
     Args:
         wanted: The name that is not there.
         known: Those that are; a mapping says how each is shown.
         none: What to say where there are none at all.
+        besides: What else may have been meant, and is not counted among what there is.
     """
     names = known if isinstance(known, Mapping) else {name: name for name in known}
-    if not names:
-        return none
-    if near := [names[name] for name in nearest(wanted, names)]:
+    may_be = {**names, **{name: name for name in besides}}
+    if near := [may_be[name] for name in nearest(wanted, may_be)]:
         *others, last = near
         return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
+    if not names:
+        return none
     first, more = list(names.values())[:SHOWN], len(names) - SHOWN
     return f"it has {', '.join(first)}" + (f" and {more:,} more" if more > 0 else "")
 

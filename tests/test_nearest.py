@@ -51,3 +51,9 @@ def test_there_are_never_more_than_three() -> None:
 def test_a_part_of_a_name_is_no_slip_of_the_pen() -> None:
     assert nearest("tap", ["tap_id"], alike=0.8) == []
     assert nearest("taq_id", ["tap_id"], alike=0.8) == ["tap_id"]
+
+
+def test_what_may_be_meant_besides_is_not_counted_among_what_there_is() -> None:
+    assert offer("zzz", ["id", "n"], besides=["_row_id", "_delete"]) == "it has id, n"
+    assert offer("_rowid", ["id", "n"], besides=["_row_id"]) == "did you mean _row_id?"
+    assert offer("zzz", [], "it has none", besides=["_row_id"]) == "it has none"

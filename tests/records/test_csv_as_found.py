@@ -12,11 +12,16 @@ from hypothesis import strategies as st
 
 from singerlake.errors import RejectedRowsError, UsageError
 from singerlake.format.types import DATE, INTEGER, NUMBER, STRING, Columns, Kind, Type, type_of
-from singerlake.records.given.csv.decimals import as_written, pointed
+from singerlake.records.given.csv.decimals import as_written, comma_advice, pointed
 from singerlake.records.given.csv.dialect import Dialect
 from singerlake.records.given.csv.file import CsvFile, open_csv
 from singerlake.records.given.csv.reader import CsvReader
-from singerlake.records.given.csv.rows import CsvSummarizer, check_names, decode_summaries
+from singerlake.records.given.csv.rows import (
+    CsvSummarizer,
+    check_names,
+    decode_summaries,
+    layouts,
+)
 from singerlake.records.given.values.inference import cell_spec
 from tests.records.csv_cases import InMemory
 from tests.records.test_csv_rows import read
@@ -111,6 +116,76 @@ def test_skip_passes_over_lines_before_a_header(end: str, compressed: bool) -> N
 def test_a_header_without_names_shows_how_to_name_the_columns(text: str, options: str) -> None:
     with pytest.raises(RejectedRowsError, match=options):
         check_names([opened(text)])
+
+
+@pytest.mark.parametrize("text", [",a,b\n0,1,2\n", '"","a","b"\n"1",1,2\n'])
+def test_row_names_have_no_column_in_a_table_that_is_there(text: str) -> None:
+    way = "the table has no such column: write the file without it, with index=False in pandas"
+    with pytest.raises(RejectedRowsError, match=way):
+        layouts([opened(text)], (("a", INTEGER), ("b", INTEGER)))
+    named = opened(text.partition("\n")[2], Dialect(names=("row", "a", "b")))
+    layouts([named], (("row", INTEGER), ("a", INTEGER), ("b", INTEGER)))
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "said"),
+    [
+        (
+            "id,b c\n1,2,3\n2,3,4\n",
+            FOUND,
+            "has 3 cells, where the header has 2: if the first is a row name, as in a file of R's "
+            "write.table, name all columns with --skip 1 --columns 'row,id,\"b c\"', or write the "
+            "file with row.names=FALSE",
+        ),
+        (
+            "id,b\n1,2,\n2,3,\n",
+            FOUND,
+            "has 3 cells, where the header has 2: the line ends in a delimiter, and then in an "
+            "empty cell",
+        ),
+        ("id,b\n1,2,3,4\n", FOUND, "has 4 cells, where the header has 2"),
+        ("1,2,3\n", Dialect(names=("a", "b")), "has 3 cells, where --columns names 2"),
+    ],
+)
+def test_line_of_other_cells_than_names_says_what_it_may_be(
+    text: str, dialect: Dialect, said: str
+) -> None:
+    reader = CsvReader(file := opened(text, dialect), file.place(0))
+    assert list(reader) == []
+    first, *others = reader.problems.first
+    assert first.reason == said
+    for one in others:  # once is enough
+        assert one.reason == "has 3 cells, where the header has 2"
+
+
+def test_row_names_of_write_table_are_read_by_the_way_that_is_shown() -> None:
+    shown = Dialect(skip=1, names=("row", "id", "b c"))
+    assert cells(opened("id,b c\n1,2,3\n2,3,4\n", shown)) == [["1", "2", "3"], ["2", "3", "4"]]
+
+
+THOUSANDS = "thousands separators are not read: write 1234 instead of 1{}234"
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "said"),
+    [
+        ("1,234", ".", "add --decimal , if its decimals begin with the comma; if it separates "),
+        ("3,5", ".", "add --decimal , if its decimals begin with the comma"),
+        ("1,234.50", ".", THOUSANDS.format(",")),
+        ("-1,234,567", ".", THOUSANDS.format(",")),
+        ("1.234,50", ",", THOUSANDS.format(".")),
+        ("1.234", ",", THOUSANDS.format(".")),
+        ("1,23,4", ".", None),
+        ("1.5", ",", None),
+        ("a,b", ".", None),
+    ],
+)
+def test_comma_in_a_text_that_is_no_number_is_explained(
+    text: str, decimal: str, said: str | None
+) -> None:
+    found = comma_advice(text, decimal)
+    assert (found or "").startswith(said or "")
+    assert (found is None) is (said is None)
 
 
 def test_a_header_of_several_lines_is_skipped() -> None:

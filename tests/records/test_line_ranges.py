@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from singerlake.errors import InputError
 from singerlake.records.given.json import line_ranges
 from singerlake.records.given.json.line_ranges import Range, count_ends, first_lines, ranges_of
 from singerlake.records.given.json.lines import lines_of
@@ -69,3 +71,17 @@ def test_an_endless_line_is_refused(monkeypatch) -> None:  # type: ignore[no-unt
     source = Bytes("big.jsonl", b"x" * 50)
     with pytest.raises(UsageError, match=r"^big.jsonl has a line of more than 10 B"):
         list(lines_of(source, Range(0, 0, 50), 1))
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_json_in_another_encoding_is_refused_with_a_way_out(codec: str) -> None:
+    source = Bytes("a.jsonl", '{"id": 1}\n'.encode(codec))
+    with pytest.raises(
+        InputError, match=f"is in {codec[:6].upper()}.*iconv -f {codec[:6].upper()}"
+    ):
+        line_ranges.check_encoding(source)
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b'\xef\xbb\xbf{"id": 1}', '{"é": 1}'.encode()])
+def test_json_in_utf_8_is_taken(text: bytes) -> None:
+    line_ranges.check_encoding(Bytes("a.jsonl", text))

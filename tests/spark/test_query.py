@@ -383,6 +383,14 @@ def test_no_digit_of_a_decimal_is_lost(
         assert [value for (value,) in answer.rows()] == [Decimal(text) for text in exact]
 
 
+@pytest.mark.parametrize("name", ["tap.r as x(a, b, c, d)", "tap.r.`@1` x(a, b, c, d)"])
+def test_columns_of_a_table_are_called_otherwise_in_a_query(
+    spark: SparkSession, rates: Lake, name: str
+) -> None:
+    with query(spark, rates, f"select x.a from {name} order by 1") as answer:
+        assert answer.first(1) == [(1,)]
+
+
 def test_decimals_are_compared_and_put_together_as_they_are(
     spark: SparkSession, rates: Lake
 ) -> None:

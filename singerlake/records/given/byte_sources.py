@@ -6,6 +6,7 @@ are one stream, which only one task can read.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import os
@@ -28,6 +29,12 @@ DAMAGE = (EOFError, zlib.error, cast("type[Exception]", isal_zlib.error))
 """What is raised over compressed bytes that are none."""
 _BROKEN = (*DAMAGE, OSError)
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 class ByteSource(Protocol):
@@ -131,6 +138,11 @@ def compression_of(source: ByteSource) -> str | None:
     """Tell by its first bytes how a file is compressed: ``gzip``, ``zstd``, or not."""
     begins = source.read(0, 4)
     return next((name for magic, name in _MAGIC.items() if begins.startswith(magic)), None)
+
+
+def encoding_of(begins: bytes) -> str | None:
+    """Tell by a file's first bytes that a byte order mark says an encoding that is not UTF-8."""
+    return next((codec for mark, codec in _MARKS.items() if begins.startswith(mark)), None)
 
 
 def chunks(source: ByteSource, start: int = 0, stop: int | None = None) -> Iterator[bytes]:

@@ -155,8 +155,9 @@ def _walk_plan(plan: Any, aliased: bool) -> Iterator[Relation]:
         return
     if kind == "UnresolvedTableValuedFunction":
         _check_function(items(plan.name()), functions.TABLE_FUNCTIONS)
+    named = kind == "SubqueryAlias" or (aliased and kind == "UnresolvedSubqueryColumnAliases")
     for child in items(plan.children()):
-        yield from _walk_plan(child, kind == "SubqueryAlias")
+        yield from _walk_plan(child, named)
     if kind == "UnresolvedWith":
         for child in items(plan.innerChildren()):
             yield from _walk_plan(child, True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,3 +44,22 @@ def as_written(text: str, dialect: Dialect) -> str:
     """Return a cell that :func:`pointed` gave as the file has it."""
     found = pointed(pa.array([text], pa.string()), dialect)
     return str(found[0].as_py())
+
+
+def comma_advice(text: str, decimal: str) -> str | None:
+    """Say what to do about a text that is no number because of a comma in it, or a point.
+
+    Args:
+        text: As the file has it.
+        decimal: What decimals begin with, as was said.
+    """
+    other = "," if decimal == "." else "."
+    mark = {",": "comma", ".": "point"}[other]
+    grouped = re.fullmatch(rf"[+-]?\d{{1,3}}(?:[{other}]\d{{3}})+(?:[{decimal}]\d*)?", text)
+    without = f"thousands separators are not read: write 1234 instead of 1{other}234"
+    if grouped and (text.count(other) > 1 or decimal in text):
+        return without
+    if decimal == "," or not re.fullmatch(r"[+-]?\d+,\d+", text):
+        return without if grouped else None
+    way = f"add --decimal , if its decimals begin with the {mark}"
+    return f"{way}; if it separates thousands, remove it" if grouped else way

@@ -18,12 +18,6 @@ from singerlake.records.rows.problems import Problem, Problems, kept, rejected
 _MARK = "\ufeff".encode()
 _INVALID = "singerlake-invalid"
 _OTHER_DELIMITERS = (*OTHER_DELIMITERS, ",")
-_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 _LONGEST_MARK = 4
 
 
@@ -122,7 +116,7 @@ def _in_its_encoding(source: ByteSource, compression: str | None, dialect: Diale
         begins += chunk
         if len(begins) >= _LONGEST_MARK:
             break
-    codec = next((codec for mark, codec in _MARKS.items() if begins.startswith(mark)), None)
+    codec = byte_sources.encoding_of(begins)
     return dialect if codec is None else replace(dialect, encoding=codec)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from itertools import chain, islice
 import numpy as np
 import pyarrow as pa
 
+from singerlake.format.type_list import names_text
 from singerlake.records.given.csv import fast as csv_fast
 from singerlake.records.given.csv import safe_cells
 from singerlake.records.given.csv.dialect import UTF_8
@@ -132,10 +134,13 @@ class CsvReader:
             )
         count, width = len(record.cells), len(self.file.names)
         if not record.faults and count != width:
-            where = "there are" if self.file.dialect.names else "the header has"
+            where = "--columns names" if self.file.dialect.names else "the header has"
             blank = record.cells == [b""] and record.bare == [True]
             found = "is blank" if blank else f"has {count:,} cell{'s' * (count != 1)}"
-            self._note(record, None, None, f"{found}, where {where} {width:,}")
+            # On the first line only: where it is so, it is so on all.
+            is_first = record.line == self.file.line
+            hint = self._of_one_more(record) if is_first and count == width + 1 else ""
+            self._note(record, None, None, f"{found}, where {where} {width:,}{hint}")
         for index, cell in enumerate(record.cells):
             try:
                 cell.decode(codec)
@@ -148,6 +153,19 @@ class CsvReader:
                     f"is not in {self.file.dialect.encoding}: say in which encoding the file is",
                 )
         return self.problems.total == before
+
+    def _of_one_more(self, record: Record) -> str:
+        """Say what a record of one cell more than there are names may be."""
+        if record.cells[-1] == b"":
+            return ": the line ends in a delimiter, and then in an empty cell"
+        if self.file.dialect.names is not None:
+            return ""
+        names = shlex.quote(names_text(["row", *self.file.names]))
+        skip = 1 + self.file.dialect.skip
+        return (
+            ": if the first is a row name, as in a file of R's write.table, name all columns with "
+            f"--skip {skip} --columns {names}, or write the file with row.names=FALSE"
+        )
 
     def _note(self, record: Record, index: int | None, value: str | None, reason: str) -> None:
         names = self.file.names

@@ -61,19 +61,22 @@ class Layout:
     special: dict[str, int]
 
 
-def layouts(files: Sequence[CsvFile], columns: Columns, keys: Sequence[str] = ()) -> list[Layout]:
+def layouts(
+    files: Sequence[CsvFile], columns: Columns, keys: Sequence[str] = (), *, is_new: bool = False
+) -> list[Layout]:
     """Find out which columns of some files are which of a table's.
 
     Args:
         files: They are to name the same columns, in any order.
         columns: The table's.
         keys: Names of those that rows are found by; ``_row_id`` does as well.
+        is_new: Whether the table is made of the files, and has whatever columns they name.
 
     Raises:
         RejectedRowsError: A header names a column twice, or one that is not there, or no key.
         UsageError: The files name different columns, or ``Dialect.names`` is no better.
     """
-    found = [_layout(file, columns, keys) for file in files]
+    found = [_layout(file, columns, keys, is_new=is_new) for file in files]
     for file, layout in zip(files[1:], found[1:], strict=True):
         differ = layout.cells.keys() ^ found[0].cells.keys()
         if differ:
@@ -93,17 +96,17 @@ def check_names(files: Sequence[CsvFile]) -> None:
         UsageError: The files name different columns, or ``Dialect.names`` is no better.
     """
     columns = tuple((name, STRING) for name in dict.fromkeys(files[0].names) if name)
-    layouts(files, columns)
+    layouts(files, columns, is_new=True)
 
 
-def _layout(file: CsvFile, columns: Columns, keys: Sequence[str]) -> Layout:
+def _layout(file: CsvFile, columns: Columns, keys: Sequence[str], *, is_new: bool) -> Layout:
     special = special_names(name for name, _ in columns)
     meant = {special.row_id: ROW_ID, special.row_version: ROW_VERSION, special.delete: DELETED}
     own = {name: index for index, (name, _) in enumerate(columns)}
     problems = Problems()
     layout = Layout({}, {})
     for cell, name in enumerate(file.names):
-        hint = "" if problems.total else _naming(file)
+        hint = "" if problems.total else _naming(file, is_new=is_new)
         if not name:
             _refuse(problems, file, None, f"column {cell + 1:,} has no name{hint}")
         elif name in file.names[:cell]:
@@ -134,10 +137,16 @@ def _unknown(file: CsvFile, name: str, own: dict[str, int]) -> str:
     return f"is no column of the table: {offer(name, list(own))}"
 
 
-def _naming(file: CsvFile) -> str:
+def _naming(file: CsvFile, *, is_new: bool) -> str:
     """How to name all columns of a file whose header does not, as words that follow."""
     if file.dialect.names is not None:
         return ""
+    if not is_new and not file.names[0] and "" not in file.names[1:]:
+        # The table has no column for it, whatever it is called.
+        return (
+            " (pandas and R write row names so), and the table has no such column: write the file "
+            "without it, with index=False in pandas and row.names=FALSE in R"
+        )
     named: list[str] = []
     for number, name in enumerate(file.names[:_MOST_NAMED], 1):
         plain = name or f"column_{number}"

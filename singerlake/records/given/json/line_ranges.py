@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from singerlake.errors import UsageError
+from singerlake.errors import InputError, UsageError
 from singerlake.quantities import size as size_text
+from singerlake.records.given import byte_sources
 from singerlake.records.given.byte_sources import CHUNK, ByteSource
 
 RANGE_BYTES = 32 << 20
@@ -73,6 +74,21 @@ def first_lines(parts: Sequence[Range], ends: Sequence[int]) -> list[int]:
         1 if part.start == 0 else count - begins[part.source] + 2
         for part, count in zip(parts, before, strict=True)
     ]
+
+
+def check_encoding(source: ByteSource) -> None:
+    """Refuse a file in UTF-16, or UTF-32, before each of its lines is refused.
+
+    Raises:
+        InputError: It is in one.
+    """
+    begins = source.read(0, 4)
+    if byte_sources.encoding_of(begins) is not None or b"\0" in begins:
+        encoding = (byte_sources.encoding_of(begins) or "utf-16").upper()
+        raise InputError(
+            f"{source.name} is in {encoding}, and JSON lines are read in UTF-8: convert it first, "
+            f"for example with: iconv -f {encoding} -t UTF-8 FILE > NEW"
+        )
 
 
 def line_blocks(source: ByteSource, part: Range) -> Iterator[bytes]:

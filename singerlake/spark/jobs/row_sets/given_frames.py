@@ -176,7 +176,7 @@ class _DictionaryReader:
         named = {name for row in rows for name in row}
         own = [name for name, _ in self._columns]
         if unknown := sorted(named.difference(own, self._special)):
-            offered = offer(unknown[0], [*own, *self._special], "it has none")
+            offered = offer(unknown[0], own, "it has none", besides=self._special)
             raise UsageError(
                 f"{self._source} has a column {unknown[0]!r}, and the table has none: {offered}"
             )

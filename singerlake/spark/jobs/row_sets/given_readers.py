@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,11 @@ from singerlake.format.types import Columns
 from singerlake.nearest import offer
 from singerlake.records.blocks.exact_decoding import DELETED_AT
 from singerlake.records.given.arrow.parquet_rows import ParquetRows, ParquetSource
-from singerlake.records.given.csv.decimals import as_written
+from singerlake.records.given.csv.decimals import as_written, comma_advice
 from singerlake.records.given.csv.dialect import Dialect
 from singerlake.records.given.csv.guess import GuessedRows, Summed
 from singerlake.records.given.files import JSONL, PARQUET, GivenFile
-from singerlake.records.given.json.line_ranges import Range, first_lines, ranges_of
+from singerlake.records.given.json.line_ranges import Range, check_encoding, first_lines, ranges_of
 from singerlake.records.given.json.lines import SUMMARIES, EndCounter, JsonLines, JsonSummarizer
 from singerlake.records.given.rows import special_names
 from singerlake.records.given.values.cell_summary import is_no_value
@@ -41,7 +40,6 @@ from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state.frames import numbered
 
 ENDS = "part int, ends long"
-_WITH_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 _SUMMARY = msgspec.msgpack.Decoder(Summary)
 
 
@@ -99,9 +97,18 @@ class GivenReader(ABC):
 
 
 class JsonReader(GivenReader):
-    """Reads JSON lines."""
+    """Reads JSON lines.
+
+    Raises:
+        InputError: A file is in another encoding than UTF-8.
+    """
 
     _ends: Sequence[int] | None = None
+
+    def __init__(self, files: Sequence[GivenFile]) -> None:
+        super().__init__(files)
+        for source in self.sources:
+            check_encoding(source)
 
     @cached_property
     def parts(self) -> list[Range]:
@@ -216,8 +223,8 @@ class CsvReader(GivenReader):
             return why
         written = as_written(odd, self._dialect)
         why = why.replace(repr(odd), repr(written), 1)
-        if self._dialect.decimal == "." and _WITH_COMMA.fullmatch(written):
-            return f"{why}: add --decimal , if its decimals begin with the comma"
+        if (advice := comma_advice(written, self._dialect.decimal)) is not None:
+            return f"{why}: {advice}"
         return f"{why}: add --null {written} if it means null" if is_no_value(written) else why
 
     def guess(self, spark: SparkSession) -> dict[str, Summary] | None:
