@@ -68,7 +68,7 @@ class ArrowRows:
             if name in own:
                 check_fits(type_, own[name], name)
             elif name not in special:
-                offered = offer(name, own, "it has none", besides=special)
+                offered = offer(name, [*own], "it has none", besides=special)
                 raise UsageError(
                     f"{self.source} has a column {name!r}, and the table has none: {offered}"
                 )
