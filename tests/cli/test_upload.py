@@ -90,7 +90,8 @@ BEFORE_JAVA: list[tuple[str, str | bytes | pa.Table, list[str], int, str]] = [
     ("a.csv", "id;name\n1;x\n", ["--delimiter", ","], 5, "specify --delimiter ';'"),
     ("a.csv", "id;na|me\n1;x\n", [], 2, "a.csv has one column|specify --delimiter"),
     ("a.csv", "\n", ["--skip", "2"], 5, "line 3: the file ends there: skip fewer than 2"),
-    ("a.csv", ",id\n1,2\n", [], 5, "--skip 1 --columns column_1,id"),
+    ("a.csv", ",id\n1,2\n", [], 5, "write the file without it, with index=False in pandas"),
+    ("a.csv", ",id\n1,2\n", [], 5, "row.names=FALSE in R"),
     (
         "a.csv",
         "t\nid,id\n1,2\n",
