@@ -35,6 +35,7 @@ OPAQUE = {
     b"GIF8": "a picture",
     _GZIP: "gzip within gzip, deeper than is looked, or within a column",
     MAGIC: "Parquet within gzip",
+    arrow.FILE: "Arrow within gzip",
     b"PARE": "encrypted Parquet",
 }
 """How files begin whose text is packed or drawn, so that its bytes cannot be found in them."""

@@ -28,6 +28,7 @@ from singerlake.storage.base import StoredCopy
 from singerlake.storage.local.store import LocalStore
 from tests.cli import call
 from tests.erasure import planted
+from tests.erasure.containers import arrow
 from tests.erasure.planted import KEY, NAME, ONLY_TEXTS, ROW, TEXT, WITH_ROWS
 from tests.target import harness
 
@@ -255,6 +256,7 @@ _GZIP = gzip.compress(TEXT.encode(), mtime=0)
         ),
         (gzip.compress(b"PK\x03\x04...", mtime=0), "a ZIP archive"),
         (gzip.compress(planted.parquet(a=[TEXT]), mtime=0), "Parquet within gzip"),
+        (gzip.compress(arrow(b"Ada", "lz4", pa.ipc.new_file), mtime=0), "Arrow within gzip"),
         (planted.parquet(a=[b"no", _GZIP]), "packed documents in columns"),
         (planted.parquet(a=[{"b": [b"%PDF-1.7"]}]), "packed documents in columns"),
         (planted.parquet(a=[b"no"]), None),
