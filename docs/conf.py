@@ -31,7 +31,7 @@ extensions = [
 root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
-    "bench/README.md",
+    "bench/*.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
