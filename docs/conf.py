@@ -26,6 +26,7 @@ extensions = [
     "sphinx_copybutton",
     "command_help",
     "contents",
+    "redirects",
 ]
 root_doc = "docs/index"
 include_patterns = [
