@@ -34,7 +34,7 @@ ENOUGH = 128 + signal.SIGPIPE
 def pages() -> list[Path]:
     """The pages that are run from top to bottom."""
     found = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", ROOT / "docs" / "python.md"]
-    for folder in ("guides", "how-to", "concepts", "reference", "about"):
+    for folder in ("how-to", "guides", "concepts", "reference", "about"):
         found += sorted((ROOT / "docs" / folder).glob("*.md"))
     return [page for page in found if any(is_run(step) for step in steps(page))]
 
