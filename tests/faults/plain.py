@@ -1,4 +1,4 @@
-"""A reader that shares no line with the project: docs/format.md, in plain Python.
+"""A reader that shares no line with the project: docs/internals/format.md, in plain Python.
 
 It takes a lake as a dictionary of keys and bytes, and fails loudly where the log has a hole, a
 block lies elsewhere than the log says, or a line is no JSON.
