@@ -200,7 +200,8 @@ def test_every_field_of_a_log_entry_is_explained() -> None:
 def test_every_member_of_the_derived_files_and_the_overlay_is_explained(
     heading: str, kinds: list[type[msgspec.Struct]]
 ) -> None:
-    explained = TEXT.partition(f"\n{heading}\n")[2].partition(f"\n{heading.split()[0]} ")[0]
+    level = heading.partition(" ")[0]
+    explained = TEXT.partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
     for kind in kinds:
         for field in msgspec.structs.fields(kind):
             name = re.escape(field.encode_name)
