@@ -17,7 +17,7 @@ help:
 	@echo "make wheel   build dist/singerlake-….whl; make wheel-check tries it on every Python there is"
 	@echo "make lint    ruff, mypy --strict, import contracts"
 	@echo "make format  let ruff lay the code out"
-	@echo "make faults  every fault at every operation on the store; the counts go into docs/safety.md"
+	@echo "make faults  every fault at every operation on the store; the counts go into docs/internals/promises.md"
 	@echo "make soak    writers, readers, freezers and vacuums, killed at random (SECONDS=120, ARGS='--on s3'), or"
 	@echo "             first commits in the threads of fresh processes (ARGS='--on threads')"
 	@echo "make model   every order of steps of a few writers, readers, freezes and vacuums (docs/model.md;"
