@@ -11,14 +11,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 
 from singerlake.format.sql_tokens import quote
+from singerlake.records.columns.weights import ITEM_BYTES
 from singerlake.records.rows.row_columns import aliases
 from singerlake.spark.jvm.failures import ROW_BYTES, WEIGHT_MARK
 from singerlake.spark.jvm.many_columns import member, named, selected, struct, total
 
 _WIDEST = 4
 """Bytes of a character in UTF-8, at most."""
-_FIXED = 16
-"""Bytes of a value whose size its type tells, the largest of them."""
 
 
 def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
@@ -35,13 +34,17 @@ def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
     ]
     if not weights:
         return frame
-    whole = total(weights)
-    error = f"raise_error(concat('{WEIGHT_MARK}', cast({whole} as string), ' {most}'))"
     first, *others = names
-    checked = f"case when {whole} > {most} then {error} else {first} end as {first}"
+    checks = f"{checked(first, total(weights), most)} as {first}"
     if renamed:
-        return named(selected(named(frame, names), [checked, *others]), own)
-    return selected(frame, [checked, *others])
+        return named(selected(named(frame, names), [checks, *others]), own)
+    return selected(frame, [checks, *others])
+
+
+def checked(value: str, weight: str, most: int = ROW_BYTES) -> str:
+    """Write a value in SQL that is an error when it is computed, if its row weighs too much."""
+    error = f"raise_error(concat('{WEIGHT_MARK}', cast({weight} as string), ' {most}'))"
+    return f"case when {weight} > {most} then {error} else {value} end"
 
 
 def shortened(frame: DataFrame, longest: int, most: int) -> tuple[DataFrame, set[int]]:
@@ -113,7 +116,7 @@ def _weights(value: str, type_: T.DataType, depth: int = 0) -> list[str]:
 
 
 def _items(value: str, type_: T.DataType, depth: int) -> list[str]:
-    count = f"cast(size({value}) as bigint) * {_FIXED}"
+    count = f"cast(size({value}) as bigint) * {ITEM_BYTES}"
     before, item = f"before{depth}", f"item{depth}"
     weights = _weights(item, type_, depth + 1)
     if not weights:
