@@ -27,6 +27,7 @@ TOPICS = (
     "upload",
     "publish",
     "files",
+    "wide",
 )
 
 
