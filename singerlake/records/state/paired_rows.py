@@ -208,6 +208,44 @@ class PairStep:
 
 
 @dataclass
+class FlatStep:
+    """Gives pairs without structs: a column for each cell of the key, and two for each other.
+
+    Attributes:
+        columns: The table's.
+        keys: The indexes of those of the key.
+        schema: What it gives: ``key.id``, ``before.total``, ``after.total``.
+    """
+
+    columns: Columns
+    keys: tuple[int, ...]
+    schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = [(name, arrow_type(type_)) for name, type_ in self.columns]
+        fields = [(CHANGE, pa.string())]
+        fields += [(f"{KEY}.{own[index][0]}", own[index][1]) for index in self.keys]
+        fields += [] if self.keys else [(ROW_ID, pa.string())]
+        fields.append((NAMES, pa.list_(pa.string())))
+        for index in self._others:
+            fields += [(f"{side}.{own[index][0]}", own[index][1]) for side in (BEFORE, AFTER)]
+        self.schema = pa.schema(fields)
+
+    @property
+    def _others(self) -> list[int]:
+        return [index for index in range(len(self.columns)) if index not in self.keys]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Take ``change``, ``key`` or ``row_id``, ``changed``, ``before`` and ``after``."""
+        for batch in batches:
+            change, known, names, before, after = batch.columns
+            arrays = [change, *(known.flatten() if self.keys else [known]), names]
+            sides = [before.flatten(), after.flatten()]
+            arrays += [side[index] for index in self._others for side in sides]
+            yield pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
+
+
+@dataclass
 class MisfitStep:
     """Gives the index of the column of each value that does not fit."""
 

@@ -29,6 +29,7 @@ from singerlake.records.state.paired_rows import (
     PARTS,
     REMOVED,
     RESPELLED,
+    FlatStep,
     MisfitStep,
     PairStep,
     PartStep,
@@ -146,7 +147,20 @@ class Diff:
         the columns that differ, null unless the row is in both states; and ``before`` and
         ``after``, structs of all columns, null where the row is not in that state.
         """
-        return self._ordered().select("change", self._identity, "changed", "before", "after")
+        # To read what does not fit is an error, and so is a row that is too heavy.
+        mark = many_columns.text(failures.MISFIT_MARK)
+        refused = f"raise_error(concat({mark}, misfit))"
+        sides = [
+            f"case when misfit is null then {side} else {refused} end as {side}"
+            for side in ("before", "after")
+        ]
+        change = row_weight.checked("change", "weight")
+        identity = "key" if self._shape.keys else "row_id"
+        order = [f"key.{quote(name)}" for name in self.key] or PAIR
+        rows = self._rows.where(F.col("change") != RESPELLED)
+        columns = [f"{change} as change", identity, "changed", *sides]
+        checked = many_columns.selected(rows, [*columns, *PAIR]).orderBy(*order)
+        return checked.drop(*PAIR)
 
     @property
     def flat(self) -> DataFrame:
@@ -154,26 +168,15 @@ class Diff:
 
         Key columns are there once.
         """
-        names = self.key
-        columns = [("change", "change")]
-        columns += [(f"key.{name}", f"key.{quote(name)}") for name in names]
-        columns += [] if names else [("row_id", "row_id")]
-        columns.append(("changed", "changed"))
-        for name in self.names:
-            if name not in names:
-                columns += [
-                    (f"{side}.{name}", f"{side}.{quote(name)}") for side in ("before", "after")
-                ]
-        flat = many_columns.selected(self._ordered(), (column for _, column in columns))
-        return many_columns.named(flat, (name for name, _ in columns))
+        return self._flat(self.frame)
 
     def rows(self, most: int | None = None) -> QueryResult:
         """The rows of :attr:`frame`, or the first of them, to be fetched."""
-        return _result(self.frame, most)
+        return QueryResult(_first(self.frame, most), [])
 
     def flat_rows(self, most: int | None = None) -> QueryResult:
         """The rows of :attr:`flat`, or the first of them, to be fetched."""
-        return _result(self.flat, most)
+        return QueryResult(self._flat(_first(self.frame, most)), [])
 
     def counts(self) -> Counts:
         """Count rows and cells that differ.
@@ -205,23 +208,10 @@ class Diff:
             cells={name: cells[name] for name in self.names if name in cells},
         )
 
-    @property
-    def _identity(self) -> str:
-        return "key" if self._shape.keys else "row_id"
-
-    def _ordered(self) -> DataFrame:
-        """The rows in order; to read what does not fit, or a row too heavy, is an error."""
-        mark = many_columns.text(failures.MISFIT_MARK)
-        refused = f"raise_error(concat({mark}, misfit))"
-        sides = [
-            f"case when misfit is null then {side} else {refused} end as {side}"
-            for side in ("before", "after")
-        ]
-        change = row_weight.checked("change", "weight")
-        rows = self._rows.where(F.col("change") != RESPELLED)
-        kept = ["changed", self._identity, *PAIR]
-        checked = many_columns.selected(rows, [f"{change} as change", *kept, *sides])
-        return checked.orderBy(*([f"key.{quote(name)}" for name in self.key] or PAIR))
+    def _flat(self, frame: DataFrame) -> DataFrame:
+        # Thousands of columns taken out of a struct keep Spark's optimizer busy for seconds.
+        step = FlatStep(self._shape.columns, self._shape.keys)
+        return frame.mapInArrow(step, from_arrow_schema(step.schema))
 
 
 def diff(
@@ -380,5 +370,5 @@ def _paired(reading: _Reading, step: PairStep) -> DataFrame:
     return meeting.sortWithinPartitions(PART).mapInArrow(step, schema)
 
 
-def _result(frame: DataFrame, most: int | None) -> QueryResult:
-    return QueryResult(frame if most is None else frame.limit(most), [])
+def _first(frame: DataFrame, most: int | None) -> DataFrame:
+    return frame if most is None else frame.limit(most)
