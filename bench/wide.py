@@ -47,7 +47,7 @@ def run(folder: Path, rows: int, rounds: int) -> str:
             "to its end (medians, seconds). " + harness.machine("pyspark", "pyarrow"),
             harness.table(["", f"{FEW} columns", f"{MANY:,} columns", "ratio"], lines),
             f"- {MANY:,} columns take at most {MOST:g} times what {FEW} take: "
-            + (f"no ({'; '.join(over)})" if over else "yes, in each command"),
+            + (f"no ({'; '.join(over)})" if over else "yes, in each of these commands"),
         ]
     )
 
