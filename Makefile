@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO ?= singerlake-demo
 
-.PHONY: help demo check test test-all variants docs wheel wheel-check lint format bench faults soak model clean
+.PHONY: help demo check test test-all variants docs wheel wheel-check lock lint format bench faults soak model clean
 
 help:
 	@echo "make demo    install, and run the whole road once in $(DEMO)/"
@@ -15,9 +15,10 @@ help:
 	@echo "make variants  the tests that make test-all leaves out, because others prove nearly the same"
 	@echo "make docs    build one site of all pages: build/site/index.html"
 	@echo "make wheel   build dist/singerlake-….whl; make wheel-check tries it on every Python there is"
+	@echo "make lock    pin in constraints/ what pyproject.toml asks for; ARGS=--upgrade takes newer releases"
 	@echo "make lint    ruff, mypy --strict, import contracts"
 	@echo "make format  let ruff lay the code out"
-	@echo "make faults  every fault at every operation on the store; the counts go into docs/safety.md"
+	@echo "make faults  every fault at every operation on the store; the counts go into docs/internals/promises.md"
 	@echo "make soak    writers, readers, freezers and vacuums, killed at random (SECONDS=120, ARGS='--on s3'), or"
 	@echo "             first commits in the threads of fresh processes (ARGS='--on threads')"
 	@echo "make model   every order of steps of a few writers, readers, freezes and vacuums (docs/model.md;"
@@ -28,44 +29,50 @@ help:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Singerlake needs Python 3.10 or later: make PYTHON=/path/to/python3.11 …")'
 	$(PYTHON) -m venv .venv
 
-.venv/installed: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,java]'
+# Every environment gets the releases in constraints/, which the tests have passed with.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+.venv/installed: pyproject.toml constraints/dev.txt | .venv/bin/python
+	$(BIN)/python $(PIP_INSTALL) -c constraints/dev.txt -e '.[spark,java]'
 	@touch $@
 
 # What nobody imports need not be compiled: for all that the tests bring along it takes a minute.
-.venv/installed-dev: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
+.venv/installed-dev: pyproject.toml constraints/dev.txt | .venv/bin/python
+	$(BIN)/python $(PIP_INSTALL) --no-compile -c constraints/dev.txt -e '.[dev]'
 	@touch $@ .venv/installed
 
 .venv/installed-bench: .venv/installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
+	$(BIN)/python $(PIP_INSTALL) -c constraints/dev.txt -e '.[dev,bench]'
 	@touch $@
 
 demo: .venv/installed
 	$(BIN)/singerlake demo $(DEMO)
 
 # Meltano wants other versions of what Singerlake needs, so it has an environment of its own.
-.venv-meltano/installed:
+.venv-meltano/installed: tests/meltano/environments.txt constraints/meltano.txt
 	@test -x .venv-meltano/bin/python || $(PYTHON) -m venv .venv-meltano
-	.venv-meltano/bin/python -m pip install --quiet --disable-pip-version-check --no-compile 'meltano>=4.4,<5'
+	.venv-meltano/bin/python $(PIP_INSTALL) --no-compile -c constraints/meltano.txt \
+	  "$$(cut -d ' ' -f 2 tests/meltano/environments.txt)"
 	@touch $@
 
 # The taps and the target for PostgreSQL, each in an environment of its own. By uv, because pip does
 # not take a release that says it is for older Pythons only, though it runs on this one.
 UV := .venv-meltano/bin/uv
 POSTGRES := .venv-postgres
-$(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.txt .venv-meltano/installed
+$(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.txt \
+  constraints/meltanolabs-tap.txt constraints/meltanolabs-target.txt constraints/pipelinewise-tap.txt \
+  .venv-meltano/installed
 	@while read -r name requirement; do \
 	  $(UV) venv --quiet --clear --python $(PYTHON) $(POSTGRES)/$$name && \
 	  $(UV) pip install --quiet --python $(POSTGRES)/$$name/bin/python \
-	    --override tests/postgres/overrides.txt "$$requirement" || exit 1; \
+	    --override tests/postgres/overrides.txt --constraint constraints/$$name.txt "$$requirement" || exit 1; \
 	done < tests/postgres/environments.txt
 	@touch $@
 
 # DuckDB with its extensions, which are of one release each.
 .venv-duckdb/installed: tests/projections/duckdb.txt
 	@test -x .venv-duckdb/bin/python || $(PYTHON) -m venv .venv-duckdb
-	.venv-duckdb/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r $<
+	.venv-duckdb/bin/python $(PIP_INSTALL) --no-compile -r $<
 	@touch $@
 
 # Azurite, which stands in for Azure; where there is no npm, the tests with it are left out.
@@ -76,10 +83,12 @@ $(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.
 
 # Dagster and Airflow, with Airflow's database, which takes as long to make as all that is tested with it.
 ORCHESTRATORS := .venv-orchestrators
-$(ORCHESTRATORS)/installed: tests/orchestrators/environments.txt .venv-meltano/installed
+$(ORCHESTRATORS)/installed: tests/orchestrators/environments.txt \
+  constraints/dagster.txt constraints/airflow.txt .venv-meltano/installed
 	@while read -r name requirement; do \
 	  $(UV) venv --quiet --clear --python $(PYTHON) $(ORCHESTRATORS)/$$name && \
-	  $(UV) pip install --quiet --python $(ORCHESTRATORS)/$$name/bin/python "$$requirement" || exit 1; \
+	  $(UV) pip install --quiet --python $(ORCHESTRATORS)/$$name/bin/python \
+	    --constraint constraints/$$name.txt "$$requirement" || exit 1; \
 	done < $<
 	@AIRFLOW_HOME=$(CURDIR)/$(ORCHESTRATORS)/airflow/home AIRFLOW__CORE__LOAD_EXAMPLES=False \
 	  $(ORCHESTRATORS)/airflow/bin/airflow db migrate >/dev/null
@@ -127,6 +136,20 @@ docs: .venv/installed-dev
 
 wheel: .venv/installed-dev
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+# Pins for every Python from 3.10 on and every system. What is pinned stays while pyproject.toml allows
+# it, unless ARGS=--upgrade. Run make test-all before you commit them.
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.10 --no-annotate \
+  --custom-compile-command 'make lock' $(ARGS)
+lock: .venv-meltano/installed
+	$(COMPILE) --all-extras --output-file constraints/dev.txt pyproject.toml
+	@while read -r name requirement; do \
+	  echo "$$requirement" | $(COMPILE) --override tests/postgres/overrides.txt \
+	    --output-file constraints/$$name.txt - || exit 1; \
+	done < tests/postgres/environments.txt
+	@cat tests/meltano/environments.txt tests/orchestrators/environments.txt | while read -r name requirement; do \
+	  echo "$$requirement" | $(COMPILE) --output-file constraints/$$name.txt - || exit 1; \
+	done
 
 # Every Python that is found on this machine; the test suite tries one.
 wheel-check: .venv/installed-dev

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import re
 import sys
 import tempfile
 from pathlib import Path
+
+from bench import results
 
 TOPICS = (
     "target",
@@ -26,8 +27,8 @@ TOPICS = (
     "upload",
     "publish",
     "files",
+    "wide",
 )
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
 def main() -> None:
@@ -35,7 +36,7 @@ def main() -> None:
     parser.add_argument("topics", nargs="*", metavar="TOPIC", help=f"of {', '.join(TOPICS)}")
     parser.add_argument("--rows", type=int, default=300_000, help="1000000 is the full size")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help="put the results into the page")
+    parser.add_argument("--write", action="store_true", help="put the results into RESULTS.md")
     parser.add_argument("--folder", help="where to work; a temporary folder by default")
     args = parser.parse_args()
     for topic in args.topics or TOPICS:
@@ -45,17 +46,8 @@ def main() -> None:
             found = module.run(Path(folder), args.rows, args.rounds)
         print(f"\n## {topic}\n\n{found}\n")
         if args.write:
-            put(topic, found)
-
-
-def put(topic: str, found: str) -> None:
-    """Put a topic's results between its marks in the page; the words around them stay."""
-    text = PAGE.read_text("utf-8")
-    begin, end = f"<!-- {topic} -->", f"<!-- /{topic} -->"
-    marked = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    assert marked.search(text), f"{PAGE} has no place for {topic}"
-    new = f"{begin}\n{found}\n{end}"
-    PAGE.write_text(marked.sub(lambda _: new, text), "utf-8")
+            line = results.measured(args.rows, args.rounds)
+            results.put(topic, found, line, TOPICS)
 
 
 if __name__ == "__main__":

@@ -97,9 +97,9 @@ def _rates(
     headings = [
         "",
         "records/s without start-up",
-        "processor s per million",
+        "CPU s per million",
         "times the rate of RECORD lines",
-        "the same by processor time",
+        "the same in CPU time",
     ]
     return harness.table(headings, rows)
 

@@ -271,15 +271,15 @@ def _beside(folder: Path, lake: Path, rows: int, rounds: int) -> str:
         for name, costs in found.items()
     }
     lines = [[name, *map(harness.number, middle)] for name, middle in medians.items()]
-    heads = ["", "first job, s", "processor s", "the same again, s", "processor s"]
+    heads = ["", "first job, s", "CPU s", "the same again, s", "CPU s"]
     goals = []
     for what, at in (("the first job of a session", 0), ("the same again", 2)):
         clock, processor = (medians[near][n] / medians[far][n] for n in (at, at + 1))
         goals.append(
-            f"- {what}: {clock:.2f} of the rate of {near} by the clock, {processor:.2f} by processor "
+            f"- {what}: {clock:.2f} of the rate of {near} in elapsed time, {processor:.2f} in CPU "
             f"time; the goal is {GOAL}: {'met' if clock >= GOAL else 'missed'}."
         )
-    head = f"The state of {rows:,} records, medians of {rounds}, each time in a new session:"
+    head = f"A snapshot of {rows:,} records, medians of {rounds}, each time in a new session:"
     return "\n".join([head, "", harness.table(heads, lines), "", *goals])
 
 
@@ -318,12 +318,12 @@ def _shipping(folder: Path, counts: list[int]) -> str:
         "opened, s",
         "planned, s",
         "shipped, s",
-        "processor s of all",
+        "CPU s of all",
         "driver's Python, MiB",
         "driver's Java, MiB",
     ]
     head = (
-        "A table's blocks planned, and sent to tasks that count them, in both stages that read "
+        "Planning a table's blocks and sending them to tasks that count them, in both stages that read "
         "blocks; two tasks at a time:"
     )
     return "\n".join([head, "", harness.table(heads, lines)])

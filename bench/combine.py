@@ -78,14 +78,14 @@ def run(folder: Path, rows: int, rounds: int) -> str:
                 "yes" if one / other <= GOAL else "no",
             ]
         )
-    headings = ["", "times `cat`", "without fixed costs", "processor s, and `cat`'s"]
+    headings = ["", "times `cat`", "without fixed costs", "CPU s, and `cat`'s"]
     headings += ["its ratio", f"goal: within {GOAL}×"]
     return "\n\n".join(
         [
             harness.machine("pyspark"),
             harness.times_table(times),
             harness.table(headings, ratios),
-            f"Apart: the session's start took {harness.number(start.seconds)} s, and the first "
+            f"Separately: starting the session took {harness.number(start.seconds)} s, and the first "
             f"vacuum in it, of 2 files, {harness.number(first.seconds)} s.",
             _drop_history(folder, rows),
         ]
@@ -233,11 +233,11 @@ def _drop_history(folder: Path, rows: int) -> str:
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
     return (
-        f"History dropped: of {VERSIONS} versions of each of {rows:,} rows one is left after "
+        f"Expiring history: of {VERSIONS} versions of each of {rows:,} rows, one is left after "
         f"{harness.number(cost.seconds)} s, {done[0].rows_dropped:,} rows fewer, {sizes[0]:,.0f} MB "
-        f"became {sizes[1]:,.0f} MB; the proof that each state reads as before is part of it. "
-        f"Building the state before took {harness.number(state.seconds)} s: it is "
-        f"{cost.seconds / state.seconds:.2f} times that, and by processor time "
+        f"became {sizes[1]:,.0f} MB, including the proof that each snapshot reads as before. "
+        f"Building the snapshot first took {harness.number(state.seconds)} s. Expiring takes "
+        f"{cost.seconds / state.seconds:.2f} times as long, and in CPU time "
         f"{cost.cpu / state.cpu:.2f} times ({harness.number(cost.cpu)} and "
         f"{harness.number(state.cpu)} s); the goal is at most {HISTORY_GOAL:g}. "
         f"Peak memory: {own:.0f} MiB the driver's Python, {child:.0f} MiB the largest other "

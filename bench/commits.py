@@ -101,7 +101,7 @@ def commits(folder: Path, count: int, rounds: int) -> dict[str, list[list[float]
         FRESH: functools.partial(ours, fresh=True),
         "delta-rs, by path": functools.partial(delta, checkpoint_every=0),
         "delta-rs, create_checkpoint each 10": functools.partial(delta, checkpoint_every=10),
-        "pyiceberg, SQLite catalogue": iceberg,
+        "pyiceberg, SQLite catalog": iceberg,
     }
     costs: dict[str, list[list[float]]] = {name: [] for name in cases}
     for turn, (name, case) in itertools.product(range(rounds), cases.items()):
@@ -313,9 +313,9 @@ def opening(cases: dict[str, tuple[Path, tuple[int, int]]], rounds: int) -> str:
         "start of Python, imports",
         *PHASES.values(),
         "all but start",
-        "its processor s",
+        "its CPU s",
     ]
-    heads += ["peak MiB", "a commit, opened anew (ms of processor)"]
+    heads += ["peak MiB", "a commit, table reopened (CPU ms)"]
     return "\n".join(
         [
             "A table of very many blocks, each time in a new process:",

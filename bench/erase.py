@@ -43,14 +43,17 @@ if sys.argv[2] == "without":
 config = {"lake": sys.argv[1], "tap_id": "tap-bench", "commit_bytes": 1}
 TargetSingerlake(config=config).listen(sys.stdin.buffer)
 """
-PLAIN = "all blocks inflated, deflated and stored again, on one thread"
+PLAIN = "all blocks inflated, compressed and stored again, in one thread"
 EACH = "40 rows erased, one in each file"
-ONE, ONE_UNKNOWN = "one row erased", "one row erased, blocks without bounds"
+ONE, ONE_UNKNOWN = "one row erased", "one row erased, blocks without key statistics"
 ABSENT = "a key that no row has"
-NEAR, NEAR_UNKNOWN = "100 neighbours changed", "100 neighbours changed, blocks without bounds"
+NEAR, NEAR_UNKNOWN = (
+    "100 neighbouring rows changed",
+    "100 neighbouring rows changed, blocks without key statistics",
+)
 FAR, FAR_UNKNOWN = (
-    "100 rows changed, far apart",
-    "100 rows changed, far apart, blocks without bounds",
+    "100 distant rows changed",
+    "100 distant rows changed, blocks without key statistics",
 )
 
 
@@ -119,11 +122,11 @@ def _report(
         for name in names
     ]
     told = [
-        f"- {name}: {harness.number(cpu[name] / cpu[other])}× the processor time of: {other}"
+        f"- {name}: {harness.number(cpu[name] / cpu[other])}× the CPU time of: {other}"
         for name, others in ratios.items()
         for other in others
     ]
-    headings = ["", "median s", "processor s", "blocks inflated for their keys"]
+    headings = ["", "median s", "CPU s", "blocks inflated for their keys"]
     return harness.table(headings, lines) + "\n\n" + "\n".join(told)
 
 

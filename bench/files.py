@@ -108,7 +108,7 @@ def _measured(cases: dict[str, Case], rounds: int, title: str) -> str:
                 f"{cpu / base:.2f}",
             ]
         )
-    headings = [title, "median s", "fastest–slowest", "times the first", "processor s", "times"]
+    headings = [title, "median s", "fastest–slowest", "times the first", "CPU s", "times"]
     return harness.table(headings, lines)
 
 
@@ -123,7 +123,7 @@ def _on_disk(folder: Path, source: Path, dvc: Path | None) -> dict[str, Case]:
     cases = {
         "cp -r, then sha256sum": _shell(script, source, copy),
         "the same, and sync -f": _shell(f"{script} && sync -f $2", source, copy),
-        "the way in": _after(
+        "storing the files in a lake": _after(
             lambda: harness.fresh(lake),
             lambda: _children([sys.executable, "-c", _WAY_IN, lake, source]),
         ),
@@ -163,7 +163,7 @@ def _in_bucket(source: Path, address: str) -> dict[str, Case]:
         place = f"s3://{bucket()}/lake"
         return _children([sys.executable, "-c", _WAY_IN, place, source, address])
 
-    return {"boto3, ten at a time": sync, "the way in": ours}
+    return {"boto3, ten at a time": sync, "storing the files in a lake": ours}
 
 
 def _own() -> float:

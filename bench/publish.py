@@ -21,7 +21,7 @@ PART = 100
 KEYS = 20
 """Rows that are looked for, one by one."""
 BUILD, DUCKDB = "singerlake, a full build", "DuckDB: COPY (… ORDER BY …)"
-TAIL, RANDOM = "an increment at the end", "an increment spread at random"
+TAIL, RANDOM = "refresh after changes at the end", "refresh after random changes"
 WORKERS, JAVA, DRIVER = (
     "Python workers, all together",
     "Java, more than before",
@@ -53,7 +53,7 @@ def run(folder: Path, rows: int, count: int) -> str:
     return "\n\n".join(
         [
             machine("pyspark", "pyarrow", "duckdb"),
-            f"{rows:,} rows, which lie at random, published as Parquet by `ordered_at`:",
+            f"{rows:,} rows in random order, published as Parquet by `ordered_at`:",
             times_table(built, rows),
             f"- {number(ratio(built, BUILD, built, DUCKDB))}× the time of DuckDB",
             f"One row of {PART} changed: new rows at the end and one update for nine of them, among the "
@@ -62,9 +62,9 @@ def run(folder: Path, rows: int, count: int) -> str:
             *(f"- {name}: {number(share[name])}× the time of a full build" for name in share),
             f"Files after that: {bench.told()}",
             f"{KEYS} rows by their key, and an hour of rows, read by DuckDB from the published files and "
-            "from the same rows in one Parquet file as they lay at first:",
+            "from one Parquet file with the same rows, unsorted:",
             bench.reads(),
-            "Memory that a full build took, at most, in MiB (Java takes what it may before it collects):",
+            "Maximum memory of a full build, in MiB (Java uses all that it is allowed before it collects):",
             table(
                 ["rows", *WHO],
                 [
@@ -248,9 +248,9 @@ class Bench:
         headings = [
             "",
             "published: files / row groups",
-            "as it lies",
+            "unsorted",
             "published s",
-            "as it lies s",
+            "unsorted s",
             "",
         ]
         return table(headings, lines)

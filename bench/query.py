@@ -21,7 +21,7 @@ from bench.harness import (
 
 QUERIES = {
     "count": "select count(*) as n from {}",
-    "sum of a column, by another": "select status, sum(amount) as s from {} group by status",
+    "sum of a column, grouped": "select status, sum(amount) as s from {} group by status",
     "a filter on text": "select count(*) as n from {} where email like '%7@alpha%'",
     "every column of every row": "select sum(length(to_json(struct(*)))) as n from {}",
 }
@@ -74,13 +74,13 @@ def run(folder: Path, rows: int, count: int) -> str:
     return "\n\n".join(
         [
             machine("pyspark", "pyarrow"),
-            f"{rows:,} rows; a session that is warm:",
+            f"{rows:,} rows; a warm session:",
             times_table(times),
             "\n".join(ratios),
-            "The head, one transaction after its last index (1,000 rows changed and 1,000 new):",
+            "The head, one transaction after its materialized snapshot (1,000 rows changed and 1,000 new):",
             times_table(heads),
             f"The first freeze of the same table took {number(first.seconds)} s: "
-            f"{number(first.seconds / heads['next head, its index made'].median)} times as long.",
+            f"{number(first.seconds / heads['next head, materialized by the query'].median)} times as long.",
         ]
     )
 
@@ -103,7 +103,10 @@ def head(folder: Path, rows: int, count: int, ask: Any) -> dict[str, Times]:
         return timed(ask)
 
     return rounds(
-        {"next head, its index made": changed, "the same query again": lambda: timed(ask)},
+        {
+            "next head, materialized by the query": changed,
+            "the same query again": lambda: timed(ask),
+        },
         max(3, count),
     )
 

@@ -101,8 +101,7 @@ def run(folder: Path, rows: int, rounds: int) -> str:
     return "\n\n".join(
         [
             f"A table of {rows:,} rows, then {rows // 10:,} more, and version 1 before them; each "
-            "command as it is typed, from its start to its end. "
-            + harness.machine("pyspark", "pyarrow"),
+            "command from its start to its end. " + harness.machine("pyspark", "pyarrow"),
             harness.times_table(times),
             "Where the time goes (seconds, medians of one process that does all three on Spark, as of "
             "large tables; Java starts while Python imports the jobs):",

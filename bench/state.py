@@ -83,7 +83,9 @@ def run(folder: Path, rows: int, count: int) -> str:
         }
         if rows <= 2_000_000:
             # What the first job of a session costs besides is as much as the job.
-            cases["singerlake, the session's third"] = case(ours(3), lake, folder, rows // versions)
+            cases["singerlake, third job of the session"] = case(
+                ours(3), lake, folder, rows // versions
+            )
             # It holds all rows at once, in 2 GB a million.
             cases["Polars"] = case(POLARS, lake, folder, rows // versions)
         times = rounds(cases, count)

@@ -33,7 +33,7 @@ from target_singerlake.target import TargetSingerlake
 STREAMS, ROWS, ROWS_AT_FULL_SIZE = 1_000, 10, 1_000_000
 QUIET = {"LOGLEVEL": "WARNING"}
 BUCKET = "bench"
-FIRST, AGAIN = "into new tables", "into tables that are there"
+FIRST, AGAIN = "into new tables", "into existing tables"
 NOTHING = "SDK target that does nothing"
 
 
@@ -68,7 +68,7 @@ def run(folder: Path, rows: int, rounds: int) -> str:
         own = harness.number(statistics.median(serving[name])) if name in serving else ""
         row = [name, harness.number(case.median), case.spread, harness.number(cpu), own, sent]
         lines.append(row)
-    headings = ["", "median s", "fastest–slowest", "processor s", "the server's", "requests"]
+    headings = ["", "median s", "fastest–slowest", "CPU s", "the server's", "requests"]
     return "\n\n".join(
         [
             f"{streams:,} streams of {ROWS} rows, start-up included. "

@@ -73,7 +73,7 @@ def run(folder: Path, rows: int, rounds: int) -> str:
     site._lake(folder / "lake", count)
     _filled(folder / "filled", count)
     lines = [
-        "| command | s | requests | processor s | goal, s | met |",
+        "| command | s | requests | CPU s | goal, s | met |",
         "|---|---:|---:|---:|---:|---|",
     ]
     for name, args in (
@@ -90,7 +90,7 @@ def run(folder: Path, rows: int, rounds: int) -> str:
             f"| `{' '.join(one for one in args if '/' not in one)}` | {seconds:,.1f} | {requests:,} | {cpu:,.1f} | {goal:,.0f} "
             f"| {'yes' if seconds <= goal else 'no'} |"
         )
-    head = f"{count:,} tables on a store whose every answer takes {DELAY * 1000:.0f} ms; "
+    head = f"{count:,} tables on a store that answers after {DELAY * 1000:.0f} ms; "
     return "\n".join([head + harness.machine("boto3"), "", *lines])
 
 

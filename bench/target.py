@@ -92,7 +92,7 @@ def _start_up(
         ]
         for name, case in times.items()
     ]
-    headings = ["", "start-up s", "records/s without it", "processor s without it"]
+    headings = ["", "start-up s", "records/s without it", "CPU s without it"]
     return harness.table(headings, rows)
 
 

@@ -41,12 +41,12 @@ def run(folder: Path, rows: int, count: int) -> str:
             times_table(times, rows),
             ratios(times, OURS, DUCKDB, DELTA),
             f"{rows // 10:,} rows of Parquet, half of them new, upserted by their key into "
-            f"{rows:,}; ours too where the state before has its index:",
+            f"{rows:,}; ours also with a materialized snapshot:",
             times_table(upserted, rows // 10),
             ratios(upserted, UPSERT, MERGE, ICEBERG),
             ratios(upserted, UPSERT_INDEXED, MERGE, ICEBERG),
-            f"{CELLS} cells changed by a CSV of {CELLS} rows with the key and one column, where "
-            "the state before has its index:",
+            f"{CELLS} cells changed by a CSV of {CELLS} rows with the key and one column, into "
+            "a table with a materialized snapshot:",
             times_table(few),
             f"- {rows:,} rows: {number(ratio(few, LARGE, FEW))}× the time of {rows // SMALL:,}",
         ]
@@ -55,7 +55,7 @@ def run(folder: Path, rows: int, count: int) -> str:
 
 OURS, OURS_KEYED = "singerlake upload, no key", "singerlake upload, key id"
 DUCKDB, DELTA = "DuckDB: CSV → Parquet", "delta-rs: write_deltalake"
-UPSERT, UPSERT_INDEXED = "singerlake upload", "singerlake upload, with an index"
+UPSERT, UPSERT_INDEXED = "singerlake upload", "singerlake upload, materialized"
 MERGE, ICEBERG = "delta-rs: merge", "pyiceberg: upsert"
 LARGE, FEW = "the large table", "the small table"
 

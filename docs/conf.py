@@ -26,11 +26,12 @@ extensions = [
     "sphinx_copybutton",
     "command_help",
     "contents",
+    "redirects",
 ]
 root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
-    "bench/README.md",
+    "bench/*.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",

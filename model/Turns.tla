@@ -8,7 +8,7 @@
 (* beginning.  A process may stand still anywhere and for ever, but for    *)
 (* one place: between its last look at the lock and its entry's beginning  *)
 (* it stands still for Held at most, or for ever.  That is the assumption; *)
-(* docs/safety.md shows what is lost where it does not hold.               *)
+(* docs/internals/promises.md shows what is lost where it does not hold.   *)
 (***************************************************************************)
 EXTENDS Naturals, Sequences, FiniteSets, TLC
 

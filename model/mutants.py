@@ -134,8 +134,8 @@ _RULES: Sequence[Group] = [
 """Rules that can be switched off, and the invariants that fail then; each group is one run."""
 _TIMES: Sequence[tuple[str, int, str]] = [
     ("SettleTime", 1, "Wait"),
-    # The assumption that docs/safety.md names: whoever is held up for longer than the others
-    # wait may write over what they committed.
+    # The assumption that docs/internals/promises.md names: a writer that stalls for longer than
+    # the others wait may write over what they committed.
     ("Held", 5, "Held"),
 ]
 """Times of Turns with which what was acknowledged is lost."""

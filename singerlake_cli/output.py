@@ -296,17 +296,17 @@ def print_table(
 
     room, measured = _measured(columns, rows)
     layout = tables.lay_out(measured, room, drop)
-    wide = 1 + sum(column.widest + 2 for column in measured)
-    console = tables.console(wide if room is None else room)
-    with console.capture() as printed:
-        for part in tables.rendered(title, layout, console.width, colours):
-            console.print(part)
-    # Spaces to the end of a line are of no use where lines are kept.
-    text = printed.get()
     if room is None:
-        text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
-    if _is_first() and room is None:
-        text = text.lstrip("\n")  # it is for what comes before it
+        text = tables.plain(title, layout)
+        if _is_first():
+            text = text.lstrip("\n")  # it is for what comes before it
+    else:
+        _is_first()
+        console = tables.console(room)
+        with console.capture() as printed:
+            for part in tables.rendered(title, layout, console.width, colours):
+                console.print(part)
+        text = printed.get()
     _echo(text, nl=False)
     if layout.left_out:
         left_out = ", ".join(layout.left_out)

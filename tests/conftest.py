@@ -46,23 +46,29 @@ def pytest_configure(config: pytest.Config) -> None:
     """Where it is asked for, record how long each file takes."""
     from tests import side_by_side  # late: it needs xdist
 
-    if side_by_side.is_asked_for(config) and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(side_by_side.Recorder(config.rootpath))
+    tiers = side_by_side.tiers_to_record(config)
+    if tiers and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(side_by_side.Recorder(config.rootpath, tiers))
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by what they need; leave out variants, unless all are asked for."""
     needs.mark(items)
-    if worker := getattr(config, "workerinput", None):
-        from tests.side_by_side import note_needs
-
-        note_needs(worker["testrunuid"], items)
     if os.environ.get("SINGERLAKE_TESTS") == "all":
         return
     left_out = [item for item in items if item.get_closest_marker("variant")]
     items[:] = [item for item in items if not item.get_closest_marker("variant")]
     config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(tryfirst=True)  # before the process that deals tests out hears of them
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note what the tests need that are left to run."""
+    if worker := getattr(session.config, "workerinput", None):
+        from tests.side_by_side import note_needs
+
+        note_needs(worker["testrunuid"], session.items, sys.exc_info()[1])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,4 @@
-"""docs/format.md is the contract: its examples and vectors are held to the code."""
+"""docs/internals/format.md is the contract: its examples and vectors are held to the code."""
 
 from __future__ import annotations
 
@@ -13,12 +13,26 @@ import msgspec
 import pytest
 
 from singerlake import FORMAT
-from singerlake.format import block, head_file, lake_log, log, metadata, not_copied, overlay
+from singerlake.format import (
+    annotations,
+    block,
+    head_file,
+    lake_log,
+    log,
+    metadata,
+    not_copied,
+    overlay,
+    version_notes,
+)
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import canonical, schema_hash
 from singerlake.transactions.checkpoint import from_manifest, to_manifest
+from singerlake.transactions.conflicts import changes_rows
+from tests.test_docs_links import anchors
+from tests.test_docs_promises import check_named_tests
 
-TEXT = (Path(__file__).parents[1] / "docs" / "format.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "docs" / "internals" / "format.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^```json ([a-z-]+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
 VECTORS = re.findall(r"^\| `(\{.*\})` \| (\d+) \| `([0-9a-f]{16})` \| `(.{7})` \|$", TEXT, re.M)
 KINDS = {
@@ -29,6 +43,9 @@ KINDS = {
     "erase": log.Entry,
     "frozen-version": log.FrozenVersion,
     "overlay": overlay.Overlay,
+    "notice": version_notes.Notice,
+    "suppression-list": version_notes.BlockedKeys,
+    "file-list": log.FileList,
     "manifest": metadata.Manifest,
     "head": head_file.HeadFile,
     "lake": metadata.LakeFile,
@@ -55,7 +72,7 @@ def test_an_example_is_what_the_code_writes(name: str) -> None:
 
 
 def test_the_operations_are_those_of_the_page() -> None:
-    (listed,) = re.findall(r"^\| `operation` \| (.*): see below \|$", TEXT, re.M)
+    (listed,) = re.findall(r"^\| `operation` \| (.*): see \[operations\].*$", TEXT, re.M)
     words = re.findall(r"`([a-z-]+)`", listed)
     assert sorted(words) == sorted(map(str, log.Operation))
     explained = {*re.findall(r"^\| `([a-z-]+)` \| ", TEXT, re.M)}
@@ -106,9 +123,9 @@ def test_the_head_file_of_the_page() -> None:
     manifest = metadata.decode(EXAMPLES["manifest"].encode(), metadata.Manifest, "it")
     assert (head.last, head.chain) == (manifest.transactions[-1], manifest.chain)
     assert head.schemas == manifest.schemas
-    explained = TEXT.partition("The **head file**")[2].partition("The **catalogue**")[0]
+    explained = TEXT.partition("### The head file")[2].partition("### The catalog")[0]
     for field in msgspec.structs.fields(head_file.HeadFile):
-        assert f"`{field.encode_name}`" in explained or field.name in ("tap", "stream"), field.name
+        assert f"`{field.encode_name}`" in explained, field.name
     again = head_file.encode(msgspec.structs.replace(head, hash=""))
     assert head_file.decode(again, "it").last == head.last
 
@@ -133,15 +150,107 @@ def test_what_a_copy_left_out_on_the_page() -> None:
     [absence] = found.lake_versions
     assert (absence.number, absence.chain) == (entry.number, entry.chain)
     assert [one.name for one in absence.tables] == [entry.tables[0].name]
-    explained = TEXT.partition("### What a copy left out")[2].partition("## Derived files")[0]
+    explained = TEXT.partition("### Omitted tables")[2].partition("## Derived files")[0]
     for field in msgspec.structs.fields(not_copied.Absence):
         assert f"`lake_versions[].{field.name}`" in explained, field.name
 
 
 def test_every_field_of_a_log_entry_is_explained() -> None:
-    names = {field.encode_name for field in msgspec.structs.fields(log.Entry)}
-    for name in names - {"writer", "software"}:
+    for name in (field.encode_name for field in msgspec.structs.fields(log.Entry)):
         assert re.search(rf"^\| .*`{name}`", TEXT, re.MULTILINE), name
+
+
+@pytest.mark.parametrize(
+    ("heading", "kinds"),
+    [
+        ("## Attached files", [log.FileList]),
+        ("### Table versions", [log.FrozenVersion]),
+        (
+            "## Schema overrides",
+            [
+                overlay.Overlay,
+                overlay.ColumnOverlay,
+                overlay.AddedColumn,
+                overlay.Constraint,
+            ],
+        ),
+        ("## Erased rows", [version_notes.Erasure, version_notes.ErasedVersion]),
+        ("### Suppression lists", [version_notes.BlockedKeys]),
+        (
+            "### The manifest",
+            [
+                metadata.Manifest,
+                metadata.TransactionSummary,
+                version_notes.Deleted,
+                version_notes.VersionErasure,
+            ],
+        ),
+        (
+            "### The lake's file",
+            [
+                metadata.LakeFile,
+                annotations.TapEntry,
+                annotations.ColumnEntry,
+                annotations.Publication,
+            ],
+        ),
+        ("## Materialized snapshots", [metadata.IndexMarker, metadata.IndexFile]),
+    ],
+)
+def test_every_member_of_the_derived_files_and_the_overlay_is_explained(
+    heading: str, kinds: list[type[msgspec.Struct]]
+) -> None:
+    level = heading.partition(" ")[0]
+    explained = TEXT.partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
+    for kind in kinds:
+        for field in msgspec.structs.fields(kind):
+            name = re.escape(field.encode_name)
+            assert re.search(rf'[`."]{name}[`"]', explained), f"{heading}: {field.encode_name}"
+
+
+def test_unknown_operation_is_read_as_a_change_of_rows() -> None:
+    known = log.decode_entry(EXAMPLES["log-entry"].encode(), 82, "it")
+    entry = msgspec.structs.replace(known, operation="of-a-later-release", hash="")
+    found = log.decode_entry(log.seal_entry(entry)[1], 82, "it")
+    summary = metadata.TransactionSummary(
+        number=82, commit=found.commit, operation=found.operation, time=found.time
+    )
+    assert changes_rows(summary)
+
+
+@pytest.mark.parametrize(
+    ("example", "changes", "needed"),
+    [
+        ("log-entry", {"format": 1, "previous": ""}, 1),
+        ("log-entry", {}, 2),
+        ("change-entry", {"version": "frozen-version"}, 3),
+        ("log-entry", {"operation": "alter", "overlay": "overlay"}, 3),
+        ("drop", {}, 3),
+        ("drop", {"operation": "undrop"}, 3),
+        ("deletion", {}, 4),
+        ("log-entry", {"deletes_listed": "file-list"}, 4),
+        ("erase", {}, 5),
+        ("log-entry", {"blocked": "suppression-list"}, 5),
+        ("log-entry", {"operation": "erase-start"}, 5),
+        ("log-entry", {"operation": "block-keys"}, 5),
+        ("log-entry", {"rewritten": 83}, 5),
+    ],
+)
+def test_format_of_an_entry_is_the_one_of_the_page(
+    example: str, changes: dict[str, object], needed: int
+) -> None:
+    entry = msgspec.json.decode(EXAMPLES[example], type=log.Entry)
+    named = {
+        member: msgspec.json.decode(EXAMPLES[value], type=KINDS[value])
+        for member, value in changes.items()
+        if isinstance(value, str) and value in KINDS
+    }
+    entry = msgspec.structs.replace(entry, **{**changes, **named})
+    assert log.needed_format(entry) == needed
+    (row,) = re.findall(rf"^\| {needed} \|.*$", TEXT.partition("## Layout")[0], re.M)
+    word = entry.operation if changes.get("operation") else [*changes, ""][-1]
+    if needed > 1 and word not in ("alter", ""):
+        assert f"`{word}`" in row
 
 
 @pytest.mark.parametrize(("text", "nuls", "fingerprint", "name"), VECTORS)
@@ -190,3 +299,19 @@ def test_the_header_is_laid_out_as_the_table_says() -> None:
     assert int.from_bytes(data[16:24], "little") == len(data)
     assert int.from_bytes(data[24:28], "little") == 7
     assert int.from_bytes(data[28:36], "little") == 123456789
+
+
+def test_each_section_with_a_requirement_names_its_tests() -> None:
+    text, _, listed = TEXT.partition("\n## Requirements and tests\n")
+    rows = dict(re.findall(r"^\| \[[^]]+\]\(#([\w-]+)\) \| (`tests/.*) \|$", listed, re.M))
+    assert rows.keys() <= anchors(ROOT / "docs" / "internals" / "format.md")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    sections = re.split(r"^#{2,4} (.+)$", prose, flags=re.M)
+    demanding = {
+        re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+        for heading, body in zip(sections[1::2], sections[2::2], strict=True)
+        if re.search(r"\b(?:MUST|SHOULD|MAY)\b", body)
+    }
+    assert len(demanding) > 25
+    assert demanding <= rows.keys(), demanding - rows.keys()
+    check_named_tests(listed)

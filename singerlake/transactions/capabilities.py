@@ -42,7 +42,7 @@ def open_for_writing(store: Store) -> None:
 
         logger.warning(
             "the store of %s accepts conditional writes and ignores them: writers take turns by "
-            "locks, and a commit waits about %g s; what that can promise is in docs/safety.md",
+            "locks, and a commit waits about %g s; see docs/about/guarantees.md",
             store.uri,
             # The lock of a schema, the table's, and the entry, each before it is read back.
             (1 + SURE_SETTLES + 1) * capabilities.settle_seconds,

@@ -59,7 +59,7 @@ def _print(seen: Sequence[SeenLock], *, conditions_ignored: bool) -> None:
     if conditions_ignored:
         notes.append(
             "the store ignores conditional writes: writers take turns by these locks alone "
-            "(docs/safety.md)"
+            "(docs/about/guarantees.md)"
         )
     output.print_table(None, columns, rows, *notes, drop=DROPPED_FIRST)
 

@@ -83,7 +83,7 @@ def command(
 
     A FOLDER, or a pattern in quotes that names files below one, becomes a table of documents:
     a row for each file, keyed by its path, with the file itself in the lake. Another upload
-    writes what was added, changed and removed; see docs/how-to/photos-and-documents.md.
+    writes what was added, changed and removed; see docs/guides/attach-files.md.
 
     A TABLE that is not there is made, and so is the lake. The types of its columns are found
     in all rows of the files, and shown before it is made: see them with --dry-run, correct them

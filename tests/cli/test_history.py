@@ -20,7 +20,7 @@ from tests.maintenance.test_combine import combine
 
 TABLE = "tap-shop.orders"
 ID = {"id": {"type": "integer"}}
-FORMAT = Path(__file__).parents[2] / "docs" / "format.md"
+FORMAT = Path(__file__).parents[2] / "docs" / "internals" / "format.md"
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_an_operation_that_never_was_and_one_that_is_none(vacuumed: Lake) -> Non
 
 def test_operations_are_those_of_the_format() -> None:
     text = FORMAT.read_text(encoding="utf-8").partition("### Operations")[2]
-    rows = re.findall(r"^\| `([a-z-]+)` \|", text.partition("\n### ")[0], re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z-]+)` \|", text.partition("\n#### ")[0], re.MULTILINE)
     assert sorted(rows) == sorted(OPERATIONS)
 
 

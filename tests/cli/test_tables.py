@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from singerlake_cli import output
+from singerlake_cli import output, tables
 from singerlake_cli.tables import Column, Layout, lay_out
 
 ROWS = [
@@ -98,3 +98,18 @@ def test_a_word_longer_than_a_line_is_left_whole() -> None:
 def test_no_name_begins_a_line() -> None:
     lines = output.wrapped("the table is named error: all is lost", 18, 2).splitlines()
     assert not any(line.startswith("error:") for line in lines)
+
+
+@pytest.mark.parametrize("title", [None, "a title"])
+def test_plain_lines_are_those_of_a_terminal_with_room(title: str | None) -> None:
+    rows = [*ROWS, ("表", "12", "ä\n", None, " z ")]
+    columns = [
+        Column.of(heading, [row[number] for row in rows]) for number, heading in enumerate(HEADINGS)
+    ]
+    layout = lay_out(columns, None, ())
+    console = tables.console(1 + sum(column.widest + 2 for column in columns))
+    with console.capture() as printed:
+        for part in tables.rendered(title, layout, console.width):
+            console.print(part)
+    lines = [line.rstrip() for line in printed.get().splitlines()]
+    assert tables.plain(title, layout).split("\n") == [*lines, ""]

@@ -89,8 +89,10 @@ def test_what_each_object_is_said_to_be(lake: Lake) -> None:
 
 
 def test_every_place_of_the_format_is_known_by_its_name(lake: Lake) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
-    layout = page.partition("## Where things lie")[2].split("```")[1]
+    page = (Path(__file__).parents[2] / "docs" / "internals" / "format.md").read_text(
+        encoding="utf-8"
+    )
+    layout = page.partition("## Layout")[2].split("```")[1]
     written = {
         "<hash>": "abcdefg",
         "<stream>-<first>-<last>-<id>": DATA_FILE,

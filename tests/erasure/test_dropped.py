@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from singerlake.transactions.folding import restored
 from singerlake.transactions.snapshot import Snapshot
 from tests.erasure import by_hand
 from tests.erasure.by_hand import rows_at
+from tests.faults import plain
 
 NAME = TableName("tap", "t")
 HER = {"id": 2, "name": "Zoë"}
@@ -134,6 +136,21 @@ def test_an_announcement_alone_lets_it_come_back(table: Table) -> None:
     check_sound(table)
     back = undrop(table)
     assert [row["id"] for row in rows_at(table, back, back.number)] == [1, 2, 3]
+
+
+def test_independent_reader_finds_a_table_dropped_through_an_erasure(
+    table: Table, tmp_path: Path
+) -> None:
+    def plain_table() -> plain.PlainTable:
+        return plain.tables(plain.dump_folder(tmp_path / "lake"))[str(NAME)]
+
+    by_hand.start(table, 2)
+    assert plain.is_dropped(plain_table().log)
+    by_hand.erase(table, 2, deleted=False)
+    assert plain.is_dropped(plain_table().log)
+    undrop(table)
+    assert [row["id"] for row in plain_table().state()] == [1, 3]
+    assert [row["id"] for row in plain_table().state(1)] == [1]
 
 
 def test_another_table_of_the_name(lake: Lake, table: Table) -> None:

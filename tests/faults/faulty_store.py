@@ -39,7 +39,7 @@ class Kind:
     """A way to go wrong.
 
     Attributes:
-        name: What the table in docs/safety.md calls it.
+        name: What the table in docs/internals/promises.md calls it.
         methods: The operations that can go wrong so.
         kills: Whether the process is gone afterwards.
         interrupts: Whether ``KeyboardInterrupt`` comes.

@@ -44,7 +44,7 @@ class Operation(ABC):
     """One operation.
 
     Attributes:
-        name: What the table in docs/safety.md calls it.
+        name: What the table in docs/internals/promises.md calls it.
         spark: Whether it is a Spark job.
         loses_log: Whether the lake has lost its log before.
         forks: Whether a fork of the process can do it, which is then killed.

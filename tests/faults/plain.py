@@ -1,4 +1,4 @@
-"""A reader that shares no line with the project: docs/format.md, in plain Python.
+"""A reader that shares no line with the project: docs/internals/format.md, in plain Python.
 
 It takes a lake as a dictionary of keys and bytes, and fails loudly where the log has a hole, a
 block lies elsewhere than the log says, or a line is no JSON.
@@ -24,6 +24,8 @@ _ENTRY = re.compile(r"raw/([^/]+)/([^/]+)/transactions/(\d{12})\.json")
 _LAKE_VERSION = re.compile(r"versions/\d{12}\.json")
 _NOT_COPIED = "versions/not-copied.json"
 COUNTS = ("inserted", "updated", "deleted")
+_ERASES = {"erase-start", "erase"}
+_LEAVES_DROPPED = {"vacuum-start", "vacuum", "block-keys", *_ERASES}
 _STORED = re.compile(
     r"raw/[^/]+/[^/]+/files/(([0-9a-f]{2})/\2[0-9a-f]{62}-[0-9a-f]{16}"
     r"|(lists|doomed)/[0-9a-f]{32}\.gz)"
@@ -192,7 +194,7 @@ def is_dropped(log: list[dict[str, Any]]) -> bool:
     dropped = False
     for entry in log:
         word = entry["operation"]
-        dropped = word == "drop" or (dropped and word in ("vacuum-start", "vacuum"))
+        dropped = word == "drop" or (dropped and word in _LEAVES_DROPPED)
     return dropped
 
 
@@ -201,7 +203,7 @@ def begun(log: list[dict[str, Any]]) -> int:
     first = 1
     for before, entry in pairwise(log):
         if is_dropped(log[: before["number"]]):
-            stays = entry["operation"] in ("drop", "undrop", "vacuum-start", "vacuum")
+            stays = entry["operation"] in {"drop", "undrop", *_LEAVES_DROPPED}
             first = first if stays else entry["number"]
     return first
 
@@ -215,7 +217,8 @@ def blocks_now(log: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     dropped = False
     for entry in log:
         was_dropped, dropped = dropped, is_dropped(log[: entry["number"]])
-        gone = {*entry.get("deletes", ()), *entry.get("deleted", ())}
+        erases = entry["operation"] in _ERASES
+        gone = set() if erases else {*entry.get("deletes", ()), *entry.get("deleted", ())}
         anew = was_dropped and not dropped and entry["operation"] != "undrop"
         if anew or (dropped and any(block["file"] in gone for block in blocks.values())):
             blocks = {}

@@ -1,4 +1,4 @@
-"""The table of faults and operations in docs/safety.md; ``make faults`` writes it."""
+"""The table of faults and operations in docs/internals/promises.md; ``make faults`` writes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.faults.operations import OPERATIONS
 from tests.faults.published import PUBLISHING
 from tests.faults.s3_place import WIRE_KINDS
 
-SAFETY = Path(__file__).parents[2] / "docs" / "safety.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "promises.md"
 ON_S3 = "target on S3"
 ELSEWHERE = {"gs": "target on Google", "az": "target on Azure"}
 ROWS = [kind.name for kind in (*KINDS, *WIRE_KINDS)]
@@ -44,7 +44,7 @@ def table(counts: Counts) -> str:
 def read(text: str) -> tuple[list[str], list[str], Counts]:
     """The rows, the columns and the counts of the table in a document, the totals left out."""
     found = _TABLE.search(text)
-    assert found, "docs/safety.md has lost its markers"
+    assert found, "docs/internals/promises.md has lost its markers"
     lines = [line for line in found[0].splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     columns = cells[0][1:] if cells else []
@@ -58,8 +58,8 @@ def read(text: str) -> tuple[list[str], list[str], Counts]:
 
 
 def write(counts: Counts) -> None:
-    """Put what was run into the table in docs/safety.md; other cells stay."""
-    text = SAFETY.read_text(encoding="utf-8")
+    """Put what was run into the table in docs/internals/promises.md; other cells stay."""
+    text = PAGE.read_text(encoding="utf-8")
     counts = {**read(text)[2], **counts}
     new = _TABLE.sub(lambda match: f"{match[1]}\n{table(counts)}\n\n{match[2]}", text)
-    SAFETY.write_text(new, encoding="utf-8")
+    PAGE.write_text(new, encoding="utf-8")

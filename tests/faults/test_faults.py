@@ -2,7 +2,8 @@
 
 The suite runs all of it for what needs no Spark, but for kills before an operation and after one
 that only reads: they leave what a kill after the write before leaves. Of each kind of Spark job it
-takes the commit. ``make faults`` runs everything and writes the counts into docs/safety.md.
+takes the commit. ``make faults`` runs everything and writes the counts into
+docs/internals/promises.md.
 """
 
 from __future__ import annotations
@@ -304,6 +305,6 @@ def test_a_table_with_a_head_file_on_s3(s3_port: int) -> None:
 
 
 def test_the_table_in_the_docs_is_of_these_faults_and_operations() -> None:
-    rows, columns, counts = report.read(report.SAFETY.read_text(encoding="utf-8"))
+    rows, columns, counts = report.read(report.PAGE.read_text(encoding="utf-8"))
     assert (rows, columns) == (report.ROWS, report.COLUMNS), "run: make faults"
     assert counts

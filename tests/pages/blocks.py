@@ -42,7 +42,8 @@ class Block:
 def pages() -> list[Path]:
     """Every page that people read: those of the site, and the README."""
     found = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
-    return [*found, ROOT / "bench" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found += sorted((ROOT / "bench").glob("*.md"))
+    return [*found, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks() -> list[Block]:

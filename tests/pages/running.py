@@ -18,8 +18,7 @@ from tests.pages.steps import ROOT, Step, shape, steps, write
 
 HELD_ELSEWHERE = {
     "pip install '.[spark,java]'": "tests/test_wheel.py does it with a wheel, and runs the demo",
-    "pip install 'singerlake[spark,java]'": "the same",
-    "pip install --upgrade 'singerlake[spark,java]'": "the same",
+    "pip install --upgrade '.[spark,java]'": "the same",
     "python3 -m venv .venv && . .venv/bin/activate": "the same",
 }
 """Commands that are not run here, and who does it."""
@@ -34,7 +33,7 @@ ENOUGH = 128 + signal.SIGPIPE
 def pages() -> list[Path]:
     """The pages that are run from top to bottom."""
     found = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", ROOT / "docs" / "python.md"]
-    for folder in ("how-to", "concepts", "reference", "about"):
+    for folder in ("how-to", "guides", "concepts", "reference", "about"):
         found += sorted((ROOT / "docs" / folder).glob("*.md"))
     return [page for page in found if any(is_run(step) for step in steps(page))]
 

@@ -52,7 +52,7 @@ def steps(page: Path) -> list[Step]:
         elif language == "python":
             found.append(Step(len(found), language, block))
         elif language == "sh":
-            for line in block.splitlines():
+            for line in block.replace("\\\n", " ").splitlines():
                 if command := re.sub(r"\s+#.*|^#.*", "", line).strip():
                     found.append(Step(len(found), language, command))
         elif language == "console":

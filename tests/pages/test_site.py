@@ -18,6 +18,7 @@ import pytest
 import singerlake
 from singerlake_cli.main import COMMANDS, cli
 from tests.pages.steps import ROOT
+from tests.pages.test_redirects import MOVED, redirects
 
 WRITTEN = ("index", "tutorial", "reference/commands", "reference/api")
 EXPECTED = "search index couldn't be loaded, but not all documents will be built"
@@ -49,6 +50,12 @@ def test_it_begins_at_its_root(site: Path) -> None:
     assert {"tutorial.html", "how-to/index.html", "about/index.html"} <= set(
         re.findall(r'href="([\w/-]+\.html)"', home)
     )
+
+
+def test_every_moved_page_has_a_redirect(site: Path) -> None:
+    for old, anchors in MOVED.items():
+        page = (site / "docs" / old).with_suffix(".html")
+        assert page.read_text(encoding="utf-8") == redirects.page(old, anchors)
 
 
 def test_every_command_is_there_with_its_options(site: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.meltano import project
 from tests.pages import running, steps
 from tests.pages.blocks import pages
@@ -23,6 +25,15 @@ def test_what_differs_from_run_to_run_is_left_out_of_the_comparison() -> None:
         "head  3 · 2027-01-02 13:01:03 · 20.9 MB · 2 min ago\n──\n\n"
     )
     assert steps.shape(shown) != steps.shape(shown.replace("3 ·", "4 ·"))
+
+
+def test_command_continues_after_a_backslash(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh\nsingerlake ls \\\n    --all  # every table\nls\n```\n")
+    assert [step.command.split() for step in steps.steps(page)] == [
+        ["singerlake", "ls", "--all"],
+        ["ls"],
+    ]
 
 
 def test_only_sentences_are_wrapped() -> None:

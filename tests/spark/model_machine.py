@@ -1091,7 +1091,7 @@ class World:
         return not base or self._is_whole(folder.parent / f"{base}")
 
     def _indexed(self, folder: Path) -> list[dict[str, Any]]:
-        """The state that an index holds, as ``docs/format.md`` has it."""
+        """The state that an index holds, as ``docs/internals/format.md`` has it."""
         marker = json.loads((folder / "_index.json").read_bytes())
         parts = [pq.read_table(folder / file["path"]) for file in marker["files"]]
         found: list[dict[str, Any]] = [row for part in parts for row in part.to_pylist()]

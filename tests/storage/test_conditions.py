@@ -98,7 +98,7 @@ def test_the_user_is_told_once(non_conditional: NonConditionalStore, caplog: Any
         commit(non_conditional, 2)
     (said,) = [r.getMessage() for r in caplog.records if "ignores" in r.getMessage()]
     assert non_conditional.uri in said
-    assert "docs/safety.md" in said
+    assert "docs/about/guarantees.md" in said
 
 
 def test_what_is_recorded_is_obeyed(tmp_path: Path, non_conditional: NonConditionalStore) -> None:

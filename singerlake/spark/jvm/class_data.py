@@ -5,8 +5,8 @@ takes that away; each runtime has its own format, so it is made on the machine, 
 its own after the first job (``training.py``), and is a cache: one that is missing, refused by
 Java or damaged costs time and nothing else.
 
-It is kept because it pays: of 1,000 rows a freeze takes 4.7 s with it and 8.8 s without, a query
-3.1 s and 6.5 s (docs/benchmarks.md, ``make bench ARGS=small``).
+It is kept because it pays: a query of 1,000 rows takes 2.5 s with it and 5.2 s without, and a
+session that freezes, queries and reverts on Spark 4.9 s and 8.0 s (bench/RESULTS.md, ``small``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Java takes 0.4 to 0.9 s until it listens, and Python 0.3 s to import what a job needs. A caller
 that knows that it will ask for a session calls :func:`ahead` first, and both go on at once. That
-saves the shorter of the two, a tenth of a query (docs/benchmarks.md). Nothing here imports
+saves the shorter of the two, a tenth of a query (bench/NOTES.md). Nothing here imports
 pyspark.
 """
 

@@ -105,11 +105,8 @@ class QueryResult:
 
         A value of another type that is long is the text that its JSON begins with.
         """
-        cut, pairs = row_weight.shortened(self.frame, GLIMPSE_CHARACTERS, GLIMPSE_BYTES)
-        return [
-            tuple(_one(value) if index in pairs else value for index, value in enumerate(row))
-            for row in plain_rows(cut, count)
-        ]
+        cut = row_weight.shortened(self.frame, GLIMPSE_CHARACTERS, GLIMPSE_BYTES)
+        return [cut.row(row) for row in plain_rows(cut.frame, count)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Fetch the rows as Arrow batches, part by part; at least one, which may be empty.
@@ -132,10 +129,6 @@ class QueryResult:
             SingerlakeError: As the executors raise it.
         """
         return pa.Table.from_batches(self.batches())
-
-
-def _one(pair: dict[str, Any]) -> Any:
-    return pair["value"] if pair["text"] is None else pair["text"]
 
 
 def _release(leases: list[ReaderLease]) -> None:

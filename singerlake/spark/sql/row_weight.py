@@ -7,18 +7,21 @@ memory is gone. So each row is weighed before it leaves, and one that is too hea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 
 from singerlake.format.sql_tokens import quote
+from singerlake.records.columns.weights import ITEM_BYTES
 from singerlake.records.rows.row_columns import aliases
 from singerlake.spark.jvm.failures import ROW_BYTES, WEIGHT_MARK
 from singerlake.spark.jvm.many_columns import member, named, selected, struct, total
 
 _WIDEST = 4
 """Bytes of a character in UTF-8, at most."""
-_FIXED = 16
-"""Bytes of a value whose size its type tells, the largest of them."""
 
 
 def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
@@ -35,36 +38,67 @@ def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
     ]
     if not weights:
         return frame
-    whole = total(weights)
-    error = f"raise_error(concat('{WEIGHT_MARK}', cast({whole} as string), ' {most}'))"
     first, *others = names
-    checked = f"case when {whole} > {most} then {error} else {first} end as {first}"
+    checks = f"{checked(first, total(weights), most)} as {first}"
     if renamed:
-        return named(selected(named(frame, names), [checked, *others]), own)
-    return selected(frame, [checked, *others])
+        return named(selected(named(frame, names), [checks, *others]), own)
+    return selected(frame, [checks, *others])
 
 
-def shortened(frame: DataFrame, longest: int, most: int) -> tuple[DataFrame, set[int]]:
+def checked(value: str, weight: str, most: int = ROW_BYTES) -> str:
+    """Write a value in SQL that is an error when it is computed, if its row weighs too much."""
+    error = f"raise_error(concat('{WEIGHT_MARK}', cast({weight} as string), ' {most}'))"
+    return f"case when {weight} > {most} then {error} else {value} end"
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """Rows with long values cut, as Spark gives them.
+
+    Attributes:
+        frame: The rows. A text has one character too many, where it was longer than ``longest``.
+        texts: The indexes of columns that are texts.
+        longest: Characters of a text.
+        pairs: The indexes of columns that are pairs now: of the value, and of a text that stands
+            for it where it is too heavy: how its JSON begins.
+    """
+
+    frame: DataFrame
+    texts: frozenset[int]
+    longest: int
+    pairs: frozenset[int]
+
+    def row(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return a row of the frame as it is shown: a text that was cut ends in an ellipsis."""
+        return tuple(self._shown(index, value) for index, value in enumerate(values))
+
+    def _shown(self, index: int, value: Any) -> Any:
+        if index in self.texts and value is not None and len(value) > self.longest:
+            return f"{value[: self.longest]}…"
+        if index in self.pairs:
+            return value["value"] if value["text"] is None else value["text"]
+        return value
+
+
+def shortened(frame: DataFrame, longest: int, most: int) -> Shortened:
     """Give the same rows for people, none of which weighs much more than that.
 
     Args:
         frame: The rows.
-        longest: Texts of more characters end in an ellipsis.
+        longest: Texts of more characters are cut.
         most: What a row may weigh; each column has an equal share.
-
-    Returns:
-        The rows, and the indexes of columns that are pairs now: of the value, and of a text that
-        stands for it where it is too heavy: how its JSON begins.
     """
     fields = frame.schema.fields
     names = aliases(len(fields))
     share = most // max(1, len(names))
     longest = min(longest, share // _WIDEST)
-    cut, pairs = [], set()
+    cut, texts, pairs = [], set(), set()
     for index, (name, field) in enumerate(zip(names, fields, strict=True)):
         value, type_ = name, field.dataType
         if isinstance(type_, T.StringType):
-            value = _cut(name, longest)
+            # One expression a column: of thousands, Java compiles each.
+            texts.add(index)
+            value = f"substring({name}, 1, {longest + 1})"
         elif weights := _weights(name, type_):
             pairs.add(index)
             heavy = f"{total(weights)} > {share}"
@@ -73,12 +107,8 @@ def shortened(frame: DataFrame, longest: int, most: int) -> tuple[DataFrame, set
             value = struct([("value", whole), ("text", text)])
         cut.append(f"{value} as {name}")
     own = [field.name for field in fields]
-    return named(selected(named(frame, names), cut), own), pairs
-
-
-def _cut(text: str, longest: int) -> str:
-    beginning = f"concat(left({text}, {longest}), '…')"
-    return f"case when length({text}) > {longest} then {beginning} else {text} end"
+    rows = named(selected(named(frame, names), cut), own)
+    return Shortened(rows, frozenset(texts), longest, frozenset(pairs))
 
 
 def _beginning(value: str, type_: T.DataType, longest: int) -> str:
@@ -113,7 +143,7 @@ def _weights(value: str, type_: T.DataType, depth: int = 0) -> list[str]:
 
 
 def _items(value: str, type_: T.DataType, depth: int) -> list[str]:
-    count = f"cast(size({value}) as bigint) * {_FIXED}"
+    count = f"cast(size({value}) as bigint) * {ITEM_BYTES}"
     before, item = f"before{depth}", f"item{depth}"
     weights = _weights(item, type_, depth + 1)
     if not weights:

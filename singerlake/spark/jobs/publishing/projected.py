@@ -23,9 +23,10 @@ from singerlake.lake import Lake
 from singerlake.maintenance.difference import plan
 from singerlake.projections.positions import erased_since, is_same_table, state_of, table_of
 from singerlake.projections.published import SourceState
+from singerlake.records.state.paired_rows import IS_AFTER
 from singerlake.records.state.shape import shape_of
 from singerlake.spark.jobs.publishing.fresh_rows import Answer, FreshRows, fresh_rows
-from singerlake.spark.jobs.queries.difference import IS_AFTER, read_both
+from singerlake.spark.jobs.queries.difference import read_both
 from singerlake.spark.jobs.queries.query import Views, parsed, planned
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import row_weight, rowwise

@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from singerlake.format.sql_tokens import quote
 from singerlake.lake import Table
 from singerlake.maintenance.difference import Comparison, plan
 from singerlake.records.blocks import block_tasks
 from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.blocks.misfits import AS_TEXT, FAIL
-from singerlake.records.rows.row_columns import MISFITS, alias
+from singerlake.records.rows.row_columns import MISFITS
+from singerlake.records.rows.steps import Pipeline
+from singerlake.records.state.paired_rows import (
+    ADDED,
+    CHANGED,
+    IS_AFTER,
+    PAIR,
+    PART,
+    PARTS,
+    REMOVED,
+    RESPELLED,
+    FlatStep,
+    MisfitStep,
+    PairStep,
+    PartStep,
+)
 from singerlake.records.state.rows_at import RowsAt
 from singerlake.records.state.shape import Shape, shape_of
-from singerlake.spark.jvm import many_columns
+from singerlake.spark.jvm import failures, many_columns
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.jvm.session import cores
@@ -31,11 +49,6 @@ from singerlake.spark.write import routing
 from singerlake.transactions.lease import ReaderLease
 from singerlake.transactions.snapshot import Snapshot
 
-ADDED, CHANGED, REMOVED = "added", "changed", "removed"
-_RESPELLED = "respelled"
-PAIR = ("pair_block", "pair_row")
-"""A position that names a pair: that in the second state, or where there is none, in the first."""
-IS_AFTER = "is_after"
 _WORDS = ("comparing keys", "reading rows that differ", "comparing rows")
 
 
@@ -69,7 +82,7 @@ class Diff:
     Args:
         compared: The states.
         pairs: Where rows lie that may differ.
-        rows: These rows: ``change``, ``changed``, ``before``, ``after``, and what names the pair.
+        rows: Gives these rows as ``PairStep`` does, with their cells or without.
         shape: The columns that are compared.
         misfits: How many values of a column were replaced.
         lease: Held while this is.
@@ -84,7 +97,7 @@ class Diff:
         self,
         compared: Comparison,
         pairs: Differing,
-        rows: DataFrame,
+        rows: Callable[[bool], DataFrame],
         shape: Shape,
         misfits: Mapping[str, int],
         lease: ReaderLease,
@@ -92,7 +105,9 @@ class Diff:
         self.compared = compared
         self.misfits = misfits
         self._pairs = pairs
-        self._rows = rows
+        self._rows_of = rows
+        self._rows = rows(True)
+        self._is_kept = False
         self._shape = shape
         self._release = weakref.finalize(self, lease.release)
 
@@ -111,6 +126,7 @@ class Diff:
     def keep(self) -> None:
         """Keep the rows that differ on the executors' disks once they were computed."""
         self._rows.persist()
+        self._is_kept = True
 
     @property
     def names(self) -> list[str]:
@@ -131,9 +147,20 @@ class Diff:
         the columns that differ, null unless the row is in both states; and ``before`` and
         ``after``, structs of all columns, null where the row is not in that state.
         """
-        sides = [f"{_struct(side, self._shape)} as {side}" for side in ("before", "after")]
-        columns = ["change", self._identity(), "changed", *sides]
-        return row_weight.limited(many_columns.selected(self._ordered(), columns))
+        # To read what does not fit is an error, and so is a row that is too heavy.
+        mark = many_columns.text(failures.MISFIT_MARK)
+        refused = f"raise_error(concat({mark}, misfit))"
+        sides = [
+            f"case when misfit is null then {side} else {refused} end as {side}"
+            for side in ("before", "after")
+        ]
+        change = row_weight.checked("change", "weight")
+        identity = "key" if self._shape.keys else "row_id"
+        order = [f"key.{quote(name)}" for name in self.key] or PAIR
+        rows = self._rows.where(F.col("change") != RESPELLED)
+        columns = [f"{change} as change", identity, "changed", *sides]
+        checked = many_columns.selected(rows, [*columns, *PAIR]).orderBy(*order)
+        return checked.drop(*PAIR)
 
     @property
     def flat(self) -> DataFrame:
@@ -141,27 +168,15 @@ class Diff:
 
         Key columns are there once.
         """
-        columns = [("change", "change")]
-        if self._shape.keys:
-            columns += [(f"key.{self.names[index]}", _either(index)) for index in self._shape.keys]
-        else:
-            columns.append(("row_id", self._identity()))
-        columns.append(("changed", "changed"))
-        for index, name in enumerate(self.names):
-            if index not in self._shape.keys:
-                columns += [
-                    (f"{side}.{name}", f"{side}.{alias(index)}") for side in ("before", "after")
-                ]
-        flat = many_columns.selected(self._ordered(), (column for _, column in columns))
-        return row_weight.limited(many_columns.named(flat, (name for name, _ in columns)))
+        return self._flat(self.frame)
 
     def rows(self, most: int | None = None) -> QueryResult:
         """The rows of :attr:`frame`, or the first of them, to be fetched."""
-        return _result(self.frame, most)
+        return QueryResult(_first(self.frame, most), [])
 
     def flat_rows(self, most: int | None = None) -> QueryResult:
         """The rows of :attr:`flat`, or the first of them, to be fetched."""
-        return _result(self.flat, most)
+        return QueryResult(self._flat(_first(self.frame, most)), [])
 
     def counts(self) -> Counts:
         """Count rows and cells that differ.
@@ -174,32 +189,29 @@ class Diff:
             F.array(F.lit(None).cast("string")),
             F.coalesce("changed", F.array().cast("array<string>")),
         )
-        counted = self._rows.select("change", F.explode(each).alias("column"))
+        rows = self._rows if self._is_kept else self._rows_of(False)
+        counted = rows.select("change", F.explode(each).alias("column"))
         with plain_errors(), stages(self._rows.sparkSession, *_WORDS):
             groups = counted.groupBy("change", "column").count().collect()
             cells = {row["column"]: row["count"] for row in groups if row["column"] is not None}
-            rows = Counter({row["change"]: row["count"] for row in groups if row["column"] is None})
-            there = rows[REMOVED] if self._pairs.in_first else rows[ADDED]
-            same = self._pairs.count() - rows[CHANGED] - there
+            kinds = Counter(
+                {one["change"]: one["count"] for one in groups if one["column"] is None}
+            )
+            there = kinds[REMOVED] if self._pairs.in_first else kinds[ADDED]
+            same = self._pairs.count() - kinds[CHANGED] - there
         return Counts(
-            added=rows[ADDED],
-            changed=rows[CHANGED],
-            removed=rows[REMOVED],
+            added=kinds[ADDED],
+            changed=kinds[CHANGED],
+            removed=kinds[REMOVED],
             unchanged=same,
-            respelled=rows[_RESPELLED],
+            respelled=kinds[RESPELLED],
             cells={name: cells[name] for name in self.names if name in cells},
         )
 
-    def _ordered(self) -> DataFrame:
-        rows = self._rows.where(F.col("change") != _RESPELLED)
-        keys = [F.expr(_either(index)) for index in self._shape.keys]
-        return rows.orderBy(*(keys or PAIR))
-
-    def _identity(self) -> str:
-        if not self._shape.keys:
-            return f"concat_ws(':', {', '.join(PAIR)}) as row_id"
-        parts = [(self.names[index], _either(index)) for index in self._shape.keys]
-        return f"{many_columns.struct(parts)} as key"
+    def _flat(self, frame: DataFrame) -> DataFrame:
+        # Thousands of columns taken out of a struct keep Spark's optimizer busy for seconds.
+        step = FlatStep(self._shape.columns, self._shape.keys)
+        return frame.mapInArrow(step, from_arrow_schema(step.schema))
 
 
 def diff(
@@ -239,20 +251,41 @@ class _Job:
             # What is text now fits; what does not all the same must not become null.
             after, misfits = with_text(after, counts), FAIL
         shape = shape_of(after)
-        read = self._read(pairs.pairs, after, shape)
-        every = range(len(shape.columns))
-        read = frames.guarded(read, shape, self._table.name, every, misfits)
-        return Diff(self._compared, pairs, _paired(read, shape), shape, counts, lease)
+        reading = self._reading(pairs.pairs, after, shape)
+
+        def rows(cells: bool) -> DataFrame:
+            step = PairStep(shape.columns, shape.keys, self._table.name, misfits != FAIL, cells)
+            return _paired(reading, step)
+
+        return Diff(self._compared, pairs, rows, shape, counts, lease)
 
     def _misfits(self, pairs: DataFrame, after: Snapshot) -> dict[str, int]:
         shape = shape_of(after)
-        rows = self._read(pairs, after, shape)
-        each = rows.select(F.explode(F.map_keys(MISFITS)).alias("column"))
+        reading = self._reading(pairs, after, shape)
+        step = Pipeline((reading.step, MisfitStep()))
+        each = reading.routed.mapInArrow(step, "column int")
         counted = {row["column"]: row["count"] for row in each.groupBy("column").count().collect()}
         return {shape.names[index]: counted[index] for index in sorted(counted)}
 
-    def _read(self, pairs: DataFrame, after: Snapshot, shape: Shape) -> DataFrame:
-        return read_both(self._spark, self._table, self._compared, pairs, after, shape)
+    def _reading(self, pairs: DataFrame, after: Snapshot, shape: Shape) -> _Reading:
+        return _reading(self._spark, self._table, self._compared, pairs, after, shape)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How both rows of each pair are read.
+
+    Attributes:
+        routed: The positions, each where it is read.
+        step: Reads them.
+        tasks: How many tasks do.
+        schema: The columns of the shape, misfits, ``PAIR`` and ``IS_AFTER``.
+    """
+
+    routed: DataFrame
+    step: RowsAt
+    tasks: int
+    schema: T.StructType
 
 
 def read_both(
@@ -276,6 +309,18 @@ def read_both(
     Returns:
         The columns of the shape, misfits, ``PAIR`` and ``IS_AFTER``.
     """
+    reading = _reading(spark, table, compared, pairs, after, shape)
+    return reading.routed.mapInArrow(reading.step, reading.schema)
+
+
+def _reading(
+    spark: SparkSession,
+    table: Table,
+    compared: Comparison,
+    pairs: DataFrame,
+    after: Snapshot,
+    shape: Shape,
+) -> _Reading:
     states = (compared.before.snapshot, compared.after.snapshot)
     blocks = max(states, key=lambda state: state.number).blocks
     tasks = block_tasks.split(blocks, 2 * cores(spark), block_tasks.TASK_BYTES)
@@ -294,7 +339,7 @@ def read_both(
     schema = frames.frame_schema(shape.columns, (MISFITS,))
     for name in (*PAIR, IS_AFTER):
         schema = schema.add(requests.schema[name])
-    return routed.mapInArrow(RowsAt(reader, alone, (*PAIR, IS_AFTER)), schema)
+    return _Reading(routed, RowsAt(reader, alone, (*PAIR, IS_AFTER)), len(tasks), schema)
 
 
 def _requests(pairs: DataFrame) -> DataFrame:
@@ -312,41 +357,18 @@ def _requests(pairs: DataFrame) -> DataFrame:
     return each.where(F.col("block").isNotNull())
 
 
-def _paired(read: DataFrame, shape: Shape) -> DataFrame:
-    """Each pair as one row: its two rows, what kind of change it is, and which columns differ."""
-    cells, is_after = F.expr(f"struct({', '.join(shape.aliases)})"), F.col(IS_AFTER)
-    sides = read.groupBy(*PAIR).agg(
-        F.first(F.when(~is_after, cells), ignorenulls=True).alias("before"),
-        F.first(F.when(is_after, cells), ignorenulls=True).alias("after"),
-    )
-    before, after = F.col("before"), F.col("after")
-    differing_names = [
-        f"case when not (before.{name} <=> after.{name}) then {many_columns.text(own)} end"
-        for index, (name, own) in enumerate(zip(shape.aliases, shape.names, strict=True))
-        if index not in shape.keys
-    ]
-    names = f"array_compact(array({', '.join([*differing_names, 'cast(null as string)'])}))"
-    both = before.isNotNull() & after.isNotNull()
-    named = sides.withColumn("changed", F.when(both, F.expr(names)))
-    change = (
-        F.when(before.isNull(), ADDED)
-        .when(after.isNull(), REMOVED)
-        .when(F.size("changed") > 0, CHANGED)
-        .otherwise(_RESPELLED)
-    )
-    return named.withColumn("change", change)
+def _paired(reading: _Reading, step: PairStep) -> DataFrame:
+    """Each pair as one row."""
+    schema = from_arrow_schema(step.schema)
+    if reading.tasks <= 1:
+        return reading.routed.mapInArrow(Pipeline((reading.step, step)), schema)
+    parts = 2 * reading.tasks
+    shared = reading.routed.mapInArrow(Pipeline((reading.step, PartStep(parts))), PARTS)
+    # As routing does: a partition may have several parts, of which one at a time is in memory.
+    partitions = min(parts, 4 * cores(reading.routed.sparkSession) + parts // 4)
+    meeting = shared.repartitionById(partitions, F.col(PART) % partitions)
+    return meeting.sortWithinPartitions(PART).mapInArrow(step, schema)
 
 
-def _result(frame: DataFrame, most: int | None) -> QueryResult:
-    return QueryResult(frame if most is None else frame.limit(most), [])
-
-
-def _either(index: int) -> str:
-    """A key column, which is the same on both sides where there are both."""
-    return f"coalesce(after.{alias(index)}, before.{alias(index)})"
-
-
-def _struct(side: str, shape: Shape) -> str:
-    """A side's row under the columns' own names."""
-    own = ((name, f"{side}.{alias(n)}") for n, name in enumerate(shape.names))
-    return f"case when {side} is not null then {many_columns.struct(own)} end"
+def _first(frame: DataFrame, most: int | None) -> DataFrame:
+    return frame if most is None else frame.limit(most)
