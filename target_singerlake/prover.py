@@ -94,11 +94,12 @@ class Prover:
 
     def may_leave_the_calendar(self, data: bytes) -> bool:
         """Tell whether lines may hold a time that is beyond the calendar, which no type tells."""
-        timed = [values for values in self._values.values() if values.has_times]
-        # The strictest speaks for all.
-        if not timed:
+        if not self._values:
             return False
-        strictest = max(timed, key=lambda values: (values.times_exact, values.strict))
+        # The strictest speaks for all.
+        strictest = max(
+            self._values.values(), key=lambda one: (one.has_times, one.times_exact, one.strict)
+        )
         return strictest.may_leave_the_calendar(data)
 
     def decoders(self) -> tuple[msgspec.json.Decoder[Any], ...]:

@@ -30,6 +30,7 @@ from target_singerlake.places import Line
 FEW = 16
 """So many first records are looked at one by one, in less time than types take to build."""
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_MARK = DELETED.encode()
 _RECORD = msgspec.json.Decoder(dict[str, Raw])
 _EDGES = {
     b"9999-12-31": re.compile(rb'9999-12-31[^"]*-'),
@@ -180,6 +181,8 @@ class ValueCheck:
         self.columns = columns_of(self._entry, retyped=retyped)
         timed = {name for name, type_ in self.columns if _has_times(type_)}
         self.has_times = bool(timed)
+        # A mark that is a column of times is among them.
+        self._mark_apart = DELETED not in timed
         self.times_exact = any(_has_times(t) and is_exact(t) for _, t in self.columns)
         self.strict = self._refuses or not timed.isdisjoint(self._entry.key_properties)
         self._tried = _Tried(self.columns)
@@ -204,6 +207,8 @@ class ValueCheck:
         )
 
     def _column_fits(self, column: _Column, texts: bytes) -> bool:
+        if column.name == DELETED and _at_the_ends(texts):
+            return False
         if _has_times(column.type) and self.may_leave_the_calendar(texts):
             return False
         return column.proves(texts)
@@ -229,10 +234,10 @@ class ValueCheck:
 
     def may_leave_the_calendar(self, data: bytes) -> bool:
         """Whether a time in here may be one that its column cannot hold, which no type tells."""
-        if not self.has_times:
-            return False
         # From the right: Python then looks for them in a third of the time.
-        if any(data.rfind(day) >= 0 and edge.search(data) for day, edge in _EDGES.items()):
+        if not self.has_times and (not self._mark_apart or data.rfind(_MARK) < 0):
+            return False
+        if _at_the_ends(data):
             return True
         if self.times_exact and _FINER.search(data):
             return True
@@ -318,6 +323,11 @@ def fitting_decoder(
         return msgspec.json.Decoder(kind)
     except (UnsureError, TypeError, ValueError):
         return None
+
+
+def _at_the_ends(data: bytes) -> bool:
+    """Whether a time in here is of the calendar's first or last day, and its offset leads out."""
+    return any(data.rfind(day) >= 0 and edge.search(data) for day, edge in _EDGES.items())
 
 
 def _has_times(type_: Type) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from singerlake.lake import Lake
 from singerlake.reading import small_state
 from target_singerlake import deletions
 from target_singerlake.errors import InvalidRecordError
+from target_singerlake.values import ValueCheck
+from tests.target.batches import batch, jsonl
 from tests.target.harness import TAP, record, run, schema
 
 TIMES = ["2026-01-02T03:04:05Z", "2024-01-01 00:00:00", "2026-01-02", " 2026-01-02T03:04+02:00 "]
@@ -75,6 +78,52 @@ def test_what_is_no_time_deletes_nothing_and_is_told(
     assert "1 value of '_sdc_deleted_at' that is no time" in caplog.text
     with pytest.raises(InvalidRecordError, match="is no time, so it deletes no row"):
         run(tmp_path / "other", given, check_values=True)
+
+
+@pytest.mark.parametrize("form", ["lines", "batch"])
+@pytest.mark.parametrize("size", [7, 50])
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("value", ["", "9999-12-31T23:59:59-05:00", False, {}])
+def test_no_mark_that_is_no_time_is_passed_over_among_many_records(
+    value: Any, mark: Any, size: int, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    if mark and not isinstance(value, str) and len(mark.get("type", MARKS[-1]["type"])) < 6:
+        pytest.skip("the schema does not allow it")
+    head, *rows = lines(mark, [None] * size)
+    rows = [*rows[:size], record("s", {"id": 0, "_sdc_deleted_at": value})]
+    given = [head, *rows]
+    if form == "batch":
+        file = tmp_path / "rows.jsonl"
+        file.write_bytes(jsonl([json.loads(row)["record"] for row in rows]))
+        given = [head, batch("s", file)]
+    run(tmp_path / "lake", given)
+    assert len(ids(tmp_path / "lake")) == size
+    assert re.search("1 value .*'_sdc_deleted_at'", caplog.text)
+    with pytest.raises(InvalidRecordError, match="'_sdc_deleted_at'"):
+        run(tmp_path / "other", given, check_values=True)
+
+
+@pytest.mark.parametrize("declared", [{"type": "boolean"}, {"type": ["integer"]}, {"enum": ["no"]}])
+def test_mark_that_can_be_no_time_is_told_of_every_record(
+    declared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    value = {"type": True, "enum": "no"}.get(next(iter(declared)))
+    value = 1 if declared == {"type": ["integer"]} else value
+    properties = {"id": {"type": "integer"}, "_sdc_deleted_at": declared}
+    rows = [record("s", {"id": n, "_sdc_deleted_at": value}) for n in range(30)]
+    run(tmp_path / "lake", [schema("s", properties, ["id"]), *rows])
+    assert len(ids(tmp_path / "lake")) == 30
+    assert "30 values of '_sdc_deleted_at' that is no time" in caplog.text
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_times_among_many_records_are_taken_without_a_look(
+    mark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ValueCheck, "look", None)
+    head, *rows = lines(mark, [TIMES[0], None] * 20)
+    run(tmp_path / "lake", [head, *rows])
+    assert len(ids(tmp_path / "lake")) == 20
 
 
 @pytest.mark.parametrize("type_", ["boolean", "integer"])

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw
 
+from singerlake.format.messages import DELETED
 from singerlake.format.types import Columns, Kind, Type
 
 _TIMES = {Kind.DATE: dt.date, Kind.TIMESTAMP: dt.datetime}
@@ -50,7 +51,8 @@ def record_decoder(
         keys: Its key properties.
         formats: Whether ``format`` must hold, which types cannot say.
         columns: Columns that must be able to hold the values too; times at either end of the
-            calendar are for ``ValueCheck.may_leave_the_calendar`` to find.
+            calendar are for ``ValueCheck.may_leave_the_calendar`` to find. The mark of
+            deletions must then be a time or null, declared or not.
 
     Returns:
         None where the schema is beyond types. The keys' fields are called ``k0``, ``k1``, ….
@@ -83,7 +85,7 @@ class _Builder:
         kinds = as_list(schema.get("type", "object"))
         if "object" not in kinds:
             raise _UnsupportedError
-        return self._object(schema, {*schema.get("required", []), *keys}, column, keys)
+        return self._object(schema, {*schema.get("required", []), *keys}, column, keys, top=True)
 
     def _check_keywords(self, schema: dict[str, Any]) -> None:
         if not isinstance(schema, dict) or not _REFUSED.isdisjoint(schema):
@@ -154,6 +156,8 @@ class _Builder:
         required: set[str],
         column: Type | None,
         keys: Sequence[str] = (),
+        *,
+        top: bool = False,
     ) -> Any:
         extra = schema.get("additionalProperties", True)
         if not isinstance(extra, bool) and extra != {}:
@@ -165,8 +169,29 @@ class _Builder:
             fields.update((name, Raw) for name in required - set(fields))
         elif not required <= set(fields):
             raise _UnsupportedError
+        if top and column is not None and (extra is not False or DELETED in fields):
+            fields[DELETED] = _mark(fields.get(DELETED, Raw))
         fields.update((key, not_null(fields[key])) for key in keys)
         return _struct("Object", fields, required, closed=extra is False, keys=keys)
+
+
+def _mark(kind: Any) -> Any:
+    """Return the type of what a type decodes and marks a deletion, or none.
+
+    Raises:
+        _UnsupportedError: It decodes neither a time nor null.
+    """
+    if kind is Raw:
+        return dt.datetime | None
+    ones = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    times: list[Any] = [one for one in ones if one in (dt.date, dt.datetime)]
+    if not times and str in ones:
+        times = [dt.datetime]
+    if None in ones or type(None) in ones:
+        times.append(None)
+    if not times:
+        raise _UnsupportedError
+    return Union[tuple(times)]  # noqa: UP007
 
 
 def not_null(kind: Any) -> Any:
