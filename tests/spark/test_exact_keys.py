@@ -155,16 +155,52 @@ def test_erasure_that_would_change_an_old_version_is_refused(
         record_fingerprint=was.record_fingerprint,
     )  # fmt: skip
     assert call.run(lake, "alter", "tap.t", "retype", "id", "decimal(38,0)").exit_code == 0
-    before = table(lake).snapshot().number
-    last = ["erase", "tap.t", "--key", str(IDS[-1]), "--reason", "a test", "--wait", "0"]
-    done = call.run(lake, *last)
-    assert done.exit_code == 5, done.output
-    assert "version 1" in done.output
+    before = [*lake.store.list("")]
+    last = ["erase", "tap.t", "--key", str(IDS[-1]), "--reason", "a test", "--wait", "0s"]
+    for more in (["--dry-run"], []):
+        done = call.run(lake, *last, *more)
+        assert done.exit_code == 2, done.output
+        assert "version 1" in done.output
+        assert str(IDS[-2]) in done.output
+        assert "singerlake versions tap.t --delete 1" in done.output
+        assert "damaged" not in done.output
+    data = [item for item in lake.store.list("") if "vacuum" not in item.key]
+    assert [item.key for item in data] == [item.key for item in before]
     assert ids(lake) == list(map(Decimal, IDS))
     assert len(here.rows(table(lake), table(lake).snapshot().named("old")[1])) == 1
-    assert [entry.operation for entry in table(lake).snapshot().transactions[before:]] in (
-        [], ["erase-start"],
+    for way in (["--dry-run"], []):
+        done = call.run(lake, *last[:2], "--key", str(IDS[0]), *last[4:], *way)
+        assert done.exit_code == 0, done.output
+    gone = call.run(lake, "versions", "tap.t", "--delete", "1", "--reason", "a test")
+    assert gone.exit_code == 0, gone.output
+    assert call.run(lake, *last).exit_code == 0
+    assert ids(lake) == list(map(Decimal, IDS[1:-1]))
+
+
+@pytest.mark.parametrize("also_gone", [False, True])
+def test_erasure_of_all_rows_that_were_one_in_an_old_version_is_done(
+    spark: SparkSession, lake: Lake, also_gone: bool
+) -> None:
+    commit(lake, IDS[:3])
+    if also_gone:
+        rows: list[Any] = [f'{{"id": {IDS[0]}, "_sdc_deleted_at": "2026-01-01T00:00:00Z"}}']
+        commit_rows(lake, "tap.t", PROPERTIES, ["id"], rows)
+    head = table(lake).snapshot()
+    was = here.content(table(lake), head.by_rules(2))
+    old = FreezePlan(head.by_rules(2), "old", None)
+    commit_version(
+        lake.store, head, old, rows=was.rows, fingerprint=was.fingerprint,
+        record_fingerprint=was.record_fingerprint,
     )  # fmt: skip
+    assert call.run(lake, "alter", "tap.t", "retype", "id", "decimal(38,0)").exit_code == 0
+    last = ["erase", "tap.t", "--reason", "a test", "--wait", "0s", "--key", str(IDS[0])]
+    if also_gone:  # by the rules of then, its deletion hides the others
+        assert call.run(lake, *last).exit_code == 2
+    for one in IDS[1:3]:
+        last += ["--key", str(one)]
+    done = call.run(lake, *last)
+    assert done.exit_code == 0, done.output
+    assert verify(spark, table(lake)).problems == []
 
 
 def test_index_of_a_table_with_exact_keys_is_laid_over_an_earlier_one(

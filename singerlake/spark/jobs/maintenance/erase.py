@@ -15,6 +15,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
+from singerlake.erasure import obstacles
 from singerlake.erasure.resealing import reseal
 from singerlake.errors import ConflictError, OutcomeUnknownError, SingerlakeError
 from singerlake.format.log import Block, Entry, decode_block
@@ -30,6 +31,7 @@ from singerlake.records.changes import row_ids
 from singerlake.records.rows.row_columns import aliases
 from singerlake.records.state.shape import shape_of
 from singerlake.spark.jobs.maintenance import kept_keys
+from singerlake.spark.jobs.maintenance.erase_collisions import Collisions
 from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
 from singerlake.spark.jobs.maintenance.erase_sweep import sweep_erased
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows, Lines
@@ -143,6 +145,7 @@ class _Job:
         """Say what would be done."""
         try:
             found = self._find(self._head())
+            self._check_versions(found)
             plan = found.plan
             going = []
             if plan.lines:
@@ -154,7 +157,7 @@ class _Job:
     def look_for(self) -> None:
         """Only find the rows."""
         try:
-            self._find(self._head())
+            self._check_versions(self._find(self._head()))
         finally:
             self._release()
 
@@ -191,6 +194,7 @@ class _Job:
         plan = found.plan
         if not plan.files:
             return self._only_blocked(found)
+        self._check_versions(found)
         erasure = Erasure(self.options.reason, current_user(), plan.keys, plan.lines)
         written, put = self._write(found), Put()
         try:
@@ -262,6 +266,17 @@ class _Job:
         files = plans.plan_files(state, numbers, sizes)
         plan = ErasePlan(head, count, total, files)
         return _Found(state, gone.select("block", "row"), plan, lines, keys, kept)
+
+    def _check_versions(self, found: _Found) -> None:
+        """Make sure that no version would show other rows without these.
+
+        Raises:
+            UsageError: One would; nothing was changed.
+        """
+        if found.plan.blocks and found.state.key:
+            first = min(block.number for block in found.plan.blocks)
+            looked = Collisions(self.start(), self.table, found.state, found.gone, first)
+            obstacles.refuse([self.table.name], [*looked.obstacles()])
 
     def _ids(self, head: Snapshot, gone: DataFrame, count: int) -> list[str] | None:
         """The ids of the rows that go, to look for them elsewhere."""
