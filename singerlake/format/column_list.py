@@ -16,6 +16,7 @@ import msgspec
 
 from singerlake.errors import UsageError
 from singerlake.format.log import SchemaEntry
+from singerlake.format.messages import DELETED
 from singerlake.format.types import DIGITS, MAX_DEPTH, Kind, Type, type_of
 from singerlake.format.values import converter, misfit
 from singerlake.nearest import nearest, offer
@@ -50,8 +51,8 @@ TYPE_NAMES = (*SIMPLE_TYPES, "decimal", "numeric", "list", "array", "struct")
 _SHOWN_TYPES = (
     "integer, number, decimal(12,2), string, boolean, date, timestamp, json, list<…> and struct<…>"
 )
-RESERVED = ("_delete", "_row_id", "_row_version", "_transaction")
-"""Names that mean something else in files with changes, and in the output of a query."""
+RESERVED = ("_delete", "_row_id", "_row_version", "_transaction", DELETED)
+"""Names that mean something else in files with changes, in the output of a query, or in records."""
 _ANY_VALUE = ["string", "number", "boolean", "object", "array"]
 _BOUNDED_DIGITS = 18
 """Digits before the point up to which every reader of JSON Schema knows a bound exactly."""
@@ -199,7 +200,7 @@ class _Parser:
             raise _wrong(token.at, f"there is a column {name!r} already")
         if name in RESERVED:
             raise _wrong(
-                token.at, f"no column can be called {name!r}: changes of rows use that name"
+                token.at, f"no column can be called {name!r}: the name has a meaning of its own"
             )
         spec = self._type(0)
         said: dict[str, Any] = {}

@@ -127,6 +127,8 @@ def test_defaults(written: str, default: object) -> None:
         ("a struct<b int, b int>", 17, "'b' already"),
         ("a int, a int", 8, "'a' already"),
         ("_row_id int", 1, "'_row_id'"),
+        ("_sdc_deleted_at timestamp", 1, "'_sdc_deleted_at': the name has a meaning of its own"),
+        ("id int, `_sdc_deleted_at` string", 9, "'_sdc_deleted_at'"),
         ("a-b int", 2, "'-'"),
         ("a 'x", 3, "never closed"),
         ('a string default "x"', 18, "no default"),
