@@ -205,6 +205,35 @@ def test_column_that_was_added_and_dropped_does_not_go_out(
     assert [one["extra"] for one in run(lake).records()] == ["new"] * 3
 
 
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("default", [None, 5])
+@pytest.mark.parametrize("uploaded", [False, True])
+def test_added_column_goes_out_with_its_own_type_after_a_dropped_one_of_its_name(
+    lake: Lake, table: Table, tmp_path: Path, default: int | None, uploaded: bool
+) -> None:
+    """The schema of the rows from before declares the dropped one; no query shows it."""
+    given = tmp_path / "rows.csv"
+    given.write_text("id,code,internal,extra\n3,9,z,12\n4,9,z,hey\n")
+    said(table, partial(says.with_column, name="extra", schema=STRING))
+    assert call(lake, "upload", "tap.s", str(given)).exit_code == 0
+    said(table, partial(says.without_column, name="extra"))
+    integer = {"type": ["null", "integer"]}
+    said(table, partial(says.with_column, name="extra", schema=integer, default=default))
+    if uploaded:
+        given.write_text("id,code,internal,extra\n5,9,z,7\n")
+        assert call(lake, "upload", "tap.s", str(given)).exit_code == 0
+    assert call(lake, "freeze", "tap.s").exit_code == 0
+    call(lake, "query", "select * from tap.s.1")
+    wanted = rows(table, table.snapshot())
+    assert [row["extra"] for row in wanted][:4] == [default] * 4
+    for number, settings in enumerate(({}, {"table_version": "1"}, {"mode": "rows"})):
+        more = {"table_version": "1"} if "mode" in settings else {}
+        out = run(lake, **settings, **more)
+        specs = [one["schema"]["properties"]["extra"] for one in out.of("SCHEMA")]
+        assert {str(spec["type"]) for spec in specs} == {str(integer["type"])}
+        assert arrives(tmp_path / f"copy{number}", out) == wanted
+
+
 def test_column_that_a_tap_stops_sending_goes_out_as_it_came(lake: Lake, table: Table) -> None:
     """Bytes of lines stay as they are: people never added it."""
     commit_rows(lake, "tap.s", {"id": PROPERTIES["id"], "code": STRING}, ["id"], [{"id": 7}])

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from singerlake.format import messages, rewritten
+from singerlake.format.json_schema import resolved
 from singerlake.format.laid import laid, member_of, names_of
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.overlay import ColumnOverlay, Overlay
@@ -70,7 +71,29 @@ class LaidLines:
             for title, one in then.constraints.items()
         }
         key = None if then.key is None else names(then.key)
-        return laid(self.snapshot.schema_of(schema_hash), replace(now, key=key, constraints=rules))
+        entry = self._without_homonyms(self.snapshot.schema_of(schema_hash), transaction)
+        return laid(entry, replace(now, key=key, constraints=rules))
+
+    def _without_homonyms(self, entry: SchemaEntry, transaction: int) -> SchemaEntry:
+        """Return a schema that says of an added column what the table does.
+
+        It may declare one of the same name that was dropped before: no row shows its values.
+        """
+        last = self.snapshot.summary(transaction).last_block
+        later = {m: one for m, one in self.overlay.added.items() if last < one.first_block}
+        schema = resolved(entry.schema, entry.schema) if later else {}
+        own = schema.get("properties")
+        if not isinstance(own, dict) or later.keys().isdisjoint(own):
+            return entry
+        specs = {
+            member: {**one.schema, **({} if one.default is None else {"default": one.default})}
+            for member, one in later.items()
+            if member in own
+        }
+        schema = {**schema, "properties": {**own, **specs}}
+        if isinstance(required := schema.get("required"), list):
+            schema["required"] = [name for name in required if name not in later]
+        return SchemaEntry(schema, entry.key_properties)
 
     def block(self, block: Block, text: bytes) -> bytes:
         """Return a block's lines as they go out.
