@@ -17,7 +17,7 @@ from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.json_schema import resolved
 from singerlake.format.laid import member_of
 from singerlake.format.log import FrozenVersion
-from singerlake.format.types import Columns, Type, descriptions_of
+from singerlake.format.types import Columns, Type, descriptions_of, exact
 from singerlake.transactions import versions
 from singerlake.transactions.snapshot import Snapshot
 
@@ -130,10 +130,28 @@ class Comparison:
         one, other = self.before.snapshot, self.after.snapshot
         return one.last_block == other.last_block and one.reads_like(other)
 
+    @property
+    def _other_key(self) -> bool:
+        """Whether the keys differ by more than the rules that they are read by."""
+
+        def reading(state: State) -> tuple[list[tuple[str, Type]], bytes]:
+            key, how, _ = state.snapshot.key_reading
+            return [(name, exact(type_, is_key=False)) for name, type_ in key], how
+
+        return reading(self.before) != reading(self.after)
+
+    def warn_of_rules(self) -> None:
+        """Warn of versions that are read by other rules than those they were frozen under."""
+        found = {
+            one.version.number: one.version for one in (self.before, self.after) if one.version
+        }
+        for version in found.values():
+            versions.warn_of_rules(version, self.after.snapshot.table)
+
     def notes(self) -> Iterator[str]:
         """Say what somebody who reads the result must know of how it came about."""
         table = self.after.snapshot.table
-        if self.matching is Matching.LATER_KEY:
+        if self.matching is Matching.LATER_KEY and self._other_key:
             key = ", ".join(name for name, _ in self.after.key)
             yield (
                 f"the key differs: rows are told apart by that of {self.after} ({key}), and of "
@@ -176,8 +194,6 @@ def _named(head: Snapshot, name: str) -> State:
         if name.isdecimal() and 1 <= int(name) <= head.number:
             raise NotFoundError(f"{error}; transaction {int(name)} is written @{name}") from None
         raise
-    if version is not None:
-        versions.warn_of_rules(version, head.table)
     return State(snapshot, version)
 
 

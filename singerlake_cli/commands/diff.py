@@ -142,6 +142,7 @@ def _comparing(found: Diff) -> AbstractContextManager[object]:
 
 
 def _print_same(shared: Shared, compared: Comparison) -> None:
+    compared.warn_of_rules()
     output.say(differences.title(compared))
     for note in compared.notes() if compared.schema else ():
         shared.output.note(note)

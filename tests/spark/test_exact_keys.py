@@ -173,7 +173,13 @@ def test_erasure_that_would_change_an_old_version_is_refused(
         assert done.exit_code == 0, done.output
     gone = call.run(lake, "versions", "tap.t", "--delete", "1", "--reason", "a test")
     assert gone.exit_code == 0, gone.output
-    assert call.run(lake, *last).exit_code == 0
+    done = call.run(lake, *last)
+    assert done.exit_code == 2, done.output
+    assert "drop its history first" in done.output
+    way = ("vacuum", "tap.t", "--drop-history", "--retain", "0s", "--no-retention-guard")
+    assert call.run(lake, *way).exit_code == 0
+    done = call.run(lake, *last)
+    assert done.exit_code == 0, done.output
     assert ids(lake) == list(map(Decimal, IDS[1:-1]))
 
 
@@ -201,6 +207,25 @@ def test_erasure_of_all_rows_that_were_one_in_an_old_version_is_done(
     done = call.run(lake, *last)
     assert done.exit_code == 0, done.output
     assert verify(spark, table(lake)).problems == []
+
+
+@pytest.mark.parametrize("type_", ["integer", "number"])
+def test_difference_from_a_version_of_earlier_rules_says_so_once(
+    spark: SparkSession, lake: Lake, type_: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    properties = {**PROPERTIES, "id": {"type": ["null", type_]}}
+    commit(lake, [1, 2], properties=properties)
+    old = FreezePlan(table(lake).snapshot().by_rules(2), "old", None)
+    commit_version(lake.store, table(lake).snapshot(), old, rows=2, fingerprint="0" * 32)
+    for changed in (False, True):
+        if changed:
+            commit(lake, [3], properties=properties)
+        for options in ((), ("--stat",)):
+            caplog.clear()
+            shown = call.run(lake, "diff", "tap.t", "old", *options)
+            assert shown.exit_code == 0, shown.output
+            assert caplog.text.count("earlier rules") == 1, caplog.text
+            assert "the key differs" not in shown.output
 
 
 def test_index_of_a_table_with_exact_keys_is_laid_over_an_earlier_one(

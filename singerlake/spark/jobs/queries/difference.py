@@ -227,6 +227,7 @@ def diff(
     lease = table.lease().acquire()
     try:
         compared = plan(lease.snapshot, before, after)
+        compared.warn_of_rules()
         with plain_errors(), stages(spark, *_WORDS):
             return _Job(spark, table, compared).diff(lease, misfits)
     except BaseException:
