@@ -8,7 +8,7 @@ from singerlake.errors import SingerlakeError, UsageError
 from singerlake.lake import Table
 from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake_cli import output
-from singerlake_cli.erasing import lines_of
+from singerlake_cli.erasing import ids_of
 from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
@@ -30,7 +30,7 @@ def unblock(
     found, ref = shared.lake().find(table)
     if ref.version is not None:
         raise UsageError(f"{ref} is a version: keys are blocked in a table, so name that alone")
-    ids = None if every else [*keys, *(lines_of(file, "id") if file is not None else [])]
+    ids = None if every else [*keys, *(ids_of(file) if file is not None else [])]
     with working(f"letting rows of {found.name} in again"):
         after, count = let_in(found.store, found.snapshot(dropped=True), ids, VacuumOptions())
     left = after.blocked.keys if after.blocked is not None else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from singerlake.errors import (
     UsageError,
 )
 from singerlake.maintenance.erase import EraseOptions
+from singerlake.spreadsheet_cells import is_inert
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, begin_spark, start_spark
 from singerlake_cli.working import working
@@ -136,7 +138,7 @@ def _ids(asked: Asked) -> list[str]:
         raise UsageError("say which rows with one of --key, --where and --from")
     if asked.file is None:
         return [*dict.fromkeys(asked.ids)]
-    return [*dict.fromkeys(lines_of(asked.file, "id"))]
+    return [*dict.fromkeys(ids_of(asked.file))]
 
 
 def published_places(lake: Lake, file: Path | None) -> list[PublishedPlace]:
@@ -179,6 +181,28 @@ def published_places(lake: Lake, file: Path | None) -> list[PublishedPlace]:
             store, why = None, str(error)
         places.append(PublishedPlace(name, one.tables, one.to, one.format, store, why))
     return places
+
+
+def ids_of(file: str) -> list[str]:
+    """Read ids, one on each line; the arguments and errors are those of :func:`lines_of`.
+
+    Raises:
+        UsageError: The file is rather a table of rows, or made for spreadsheets: an id that is
+            read as another one would be found nowhere, or be somebody else's.
+    """
+    ids = lines_of(file, "id")
+    if next(csv.reader([ids[0]]), [])[:1] == ["_row_id"]:
+        raise UsageError(
+            f"{file} has a line of column names, and erase reads ids alone, one a line: leave out "
+            "that line, and other columns than _row_id"
+        )
+    for number, one in enumerate(ids, 1):
+        if is_inert(one):  # it is not repeated: what is printed may be kept longer than the row
+            raise UsageError(
+                f"id {number} of {file} begins with ' as --safe-cells writes it: write the ids "
+                "without --safe-cells; one that has the ' itself is given with --key"
+            )
+    return ids
 
 
 def lines_of(file: str, what: str) -> list[str]:

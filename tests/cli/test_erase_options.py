@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from singerlake.lake import Lake
@@ -39,3 +41,26 @@ def test_a_check_tells_nobody(lake: Lake) -> None:
     done = call.run(lake, "erase", "--check", "tap.t", "--key", "1", "--silent")
     assert done.exit_code == 2
     assert "leave the others out" in done.stderr
+
+
+@pytest.mark.parametrize("way", [WHY, ("--unblock",)])
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("_row_id\n=x\n", "column names"),
+        ('"_row_id",_transaction\n1,2\n', "column names"),
+        ("a\n'=x\n", "id 2"),
+        ("''-x\n", "--safe-cells"),
+    ],
+)
+def test_erase_refuses_a_file_of_cells_instead_of_ids(
+    lake: Lake, tmp_path: Path, lines: str, words: str, way: tuple[str, ...]
+) -> None:
+    """`delete --from` reads such a file; here an id that is read wrongly is found nowhere."""
+    commit_rows(lake, "tap.t", {"id": {"type": "string"}}, ["id"], [{"id": "=x"}])
+    file = tmp_path / "ids.csv"
+    file.write_text(lines)
+    done = call.run(lake, "erase", "tap.t", "--from", str(file), *way)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert "=x" not in done.stderr
