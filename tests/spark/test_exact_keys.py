@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -276,6 +277,29 @@ def test_rows_with_a_null_in_their_key_are_rows_of_their_own(
     options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
     vacuum_table(lambda: spark, table(lake), options)
     assert count(spark, lake) == 5
+
+
+@pytest.mark.parametrize("where", ["id is null", "x is not null"])
+def test_change_of_rows_with_a_null_in_their_key_names_the_next_step(
+    spark: SparkSession, lake: Lake, tmp_path: Path, where: str
+) -> None:
+    nullable = {**PROPERTIES, "id": {"type": ["null", "integer"]}}
+    commit(lake, ["null", "null", 1], properties=nullable)
+    for command in (["delete", "tap.t"], ["update", "tap.t", "--set", "x = 'z'"]):
+        done = call.run(lake, *command, "--where", where)
+        assert done.exit_code == 5
+        assert done.stderr.count("is null in a row that is there") == 1, done.stderr
+        assert "(2 rows)" in done.stderr
+        assert "singerlake alter TABLE set-key" in done.stderr
+        assert "singerlake erase TABLE" in done.stderr
+    file = tmp_path / "rows.csv"
+    way = ("query", "--provenance", "--to", str(file))
+    assert call.run(lake, *way, "select * from tap.t where id is null").exit_code == 0
+    done = call.run(lake, "delete", "tap.t", "--from", str(file))
+    assert "singerlake erase TABLE" in done.stderr
+    file.write_text("id,x\n,n\n")
+    done = call.run(lake, "upload", "tap.t", str(file))
+    assert "a key cannot be null" in done.stderr
 
 
 def test_row_with_a_null_in_its_key_is_erased_by_a_condition(

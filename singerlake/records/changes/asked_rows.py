@@ -54,6 +54,11 @@ _MOST_KEY_BYTES = 32 << 20
 """Of keys that a task names to those that read the table's state; with more, none are named."""
 _MARKED = "marks a row that a source deleted; to delete this one, use a column _delete"
 _KEYLESS = "the table has no key, so only _row_id says which row is meant"
+_LONE = (
+    "is null in a row that is there, so no change finds that row: give the table another key "
+    "(singerlake alter TABLE set-key), or remove the row from all versions (singerlake erase TABLE "
+    "--where)"
+)
 _NO_ID = "is no id of a row of this table"
 _NO_EXACT_ID = (
     f"{_NO_ID}, or its key's column would have to round it: give the column a type that holds "
@@ -184,7 +189,7 @@ class AskedStep:
         ids = _typed(batch, ROW_ID)
         at: dict[str, pa.Array] = {}
         if self.keys:
-            found, named = self._check_keys(cells, ids)
+            found, named = self._check_keys(cells, ids, _typed(batch, ROW_VERSION))
         else:
             at = dict(zip((AT_BLOCK, AT_ROW), row_ids.positions(ids), strict=True))
             found, named = self._check_positions(ids, at[AT_BLOCK], gone, summary)
@@ -241,21 +246,23 @@ class AskedStep:
         ]
 
     def _check_keys(
-        self, cells: dict[int, pa.Array], ids: pa.Array
+        self, cells: dict[int, pa.Array], ids: pa.Array, read: pa.Array
     ) -> tuple[list[RowProblem], int]:
         """Find each row's key, by its id too, and what is wrong with it."""
         if ids.null_count < len(ids):
-            faults = self._by_ids(cells, ids)
+            faults = self._by_ids(cells, ids, read)
             return faults, len(ids) - len(faults)
         wrong: dict[int, RowProblem] = {}
         for index in self.keys:
             cell = cells[index]
             for row in _rows(cell.is_null()) if cell.null_count else ():
                 name = self.columns[index][0]
-                wrong.setdefault(row, RowProblem(row, name, None, "a key cannot be null"))
+                wrong.setdefault(row, RowProblem(row, name, None, _null_key(read, row)))
         return list(wrong.values()), len(ids) - len(wrong)
 
-    def _by_ids(self, cells: dict[int, pa.Array], ids: pa.Array) -> list[RowProblem]:
+    def _by_ids(
+        self, cells: dict[int, pa.Array], ids: pa.Array, read: pa.Array
+    ) -> list[RowProblem]:
         wrong: dict[int, RowProblem] = {}
         others: set[int] = set()
         given = ids.is_valid()
@@ -267,7 +274,7 @@ class AskedStep:
             cells[index] = cell = pc.coalesce(cell, value)
             for row in _rows(cell.is_null()):
                 id_ = ids[row].as_py()
-                none = RowProblem(row, name, None, "a key cannot be null")
+                none = RowProblem(row, name, None, _null_key(read, row))
                 why = _NO_EXACT_ID if is_exact(type_) else _NO_ID
                 told = none if id_ is None else RowProblem(row, "_row_id", id_, why)
                 wrong.setdefault(row, told)
@@ -302,6 +309,11 @@ class AskedStep:
             told = one.at(self.sources[source], line)
             at = -1 if line is None else line
             summary.faults.append(Placed(self.first_source + source, at, "", told))
+
+
+def _null_key(read: pa.Array, row: int) -> str:
+    """Say what is wrong with a null in a key: a row that was read is there, and has it."""
+    return _LONE if read[row].is_valid else "a key cannot be null"
 
 
 class _KnownKeys:

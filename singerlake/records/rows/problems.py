@@ -5,6 +5,7 @@ Plain data, without Arrow: tasks send it to the driver, and commands print it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -179,10 +180,11 @@ def rejected(problems: Problems) -> RejectedRowsError:
     Args:
         problems: At least one.
     """
-    shown = problems.first[:FIRST]
+    alike = Counter(map(str, problems.first))  # rows that have no line are told alike
+    shown = [*alike.items()][:FIRST]
     lines = [f"{count(problems.total, 'problem')} in the given rows; nothing was changed:"]
-    lines += [f"  {problem}" for problem in shown]
-    if more := problems.total - len(shown):
+    lines += [f"  {text}" + (f" ({times:,} rows)" if times > 1 else "") for text, times in shown]
+    if more := problems.total - sum(times for _, times in shown):
         lines.append(f"  and {more:,} more")
     lines += [
         f"  and perhaps more far behind the quote that is out of place in {name}"
