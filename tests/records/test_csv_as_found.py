@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from concurrent.futures import Future
 from decimal import Decimal
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from singerlake.errors import RejectedRowsError, UsageError
 from singerlake.format.types import DATE, INTEGER, NUMBER, STRING, Columns, Kind, Type, type_of
+from singerlake.records.given.checks import check_for_table
 from singerlake.records.given.csv.decimals import as_written, comma_advice, pointed
 from singerlake.records.given.csv.dialect import Dialect
 from singerlake.records.given.csv.file import CsvFile, open_csv
@@ -22,6 +24,7 @@ from singerlake.records.given.csv.rows import (
     decode_summaries,
     layouts,
 )
+from singerlake.records.given.files import CSV, GivenFile
 from singerlake.records.given.values.inference import cell_spec
 from tests.records.csv_cases import InMemory
 from tests.records.test_csv_rows import read
@@ -62,6 +65,43 @@ def test_open_csv_finds_the_delimiter_of_a_header(text: str, delimiter: str) -> 
 
 def test_open_csv_leaves_a_delimiter_that_was_specified() -> None:
     assert opened("id;name\n1;2\n", Dialect()).names == ("id;name",)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("delimiter", [";", ",", "\t", "|", ":"])
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16"])
+def test_open_csv_takes_the_delimiter_from_the_line_for_spreadsheets(
+    delimiter: str, end: str, codec: str
+) -> None:
+    lines = [f"sep={delimiter}", f"id{delimiter}name", f"1{delimiter}a"]
+    for skipped, dialect in enumerate((FOUND, Dialect(delimiter, told=True), Dialect(skip=1))):
+        text = "".join(one + end for one in lines).encode(codec)
+        file = opened(text, dialect)
+        if skipped < 2:
+            assert file.names == ("id", "name")
+            assert (file.line, file.dialect.delimiter) == (3, delimiter)
+            assert cells(file) == [["1", "a"]]
+        else:  # the line was skipped by hand
+            assert file.line == 3
+
+
+def test_open_csv_takes_a_specified_delimiter_before_that_of_the_line_for_spreadsheets() -> None:
+    assert opened("sep=;\nid,a;b\n1,2\n", Dialect()).names == ("id", "a;b")
+    assert opened("sep=;\n1;2\n", Dialect(told=False, names=("a", "b"))).line == 2
+
+
+@pytest.mark.parametrize("text", ["sep=\n1\n", "sep\n;\n", "sep=;x\n1;2\n", "a\nsep=;\n"])
+def test_open_csv_takes_other_first_lines_for_a_header(text: str) -> None:
+    assert opened(text, Dialect()).names == (text.partition("\n")[0],)
+
+
+def test_header_of_one_column_that_looks_like_several_names_the_way_out() -> None:
+    columns: Columns = (("a;b", STRING),)
+    with pytest.raises(RejectedRowsError, match="'a;b' is one: specify --delimiter ,"):
+        layouts([opened("a;b\n1\n")], columns)
+    given = GivenFile(InMemory(b"a;b\n1;2\n"), CSV, 8, Future())
+    (note,) = check_for_table([given], FOUND, (("a", STRING), ("b", STRING)), ())
+    assert note.endswith("; if that is one column, specify --delimiter ,")
 
 
 def test_open_csv_asks_where_several_delimiters_would_do() -> None:

@@ -75,10 +75,13 @@ _NAMES = {"\t": "tabs", ";": "semicolons"}
 
 
 def _found(files: Sequence[CsvFile], dialect: Dialect) -> list[str]:
-    found = dict.fromkeys((file.dialect.delimiter, file.source.name) for file in files)
+    found = dict.fromkeys(
+        (file.dialect.delimiter, file.source.name, file.dialect.told) for file in files
+    )
     return [
         f"the columns of {name} are separated by {_NAMES.get(one, repr(one))}"
-        for one, name in found
+        + ("" if said else f"; if that is one column, specify --delimiter {dialect.delimiter}")
+        for one, name, said in found
         if one != dialect.delimiter
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,8 @@ _MARK = "\ufeff".encode()
 _INVALID = "singerlake-invalid"
 _OTHER_DELIMITERS = (*OTHER_DELIMITERS, ",")
 _LONGEST_MARK = 4
+_SEP = re.compile(rb'sep=([^"\r\n\x80-\xff])\r?\n', re.IGNORECASE)
+_LONGEST_SEP = 7
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ def open_csv(source: ByteSource, dialect: Dialect) -> CsvFile:
     dialect = _in_its_encoding(source, compression, dialect)
     mark = _has_mark(_text(source, compression, dialect, 0))
     start = len(_MARK) if mark else 0
+    dialect = _with_the_delimiter_it_says(_text(source, compression, dialect, start), dialect)
     start += _skipped(_text(source, compression, dialect, start), dialect.skip)
     dialect = _with_its_delimiter(
         source, lambda: _text(source, compression, dialect, start), dialect
@@ -118,6 +122,22 @@ def _in_its_encoding(source: ByteSource, compression: str | None, dialect: Diale
             break
     codec = byte_sources.encoding_of(begins)
     return dialect if codec is None else replace(dialect, encoding=codec)
+
+
+def _with_the_delimiter_it_says(text: Iterator[bytes], dialect: Dialect) -> Dialect:
+    """Skip the line that tells spreadsheets the delimiter, and go by it if nobody said another."""
+    if dialect.skip:
+        return dialect
+    begins = b""
+    for chunk in text:
+        begins += chunk
+        if len(begins) >= _LONGEST_SEP:
+            break
+    found = _SEP.match(begins)
+    if found is None:
+        return dialect
+    said = dialect.delimiter if dialect.told else found[1].decode()
+    return replace(dialect, skip=1, delimiter=said, told=True)
 
 
 def _skipped(text: Iterator[bytes], lines: int) -> int:

@@ -134,6 +134,9 @@ def _unknown(file: CsvFile, name: str, own: dict[str, int]) -> str:
             f"is no column of the table: specify --delimiter {delimiter!r} if that separates the "
             "columns"
         )
+    whole = file.dialect.delimiter.join(file.names)
+    if not file.dialect.told and whole in own:
+        return f"is no column of the table, and {whole!r} is one: specify --delimiter ,"
     return f"is no column of the table: {offer(name, list(own))}"
 
 
