@@ -113,3 +113,13 @@ def test_plain_lines_are_those_of_a_terminal_with_room(title: str | None) -> Non
             console.print(part)
     lines = [line.rstrip() for line in printed.get().splitlines()]
     assert tables.plain(title, layout).split("\n") == [*lines, ""]
+
+
+@pytest.mark.parametrize("columns", ["20", "80", "300"])
+@pytest.mark.parametrize("title", ["a_long_tap.table_with_a_name_of_many_letters", "ひ" * 60, "t"])
+def test_title_is_one_line_where_no_terminal_is(
+    title: str, columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    output.print_table(f"{title}, a new table", ["id"], [[1]])
+    assert f"{title}, a new table" in capsys.readouterr().out.splitlines()
