@@ -43,6 +43,7 @@ _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?")
 _ZERO = re.compile(rb"[+-]?(?:0+\.?0*|\.0+)[eE][+-]?\d+")
 """A zero stays one whatever its exponent, which is not read: it may be larger than any number's."""
 _TOKENS = b"-0123456789"
+_LONG_EXPONENT = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)[eE][+-]?\d{7,}")
 _LONGEST = 4000
 _CONTEXT = Context(prec=_LONGEST + 1, Emax=9_999_999, Emin=-9_999_999)
 
@@ -187,7 +188,7 @@ def _integer(raw: bytes) -> int:
 
 def _number(raw: bytes) -> float:
     if raw[:1] not in _TOKENS or not (_NUMBER.fullmatch(raw) or _ZERO.fullmatch(raw)):
-        raise MisfitError("number")
+        raise MisfitError(kind_of_no_number(raw, "number"))
     value = float(raw)
     if value in (float("inf"), float("-inf")):
         raise MisfitError("number that a double can hold")
@@ -215,11 +216,23 @@ def keeps_digits(text: str, value: float) -> bool:
     return math.isfinite(value) and Decimal(text) == Decimal(repr(value))
 
 
+def kind_of_no_number(raw: bytes, kind: str) -> str:
+    """Say what a text is not that is no number here: one with a long exponent is one elsewhere.
+
+    Args:
+        raw: The text.
+        kind: What it was to be.
+    """
+    if _LONG_EXPONENT.fullmatch(raw):
+        return f"{kind} whose exponent has at most six digits"
+    return kind
+
+
 def _parsed(raw: bytes, kind: str) -> Decimal:
     if _ZERO.fullmatch(raw):
         return Decimal(0)
     if len(raw) > _LONGEST or not _NUMBER.fullmatch(raw):
-        raise MisfitError(kind)
+        raise MisfitError(kind_of_no_number(raw, kind))
     return Decimal(raw.decode())
 
 

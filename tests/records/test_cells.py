@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from singerlake.format import values
 from singerlake.format.types import (
     BOOLEAN,
     DATE,
@@ -23,6 +24,7 @@ from singerlake.format.types import (
     WHOLE,
     Kind,
     Type,
+    exact,
 )
 from singerlake.records.columns.arrow_types import arrow_type
 from singerlake.records.given.values import cells
@@ -232,3 +234,22 @@ def test_a_key_that_was_made_text_is_one_text() -> None:
     array, reasons = cells.read(pa.array(["1", "1.0", "01", "x", None]), key)
     assert array.to_pylist() == ["1", "1", "1", "x", None]
     assert reasons == {}
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "-1E+1000000", "+2.5e9999999"])
+@pytest.mark.parametrize(
+    ("type_", "kind"),
+    [(NUMBER, "number"), (exact(NUMBER), "number"), (INTEGER, "integer"), (MONEY, "decimal")],
+)
+def test_number_with_a_long_exponent_is_refused_for_its_exponent(
+    text: str, type_: Type, kind: str
+) -> None:
+    said = f"{kind} whose exponent has at most six digits"
+    array, reasons = cells.read(pa.array([text]), type_)
+    assert (array.null_count, reasons) == (1, {0: f"is no {said}"})
+    if text[0] != "+":
+        assert values.misfit(text.encode(), values.converter(type_), "x") == (
+            f"the value {text} of column 'x' is no {said}"
+        )
+    for wrong in ("1e", "x1e9999999", "1e9999999x"):
+        assert cells.read(pa.array([wrong]), type_)[1] == {0: f"is no {kind}"}

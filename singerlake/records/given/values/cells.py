@@ -215,7 +215,7 @@ def _key_text(own: Type) -> _Reader:
 def _numeric(kind: str, read_json: values.Converter) -> _Reader:
     def read_cell(text: str) -> Any:
         if not _NUMBER.fullmatch(text):
-            raise MisfitError(kind)
+            raise MisfitError(values.kind_of_no_number(text.encode(), kind))
         return read_json(text.encode())
 
     return read_cell
@@ -223,7 +223,7 @@ def _numeric(kind: str, read_json: values.Converter) -> _Reader:
 
 def _number(text: str) -> float:
     if not _NUMBER.fullmatch(text):
-        raise MisfitError("number")
+        raise MisfitError(values.kind_of_no_number(text.encode(), "number"))
     value = float(text)
     if value in (float("inf"), float("-inf")):
         raise MisfitError("number that a double can hold")
