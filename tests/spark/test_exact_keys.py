@@ -22,6 +22,7 @@ from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.spark.state import index_build, layers
+from singerlake.spark.state.content import state_misfits
 from tests.build import commit_rows
 from tests.cli import call
 from tests.spark import here
@@ -84,6 +85,27 @@ def test_rows_stay_apart_while_their_column_rounds_their_keys(
     found = upgrade(spark, table(lake))
     assert (found.rows, found.appear, found.vanish) == (20, 19, 0)
     assert [(one.column, one.values) for one in found.rounded] == [("id", 20)]
+
+
+def test_freeze_and_verify_name_rows_whose_key_rounds_by_its_exact_text(
+    spark: SparkSession, lake: Lake
+) -> None:
+    properties = {**PROPERTIES, "n": {"type": ["null", "integer"]}}
+    commit_rows(
+        lake, "tap.t", properties, ["id", "x"],
+        [f'{{"id": {IDS[0]}, "x": "a"}}', '{"id": null, "x": "b", "n": 99999999999999999999}'],
+    )  # fmt: skip
+    for done in (
+        call.run(lake, "freeze", "tap.t"),
+        call.run(lake, "verify", "tap.t"),
+    ):
+        assert done.exit_code == 5
+        assert f"(id {IDS[0]}, x a)" in done.output, done.output
+        assert "(id null, x b)" in done.output
+        assert "None" not in done.output
+    told = [str(one) for misfits in state_misfits(spark, table(lake), table(lake).snapshot())
+            for one in misfits.first]  # fmt: skip
+    assert any(one.endswith(f"(id {IDS[0]}, x a)") for one in told)
 
 
 def test_every_operation_tells_keys_apart_once_their_column_holds_them(

@@ -64,15 +64,16 @@ class MisfitCounter:
     """Counts the misfits among rows, and keeps the first of each column.
 
     Attributes:
-        keys: The key columns' names, by what they are called inside.
+        keys: The key columns' indexes and names, by what they are called inside.
     """
 
-    keys: dict[str, str]
+    keys: dict[str, tuple[int, str]]
 
     @classmethod
     def of(cls, shape: Shape) -> MisfitCounter:
         """Make one for rows of a shape."""
-        return cls(dict(zip(shape.key_aliases, shape.key_names, strict=True)))
+        named = zip(shape.keys, shape.key_names, strict=True)
+        return cls(dict(zip(shape.key_aliases, named, strict=True)))
 
     def __call__(self, batches: Batches) -> Batches:
         """Give one row for each column that has any."""
@@ -97,12 +98,26 @@ class MisfitCounter:
         )
 
     def _in(self, batch: pa.RecordBatch) -> Iterator[tuple[int, Misfit]]:
-        keys = [(name, batch.column(column).to_pylist()) for column, name in self.keys.items()]
+        keys = [(key, batch.column(column).to_pylist()) for column, key in self.keys.items()]
         rows = zip(*(batch.column(c).to_pylist() for c in (BLOCK, ORDINAL, MISFITS)), strict=True)
         for number, (block, ordinal, errors) in enumerate(rows):
-            key = {name: str(values[number]) for name, values in keys}
+            told = dict(errors)
+            key = {
+                name: _key_text(values[number], name, told.get(index))
+                for (index, name), values in keys
+            }
             for index, text in errors:
                 yield index, Misfit(block, ordinal, text, key)
+
+
+def _key_text(value: Any, name: str, error: str | None) -> str:
+    """Spell a part of a row's key; one that its column cannot hold as what is said of it does."""
+    if error is not None:
+        said, of, _ = error.rpartition(f" of column {name!r} is no ")
+        _, the, text = said.partition("the value ")
+        if of and the:
+            return text
+    return "null" if value is None else str(value)
 
 
 def merged(rows: Iterable[Any], shape: Shape) -> list[ColumnMisfits]:
