@@ -31,10 +31,16 @@ def run(shared: Shared, master: str | None) -> None:
     tables = [lake.table(name) for name in lake.tables()]
     found = [_looked_at(table, master) for table in tables if not _is_dropped(table)]
     known = lake_file.read_if_readable(lake.store)
-    published = sorted(known.published) if known is not None else []
+    published = dict(sorted(known.published.items())) if known is not None else {}
     shared.output.result(
-        lambda: [_as_json(one) for one in found],
-        lambda: _print(found, published),
+        lambda: {
+            "tables": [_as_json(one) for one in found],
+            "publications_to_rebuild": [
+                {"name": name, "to": one.to, "tables": one.tables}
+                for name, one in published.items()
+            ],
+        },
+        lambda: _print(found, [*published]),
     )
 
 

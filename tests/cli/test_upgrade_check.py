@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from singerlake.format.annotations import Publication
 from singerlake.lake import Lake
 from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.drop import drop_table
 from singerlake.maintenance.freeze import FreezePlan, commit_version
+from singerlake.projections import registry
 from tests.build import commit_rows
 from tests.cli import call
 
@@ -48,7 +50,9 @@ def test_tables_that_are_read_otherwise_are_listed(full: Lake) -> None:
 
 
 def test_document_has_what_the_list_has(full: Lake) -> None:
-    found = {one["table"]: one for one in call.run_json(full, "doctor", "--upgrade")}
+    registry.enter(full, "big", Publication(tables=["tap.big"], to="/out/big", format="parquet"))
+    document = call.run_json(full, "doctor", "--upgrade")
+    found = {one["table"]: one for one in document["tables"]}
     assert found.keys() == {"tap.big", "tap.null", "tap.same"}
     assert found["tap.big"] == {
         "table": "tap.big",
@@ -61,13 +65,20 @@ def test_document_has_what_the_list_has(full: Lake) -> None:
         "for_good": [],
     }
     assert (found["tap.null"]["appear"], found["tap.same"]["appear"]) == (1, 0)
+    assert document["publications_to_rebuild"] == [
+        {"name": "big", "to": "/out/big", "tables": ["tap.big"]}
+    ]
+    said = call.run(full, "doctor", "--upgrade").stdout
+    assert "the next publish rebuilds 1 publication: big" in said
 
 
 def test_columns_whose_type_changes_are_listed(lake: Lake) -> None:
     money = {"type": "string", "format": "x-singer.decimal", "scale": 2}
     rows: list[Any] = [{"id": "1.50"}, {"id": "1.5"}]
     commit_rows(lake, "tap.t", {"id": money}, ["id"], rows)
-    (found,) = call.run_json(lake, "doctor", "--upgrade")
+    document = call.run_json(lake, "doctor", "--upgrade")
+    (found,) = document["tables"]
+    assert document["publications_to_rebuild"] == []
     assert found["types"] == [{"column": "id", "before": "string", "now": "decimal(38,2)"}]
     assert (found["rows"], found["appear"], found["vanish"]) == (1, 0, 1)
     shown = call.run(lake, "doctor", "--upgrade").stdout
