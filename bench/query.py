@@ -30,9 +30,9 @@ QUERIES = {
 def run(folder: Path, rows: int, count: int) -> str:
     from singerlake.lake import Lake
     from singerlake.reading import index
-    from singerlake.spark.jobs.maintenance.freeze import freeze
     from singerlake.spark.jobs.queries.query import query
     from singerlake.spark.jvm.session import session
+    from tests.frozen import freeze_on_spark as freeze
 
     spark = session("local[2]")
     sync(folder, messages(folder / "messages.jsonl", rows))

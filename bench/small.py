@@ -48,9 +48,9 @@ from singerlake.lake import Lake
 from singerlake.spark.jvm import launch
 mark("import the core")
 launch.ahead()
-from singerlake.spark.jobs.maintenance.freeze import freeze
+from tests.frozen import freeze_on_spark as freeze
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.revert import revert  # as of a large table
+from tests.frozen import revert_on_spark as revert
 from singerlake.spark.jvm.session import session
 mark("import the jobs")
 from singerlake.spark.jvm import session as sessions

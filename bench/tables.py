@@ -13,11 +13,11 @@ from unittest import mock
 from bench import commits, harness, site
 from singerlake import lake as lakes
 from singerlake.format.names import TableName
-from singerlake.freezing import freeze_small
 from singerlake.lake import Lake
 from singerlake.storage.base import KeyMissingError, Listed, StoredObject
 from singerlake.storage.local.store import LocalStore
 from singerlake_cli.main import cli
+from tests.frozen import freeze_here as freeze_small
 
 TABLES, ROWS_AT_FULL_SIZE = 10_000, 1_000_000
 DELAY, GOAL = 0.02, 60

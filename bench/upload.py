@@ -134,7 +134,7 @@ def upsert_cases(spark: Any, folder: Path, rows: int) -> dict[str, Any]:
     from deltalake import DeltaTable, write_deltalake
 
     from singerlake.lake import Lake
-    from singerlake.spark.jobs.maintenance.freeze import freeze
+    from tests.frozen import freeze_on_spark as freeze
 
     base = folder / "base.parquet"
     pq.write_table(pv.read_csv(folder / "rows.csv"), base)
@@ -194,7 +194,7 @@ def iceberg(folder: Path, base: Path, rows: int, more: int) -> Cost:
 
 def few_cells_cases(spark: Any, folder: Path, rows: int) -> dict[str, Any]:
     from singerlake.lake import Lake
-    from singerlake.spark.jobs.maintenance.freeze import freeze
+    from tests.frozen import freeze_on_spark as freeze
 
     lake = Lake.open(str(folder / "few"), create=True)
     turns = iter(range(1_000_000))

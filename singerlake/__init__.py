@@ -108,6 +108,7 @@ def open(  # noqa: A001  # singerlake.open, as gzip.open
     options: "StoreOptions | None" = None,
     *,
     create: bool = False,
+    engine: str | None = None,
 ) -> "Lake":
     """Open a lake.
 
@@ -117,15 +118,22 @@ def open(  # noqa: A001  # singerlake.open, as gzip.open
         options: Credentials, region and endpoint of the store. By default AWS's usual chain, or
             the variables of Google and Azure, find them.
         create: Start an empty lake where there is none.
+        engine: What operations run on if they name no engine: ``local`` for this process,
+            ``spark``, or ``auto`` for this process if the work is small and Spark otherwise. By
+            default the environment's SINGERLAKE_ENGINE, else ``auto``.
 
     Raises:
         NotFoundError: There is no lake, and ``create`` is not set.
+        UsageError: There is no such engine.
         NewerFormatError: A newer release wrote it.
         StoreError: The disk or the bucket refused.
     """
     from singerlake.api import Lake
 
-    return Lake.open(uri, options, create=create)
+    lake = Lake.open(uri, options, create=create)
+    if engine is not None:
+        lake.use_engine(engine)
+    return lake
 
 
 def open_file(file: Any, table: "Table") -> "io.BufferedReader":

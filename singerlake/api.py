@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from singerlake import erasing, publishing
 from singerlake.copying import copies
 from singerlake.errors import UsageError
-from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
+from singerlake.ops.engines import EngineChoice
 from singerlake.publishing import session_for
 from singerlake.reverting import named_state
-from singerlake.state import Engine, Misfits, State
+from singerlake.state import Misfits, State
 from singerlake.transactions import lake_log
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Table(erasing.Table):
         *,
         transaction: int | None = None,
         time: datetime | str | None = None,
-        engine: Engine = "spark",
+        engine: str | None = None,
         misfits: Misfits = "fail",
     ) -> State:
         """Get the table's state at a version, a transaction or a time; by default, as it is now.
@@ -63,8 +63,8 @@ class Table(erasing.Table):
             transaction: A transaction's number.
             time: The state is that of the last transaction by then. A text such as
                 ``2026-11-20T12:00Z``, or a datetime; without a zone, it is in UTC.
-            engine: What makes the index of the state where it has none: Spark; or ``arrow``, in
-                this process, of at most 128 MiB of messages.
+            engine: What makes the index of the state if it has none: ``local``, ``spark``, or
+                ``auto`` for this process if the state is small. By default the lake's.
             misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
                 error to read one, and ``null`` reads it as null.
 
@@ -75,7 +75,7 @@ class Table(erasing.Table):
         """
         head = self.snapshot()
         frozen, snapshot = named_state(head, version, transaction, time)
-        return State(self, snapshot, frozen, engine=engine, misfits=misfits)
+        return State(self, snapshot, frozen, engine=engine or self._engine, misfits=misfits)
 
     def open_file(self, file: Any) -> BufferedReader:
         """Open a file that a row names, for reading; it may be sought in.
@@ -108,15 +108,18 @@ class Table(erasing.Table):
         *,
         retain: timedelta = timedelta(days=7),
         drop_history: bool = False,
+        engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Vacuumed:
-        """Combine small files and delete what nothing needs; on Spark, where there is work to do.
+        """Combine small files and delete what nothing needs.
 
         Args:
             retain: What was needed, or created, in this time stays; at least a day.
             drop_history: Also drop rows that a later one has replaced, if no version and no
                 state within ``retain`` needs them.
-            spark: The session; the running one by default, or a new one.
+            engine: What copies files: ``local``, ``spark``, or ``auto`` for this process up to
+                256 MiB. Only Spark expires history. By default the lake's.
+            spark: As for :meth:`freeze`.
 
         Raises:
             UsageError: ``retain`` is below a day, or the table has lost its log.
@@ -125,25 +128,26 @@ class Table(erasing.Table):
             RuntimeMissingError: Spark or Java is not installed.
         """
         from singerlake.maintenance import vacuum
+        from singerlake.ops.vacuum import vacuum as run
 
         parts = tuple(p for p in vacuum.PARTS if drop_history or p != vacuum.DROP_HISTORY)
         options = vacuum.VacuumOptions(retain_seconds=retain.total_seconds(), parts=parts)
         options.check()
-        plan = vacuum.plan_vacuum(self.store, self.snapshot(dropped=True), options)
-        if plan.needs_no_run:
-            return vacuum.Vacuumed(self.name, kept=plan.garbage.kept)
-        from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-
-        return vacuum_table(lambda: session_for(spark, "a vacuum"), self, options, plan=plan)
+        return run(self, options, self._choice(engine, spark))
 
     def verify(
-        self, version: int | str | None = None, *, spark: SparkSession | None = None
+        self,
+        version: int | str | None = None,
+        *,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
     ) -> Report:
         """Hold every block, and the fingerprints of every version, against the log.
 
         Args:
             version: Compute the fingerprints of this version only, by number or label.
-            spark: The session; by default one only where the table has more than 32 MiB.
+            engine: As for :meth:`freeze`.
+            spark: As for :meth:`freeze`.
 
         Returns:
             What was looked at, and what is not as it should be: ``problems`` is empty where all is.
@@ -152,14 +156,9 @@ class Table(erasing.Table):
             NotFoundError: There is no such version.
             RuntimeMissingError: Spark or Java is not installed.
         """
-        from singerlake.verifying.here import verify_here
+        from singerlake.ops.verify import verify
 
-        if spark is None and (report := verify_here(self, version)) is not None:
-            return report
-        spark = session_for(spark, "verifying a table")
-        from singerlake.spark.jobs.maintenance.verify import verify
-
-        return verify(spark, self, None if version is None else str(version))
+        return verify(self, version, self._choice(engine, spark))
 
     def change(
         self,
@@ -248,6 +247,16 @@ class LakeState:
 class Lake(publishing.Lake, copies.Lake):
     """A lake in a store, whose tables can be changed."""
 
+    _engine: str | None = None
+
+    def use_engine(self, name: str) -> None:
+        """Set what operations run on if they name no engine; see :func:`singerlake.open`.
+
+        Raises:
+            UsageError: There is no such engine.
+        """
+        self._engine = EngineChoice.of(name).name
+
     def at(self, version: int | str) -> LakeState:
         """Get the tables as a lake version means them, by its number or label.
 
@@ -265,9 +274,10 @@ class Lake(publishing.Lake, copies.Lake):
         comment: str | None = None,
         allow_violations: bool = False,
         again: bool = False,
+        engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> LakeVersion:
-        """Freeze tables as one lake version, of one moment; on Spark, where one needs a version.
+        """Freeze tables as one lake version, of one moment.
 
         If a lake version names the same versions already, that is returned, unless ``label`` is
         another.
@@ -278,7 +288,8 @@ class Lake(publishing.Lake, copies.Lake):
             comment: Why; kept with it, and with the table versions that are made.
             allow_violations: Even if rows break a constraint of their table.
             again: Make a new lake version even if one names the same versions.
-            spark: The session; the running one by default, or a new one.
+            engine: As for :meth:`Table.freeze`.
+            spark: As for :meth:`Table.freeze`.
 
         Raises:
             SingerlakeError: A table could not be frozen; see :meth:`Table.freeze`. There is no
@@ -286,32 +297,25 @@ class Lake(publishing.Lake, copies.Lake):
             UsageError: The label cannot be one or is taken, or the list of tables is empty.
             ConflictError: Some table moved at every moment.
         """
-        from singerlake.maintenance import freeze_lake
+        from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
 
         if tables is not None and not tables:
             raise UsageError("the list of tables is empty: leave it out to freeze all of them")
         named = [self.table(name).name for name in tables or ()]
-        wanted = freeze_lake.plan(
-            self.store,
-            self.tables if tables is None else lambda: named,
-            named=named,
-            label=label,
-            comment=comment,
-            allow_violations=allow_violations,
-            again=again,
-        )
-        made: Mapping[TableName, FrozenVersion] = {}
-        if wanted.missing:
-            spark = session_for(spark, "freezing a version")
-            from singerlake.spark.jobs.maintenance.freeze_lake import freeze_all_missing
-
-            made = freeze_all_missing(spark, self, wanted, allow_violations=allow_violations)
-        return freeze_lake.commit_lake_version(self.store, wanted, made)
+        options = LakeFreezeOptions(label, comment, again, allow_violations, named)
+        choice = EngineChoice.of(engine or (None if spark else self._engine), spark=spark)
+        wanted = plan(self, self.tables if tables is None else lambda: named, options)
+        done = freeze_lake(self, wanted, options, choice)
+        if done.version is None:
+            raise next(iter(done.failed.values()))
+        return done.version
 
     def table(self, name: str | TableName) -> Table:
         """Get one table; see :meth:`singerlake.lake.Lake.table`."""
         found = super().table(name)
-        return found if isinstance(found, Table) else Table(found.store, found.name)
+        table = found if isinstance(found, Table) else Table(found.store, found.name)
+        table._engine = self._engine
+        return table
 
     def __getitem__(self, name: str | TableName) -> Table:
         """Get one table: ``lake["tap-shop.orders"]``."""

@@ -13,6 +13,7 @@ from singerlake import publishing
 from singerlake.errors import UsageError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
+from singerlake.ops.engines import EngineChoice
 from singerlake.publishing import session_for
 from singerlake.transactions.snapshot import Snapshot
 
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 class Table(publishing.Table):
     """One stream of one tap, whose states get versions, and whose past can come back."""
 
+    _engine: str | None = None
+    """What operations run on if they name no engine: that of the lake that it was got from."""
+
+    def _choice(self, engine: str | None, spark: SparkSession | None) -> EngineChoice:
+        """Return what an operation may run on; see :class:`EngineChoice`."""
+        return EngineChoice.of(engine or (None if spark else self._engine), spark=spark)
+
     def freeze(
         self,
         label: str | None = None,
@@ -35,9 +43,10 @@ class Table(publishing.Table):
         transaction: int | None = None,
         allow_violations: bool = False,
         again: bool = False,
+        engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> FrozenVersion:
-        """Freeze a state as the next version; on Spark, unless it is small, without constraints.
+        """Freeze a state as the next version.
 
         If the state has a version already, that is returned, unless ``label`` is another.
 
@@ -47,7 +56,9 @@ class Table(publishing.Table):
             transaction: Whose state; the last by default.
             allow_violations: Even if rows break a constraint; the version says so.
             again: Make a new version even if the state has one.
-            spark: The session; the running one by default, or a new one.
+            engine: What reads the rows: ``local``, ``spark``, or ``auto`` for this process if the
+                state is small and has no constraints. By default the lake's.
+            spark: The session to use; it means Spark.
 
         Raises:
             NotFoundError: There is no such table or transaction.
@@ -56,31 +67,16 @@ class Table(publishing.Table):
             DamagedError: A row cannot be read under the table's schema, or breaks its rules.
             RuntimeMissingError: Spark or Java is not installed.
         """
-        from singerlake.freezing import freeze_if_small
+        from singerlake.ops.freeze import FreezeOptions, freeze
 
-        done = freeze_if_small(
-            self,
-            spark,
+        options = FreezeOptions(
             at=transaction,
             label=label,
             comment=comment,
             again=again,
             allow_violations=allow_violations,
         )
-        if done is not None:
-            return done
-        spark = session_for(spark, "freezing a version")
-        from singerlake.spark.jobs.maintenance.freeze import freeze
-
-        return freeze(
-            spark,
-            self,
-            at=transaction,
-            label=label,
-            comment=comment,
-            again=again,
-            allow_violations=allow_violations,
-        )
+        return freeze(self, options, self._choice(engine, spark)).version
 
     def delete_version(self, version: int | str, *, reason: str) -> DeletedVersion:
         """Delete a frozen version: its number is never used again, its label may be.
@@ -110,12 +106,10 @@ class Table(publishing.Table):
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_misfits: bool = False,
+        engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Reverted:
         """Turn the table back to an earlier state, by one new transaction.
-
-        On Spark, unless the table is small, nothing has to be asked of its old rows, and no session
-        is given.
 
         Args:
             version: A frozen version's number or label.
@@ -129,7 +123,8 @@ class Table(publishing.Table):
                 says so.
             allow_misfits: Even if old values do not fit the type that their column has now; the
                 transaction says so.
-            spark: The session; the running one by default, or a new one.
+            engine: As for :meth:`freeze`.
+            spark: As for :meth:`freeze`.
 
         Raises:
             NotFoundError: There is no such state.
@@ -144,27 +139,18 @@ class Table(publishing.Table):
         head = self.snapshot()
         _, snapshot = named_state(head, version, transaction, time)
         from singerlake.maintenance.revert import kept
-        from singerlake.rows_back.small_revert import revert_if_small
+        from singerlake.ops.revert import RevertOptions, revert
         from singerlake.transactions.writer import WriteOptions
 
-        to, options = snapshot.number, WriteOptions(metadata=kept(metadata or {}, comment))
-        if spark is None:
-            done = revert_if_small(self, head, to, dry_run=dry_run, options=options, etag=etag)
-            if done is not None:
-                return done
-        spark = session_for(spark, "reverting a table")
-        from singerlake.spark.jobs.reverting.revert import revert
-
-        return revert(
-            spark,
-            self,
-            to,
+        options = RevertOptions(
+            snapshot.number,
             dry_run=dry_run,
-            options=options,
+            writing=WriteOptions(metadata=kept(metadata or {}, comment)),
             etag=etag,
             allow_violations=allow_violations,
             allow_misfits=allow_misfits,
         )
+        return revert(self, options, self._choice(engine, spark), head=head)
 
     def undo(
         self,

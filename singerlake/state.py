@@ -1,7 +1,7 @@
 """The state of a table at one transaction, for programs: its schema, and its rows in many forms.
 
-A state with an index is read by it, in Python. Of another, an index is made first: by Spark, or
-in this process where the caller says so and the state is small.
+A state with an index is read by it, in Python. If it has none, one is made first: in this process
+if the state is small, by Spark otherwise, or by the engine that the caller names.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import extras
 from singerlake.errors import StoreError, UsageError
 from singerlake.format import content
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
+from singerlake.ops.engines import EngineChoice
 from singerlake.transactions.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
+    from singerlake.engine.base import Engine
     from singerlake.files.stored import StoredFile
     from singerlake.reading.index import Index
     from singerlake.reading.selection import Read
 
 logger = logging.getLogger(__name__)
-Engine = Literal["spark", "arrow"]
 Misfits = Literal["fail", "null"]
 Files = Literal["reference", "binary"]
-_ENGINES, _MISFITS = ("spark", "arrow"), ("fail", "null")
+_MISFITS = ("fail", "null")
 
 
 class State:
@@ -47,7 +48,7 @@ class State:
         table: The table.
         snapshot: The table at the transaction.
         version: The frozen version that was asked for, if one was.
-        engine: What makes the index of the state, where it has none.
+        engine: What makes the index of the state if it has none: ``auto``, ``local`` or ``spark``.
         misfits: What becomes of values that do not fit their columns.
     """
 
@@ -57,18 +58,17 @@ class State:
         snapshot: Snapshot,
         version: FrozenVersion | None = None,
         *,
-        engine: Engine = "spark",
+        engine: str | None = None,
         misfits: Misfits = "fail",
     ) -> None:
-        for name, value, known in (("engine", engine, _ENGINES), ("misfits", misfits, _MISFITS)):
-            if value not in known:
-                raise UsageError(f"{name}={value!r} is neither {' nor '.join(map(repr, known))}")
+        if misfits not in _MISFITS:
+            raise UsageError(f"misfits={misfits!r} is neither {' nor '.join(map(repr, _MISFITS))}")
         self.table = table
         """The table."""
         self.version = version
         """The frozen version, where it was asked for by its number or label."""
         self._snapshot = snapshot
-        self._engine = engine
+        self._choice = EngineChoice.of(engine)
         self._misfits = misfits
 
     def __repr__(self) -> str:
@@ -119,7 +119,6 @@ class State:
         Raises:
             InvalidQueryError: There is no such column, or the filter makes no sense of the table.
             NotFoundError: The state was given up.
-            UsageError: The state is too large for ``engine="arrow"``.
             RuntimeMissingError: Spark must make an index, and is not installed.
         """
         import pyarrow as pa
@@ -286,37 +285,45 @@ class State:
 
     def _reader(self, snapshot: Snapshot) -> tuple[Read, set[int]]:
         """What reads columns of the state, and which of them may have misfits."""
-        from singerlake.reading.index import Index
         from singerlake.reading.state_reader import StateReader
 
-        make = self._by_spark if self._engine == "spark" else self._in_this_process
-        found = self._index(snapshot) or make(snapshot)
-        if isinstance(found, Index):
-            return StateReader.of(found).rows, found.misfits
-        return found
+        found = self._index(snapshot)
+        if found is None:
+            engine = self._engine_for(snapshot)
+            found = self._made(engine, snapshot)
+            if found is None:
+                return self._without_index(engine, snapshot)
+        return StateReader.of(found).rows, found.misfits
 
-    def _by_spark(self, snapshot: Snapshot) -> Index | tuple[Read, set[int]]:
-        """The index of a state, made by Spark; where none can be kept, as :meth:`_reader`."""
-        extras.require(
-            "pyspark",
-            f"making the index of {self.table.name} at transaction {self.transaction}",
-            "; or, of a small state, say engine='arrow'",
-        )
-        from singerlake.reading.index import Index
+    def _engine_for(self, snapshot: Snapshot) -> Engine[Any]:
+        from singerlake.engine.work import Work
+        from singerlake.snapshot.from_blocks import needed_blocks
+
+        work = Work.of(needed_blocks(snapshot), len(snapshot.columns))
+        what = f"making the index of {self.table.name} at transaction {self.transaction}"
+        return self._choice.engine_for(work, what)
+
+    def _made(self, engine: Engine[Any], snapshot: Snapshot) -> Index | None:
+        """The index of a state, made now; None where none can be kept."""
+        from singerlake.snapshot import building
+
+        if not snapshot.from_log:
+            return None
+        try:
+            return building.build(engine, self.table, snapshot.earliest_equal())
+        except StoreError as error:
+            logger.warning("reading without an index, because none can be kept: %s", error)
+            return None
+
+    def _without_index(self, engine: Engine[Any], snapshot: Snapshot) -> tuple[Read, set[int]]:
+        """What reads the state from its blocks each time; see :meth:`_reader`."""
+        from singerlake.engine.local import LocalEngine
+        from singerlake.snapshot.from_blocks import local_rows
+
+        if isinstance(engine, LocalEngine):
+            rows = local_rows(self.table, snapshot)
+            every = set(range(len(snapshot.columns)))
+            return lambda columns: (batch.select(list(columns)) for batch in rows), every
         from singerlake.spark.jobs.queries.reading import arrow_rows
 
-        found = arrow_rows(self.table, snapshot, misfits=self._misfits)
-        return found if isinstance(found, Index) else (found, set())
-
-    def _in_this_process(self, snapshot: Snapshot) -> Index | tuple[Read, set[int]]:
-        """The same, made here."""
-        from singerlake.reading import small_state
-
-        if snapshot.from_log:
-            try:
-                return small_state.build(self.table, snapshot.earliest_equal())
-            except StoreError as error:
-                logger.warning("reading without an index, because none can be kept: %s", error)
-        rows = small_state.rows(self.table, snapshot)
-        every = set(range(len(snapshot.columns)))
-        return lambda columns: (batch.select(list(columns)) for batch in rows), every
+        return arrow_rows(self.table, snapshot, misfits=self._misfits), set()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,11 +19,12 @@ from singerlake.lake import Lake, Table
 from singerlake.nearest import bare, offer
 from singerlake.transactions import lake_log, not_copied
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, begin_spark, start_spark
+from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.maintenance.freeze_lake import LakeFreeze
+    from singerlake.ops.engines import EngineChoice
+    from singerlake.ops.freeze_lake import LakeFreezeOptions, LakeFrozen
 
 DROPPED_FIRST = ("by", "tables", "rows", "proof")
 """Columns that a narrow terminal leaves out, those that matter least first."""
@@ -89,86 +91,41 @@ def tap_named(lake: Lake, text: str) -> str:
     return like[0]
 
 
-@dataclass(frozen=True)
-class FreezeOptions:
-    """How many tables are to be frozen as one."""
-
-    label: str | None
-    comment: str | None
-    allow_violations: bool
-    again: bool
-    master: str | None
-    conf: tuple[str, ...]
-
-
-def freeze_many(shared: Shared, lake: Lake, chosen: Chosen, options: FreezeOptions) -> None:
+def freeze_many(
+    shared: Shared, lake: Lake, chosen: Chosen, options: LakeFreezeOptions, choice: EngineChoice
+) -> None:
     """Freeze tables as one lake version; each that has no version of its state gets one.
 
     Raises:
         SingerlakeError: Nothing was frozen. Tables that could not be frozen are told of instead.
     """
-    from singerlake.maintenance.freeze_lake import (
-        commit_lake_version,
-        plan,
-    )  # late: lists need none
+    from singerlake.ops.freeze_lake import freeze_lake, plan  # late: lists need none
 
     with working("looking for a moment in which no table moves"):
-        wanted = plan(
-            lake.store,
-            chosen.listed,
-            named=chosen.named,
-            label=options.label,
-            comment=options.comment,
-            allow_violations=options.allow_violations,
-            again=options.again,
-        )
-    made: dict[TableName, FrozenVersion] = {}
-    failed: dict[TableName, SingerlakeError] = {}
-    if wanted.missing:  # else no Java starts
-        made, failed = _made(lake, wanted, options)
-    before = len(lake.lake_versions())
-    version = None if failed else commit_lake_version(lake.store, wanted, made)
-    new = version is not None and version.number > before
-    shared.output.result(
-        lambda: _frozen_json(version, wanted, made, new=new),
-        lambda: _print_frozen(version, wanted, made, new=new),
-    )
-    if version is not None and not new:
-        note_comment(shared, version.comment, options.comment)
-    for name, error in failed.items():
+        wanted = plan(lake, chosen.listed, options)
+    if wanted.missing:
+        with working(f"freezing {output.count(len(wanted.missing), 'table')}") as bar:
+            each = partial(bar.each, weigh=partial(_size, lake))
+            done = freeze_lake(lake, wanted, options, choice, each=each)
+    else:
+        done = freeze_lake(lake, wanted, options, choice)
+    shared.output.result(lambda: _frozen_json(done), lambda: _print_frozen(done))
+    if done.version is not None and not done.new:
+        note_comment(shared, done.version.comment, options.comment)
+    for name, error in done.failed.items():
         shared.output.error(error, name)
-    if failed:
+    if done.failed:
         shared.output.note(
             "there is no lake version: the versions of the other tables stay, and are used by the "
             "next run if their tables have not changed until then"
         )
-        click.get_current_context().exit(max(error.exit_code for error in failed.values()))
+        click.get_current_context().exit(max(error.exit_code for error in done.failed.values()))
 
 
-def _made(
-    lake: Lake, wanted: LakeFreeze, options: FreezeOptions
-) -> tuple[dict[TableName, FrozenVersion], dict[TableName, SingerlakeError]]:
-    begin_spark(options.master, options.conf)
-    from singerlake.spark.jobs.maintenance.freeze_lake import freeze_missing
-
-    made: dict[TableName, FrozenVersion] = {}
-    failed: dict[TableName, SingerlakeError] = {}
-    with working(f"freezing {output.count(len(wanted.missing), 'table')}") as bar:
-        spark = start_spark(options.master, options.conf)
-        frozen = freeze_missing(spark, lake, wanted, allow_violations=options.allow_violations)
-
-        def size(name: TableName) -> int:
-            with suppress(SingerlakeError):  # freezing it says so
-                return sum(block.bytes for block in lake.table(name).snapshot().blocks)
-            return 0
-
-        # The bar's part begins before its table is frozen.
-        for _, (name, came) in zip(bar.each(wanted.missing, size), frozen, strict=True):
-            if isinstance(came, FrozenVersion):
-                made[name] = came
-            else:
-                failed[name] = came
-    return made, failed
+def _size(lake: Lake, name: TableName) -> int:
+    with suppress(SingerlakeError):  # freezing it says so
+        return sum(block.bytes for block in lake.table(name).snapshot().blocks)
+    return 0
 
 
 def note_comment(shared: Shared, kept: str | None, comment: str | None) -> None:
@@ -180,40 +137,25 @@ def note_comment(shared: Shared, kept: str | None, comment: str | None) -> None:
         )
 
 
-def _frozen_json(
-    version: LakeVersion | None,
-    wanted: LakeFreeze,
-    made: Mapping[TableName, FrozenVersion],
-    *,
-    new: bool,
-) -> dict[str, Any]:
-    versions = {**wanted.found, **made}
+def _frozen_json(done: LakeFrozen) -> dict[str, Any]:
     return {
-        "lake_version": None if version is None else as_json(version),
-        "new": new,
+        "lake_version": None if done.version is None else as_json(done.version),
+        "new": done.new,
         "tables": [
-            {"table": str(name), "new": name in made, **structs.asdict(versions[name])}
-            for name in sorted(versions)
+            {"table": str(name), "new": name in done.made, **structs.asdict(done.tables[name])}
+            for name in sorted(done.tables)
         ],
     }
 
 
-def _print_frozen(
-    version: LakeVersion | None,
-    wanted: LakeFreeze,
-    made: Mapping[TableName, FrozenVersion],
-    *,
-    new: bool,
-) -> None:
-    versions = {**wanted.found, **made}
-    for name in sorted(versions):
-        one = versions[name]
-        output.say(frozen_words(name, one, new=name in made))
-    if version is not None:
+def _print_frozen(done: LakeFrozen) -> None:
+    for name in sorted(done.tables):
+        output.say(frozen_words(name, done.tables[name], new=name in done.made))
+    if (version := done.version) is not None:
         output.say(
             f"{version}: {output.count(len(version.tables), 'table')}, "
             f"{output.count(version.rows, 'row')}, cut at {output.clock(version.cut)} UTC, "
-            f"fingerprint {output.short_proof(version.fingerprint)}" + _THERE * (not new)
+            f"fingerprint {output.short_proof(version.fingerprint)}" + _THERE * (not done.new)
         )
 
 

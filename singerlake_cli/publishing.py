@@ -18,7 +18,7 @@ from singerlake.projections.graph import graph
 from singerlake.projections.projection import Projection
 from singerlake.projections.publishing import Outcome, PublishOptions, Result
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, begin_spark, start_spark
+from singerlake_cli.shared import Shared, SparkStart
 from singerlake_cli.working import working
 
 
@@ -26,8 +26,7 @@ def outcomes(
     lake: Lake,
     projections: Sequence[Projection],
     options: PublishOptions,
-    master: str | None,
-    conf: tuple[str, ...],
+    start: SparkStart,
 ) -> Iterator[Outcome]:
     """Publish projections, one after the other as outcomes are taken.
 
@@ -39,13 +38,13 @@ def outcomes(
         yield from settled
         return
     in_order = graph(lake, projections).projections
-    begin_spark(master, conf)
+    start.begin()
     from singerlake.spark.jobs.publishing.publish import publish
 
     job = None
     for one in in_order:
         with working(f"publishing {one.name}"):
-            job = job or publish(start_spark(master, conf), lake, in_order, options)
+            job = job or publish(start(), lake, in_order, options)
             outcome = next(job)
         yield outcome
 

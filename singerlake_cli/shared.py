@@ -187,6 +187,51 @@ def spark_options(command: Command) -> Command:
     return master(conf(command))
 
 
+def engine_options(command: Command) -> Command:
+    """Add ``--engine``, ``--master`` and ``--conf``; they come in as ``choice``.
+
+    That is an :class:`~singerlake.ops.engines.EngineChoice`.
+    """
+
+    @functools.wraps(command)
+    def packed(
+        *args: Any, engine: str | None, master: str | None, conf: tuple[str, ...], **kwargs: Any
+    ) -> Any:
+        from singerlake.ops.engines import LOCAL, SPARK, EngineChoice  # late: few commands need it
+
+        if (master or conf) and engine == LOCAL:
+            raise UsageError("--master and --conf are for Spark: leave them or --engine local out")
+        name = SPARK if master or conf else engine
+        choice = EngineChoice.of(name, start=SparkStart(master, conf))
+        return command(*args, choice=choice, **kwargs)
+
+    engine = click.option(
+        "--engine",
+        type=click.Choice(["auto", "local", "spark"]),
+        help="What reads the rows: this process (local), Spark, or by size.  [default: auto]",
+    )
+    return cast("Command", engine(spark_options(packed)))
+
+
+@dataclass(frozen=True)
+class SparkStart:
+    """Starts Spark as ``--master`` and ``--conf`` say, or finds the session that runs."""
+
+    master: str | None
+    conf: tuple[str, ...]
+
+    def begin(self) -> None:
+        """Start Java, and do not wait for it; see :func:`begin_spark`."""
+        begin_spark(self.master, self.conf)
+
+    def __call__(self) -> Any:
+        """Start Spark; what a job needs of it is imported while Java starts."""
+        self.begin()
+        import singerlake.spark.engine  # noqa: F401
+
+        return start_spark(self.master, self.conf)
+
+
 def begin_spark(master: str | None, conf: tuple[str, ...]) -> None:
     """Start Java for :func:`start_spark`, so that it starts while a job's module is imported.
 

@@ -10,26 +10,27 @@ from singerlake.quantities import count
 from singerlake.records.blocks.misfits import retype_command
 from singerlake.transactions import lake_file
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, begin_spark, start_spark
+from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
+    from singerlake.ops.engines import EngineChoice
     from singerlake.verifying.upgrade import TableUpgrade
 
 
-def run(shared: Shared, master: str | None) -> None:
+def run(shared: Shared, choice: EngineChoice) -> None:
     """Look at all tables of the lake, and print what is found.
 
     Args:
         shared: The lake and the output.
-        master: Spark's master, for tables that are too large for this process.
+        choice: What may read the tables.
 
     Raises:
         SingerlakeError: A table cannot be read.
     """
     lake = shared.lake()
     tables = [lake.table(name) for name in lake.tables()]
-    found = [_looked_at(table, master) for table in tables if not _is_dropped(table)]
+    found = [_looked_at(table, choice) for table in tables if not _is_dropped(table)]
     known = lake_file.read_if_readable(lake.store)
     published = dict(sorted(known.published.items())) if known is not None else {}
     shared.output.result(
@@ -48,19 +49,11 @@ def _is_dropped(table: Table) -> bool:
     return bool(table.snapshot(dropped=True).dropped_at)
 
 
-def _looked_at(table: Table, master: str | None) -> TableUpgrade:
-    from singerlake.verifying.here import upgrade_here
+def _looked_at(table: Table, choice: EngineChoice) -> TableUpgrade:
+    from singerlake.ops.verify import upgrade
 
     with working(f"reading the keys of {table.name}"):
-        found = None if master else upgrade_here(table)
-    if found is not None:
-        return found
-    begin_spark(master, ())
-    from singerlake.spark.jobs.maintenance.verify import upgrade
-
-    spark = start_spark(master, ())
-    with working(f"reading the keys of {table.name}"):
-        return upgrade(spark, table)
+        return upgrade(table, choice)
 
 
 def _as_json(one: TableUpgrade) -> dict[str, Any]:

@@ -19,12 +19,14 @@ from singerlake.errors import DamagedError, NotFoundError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.lake import Table
-from singerlake.reading import index, small_state
+from singerlake.reading import index
 from singerlake.reading.index import Index
 from singerlake.records.blocks import positions
+from singerlake.records.blocks.block_tasks import TASK_BYTES
 from singerlake.records.blocks.decoding import record_lines
 from singerlake.records.rows.row_columns import BLOCK, DELETED, ORDINAL
 from singerlake.records.state import layer_keys
+from singerlake.snapshot import from_blocks
 from singerlake.storage.base import KeyMissingError
 from singerlake.transactions.snapshot import Snapshot
 
@@ -138,9 +140,9 @@ def rows_of(table: Table, snapshot: Snapshot, version: FrozenVersion) -> StateRo
     state_index = index.load(table, state)
     rows = StateRows(snapshot.blocks)
     if state_index is None:
-        if sum(block.bytes for block in small_state.blocks_of(state)) > small_state.LIMIT_BYTES:
+        if sum(block.bytes for block in from_blocks.needed_blocks(state)) > TASK_BYTES:
             raise _no_index(table, version)
-        for batch in small_state.rows(table, state):
+        for batch in from_blocks.local_rows(table, state):
             rows.add(*_at(batch))
         if (count := rows.count()) != version.rows:
             raise DamagedError(f"{name} has {version.rows:,} rows, and its blocks have {count:,}")

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from singerlake import extras
-from singerlake.errors import SingerlakeError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.ops.engines import SPARK, EngineChoice
 
 
-def check_possible(setting: str = "new_version") -> None:
-    """Make sure, before a long run, that Spark could start after it.
-
-    Args:
-        setting: The setting that asks for it.
+def engine_choice(config: Mapping[str, Any]) -> EngineChoice:
+    """Return what may read the rows of tables that are frozen, as the settings say.
 
     Raises:
-        RuntimeMissingError: It is not installed, or there is no Java that it runs on.
+        UsageError: There is no such engine.
+        RuntimeMissingError: Spark is asked for, before a long run, and could not start after it.
     """
+    choice = EngineChoice.of(config.get("engine"))
+    if choice.name == SPARK:
+        for setting in ("new_version", "new_lake_version"):
+            if config[setting]:
+                _check_possible(setting)
+    return choice
+
+
+def _check_possible(setting: str) -> None:
     extras.require("pyspark", f"the setting {setting}")
     from singerlake.spark.jvm import java
 
@@ -31,17 +39,19 @@ def check_possible(setting: str = "new_version") -> None:
 def freeze_tables(
     lake: Lake,
     tables: Iterable[TableName],
+    choice: EngineChoice,
     logger: logging.Logger,
     check: Callable[[], None],
     done: Callable[[TableName, FrozenVersion], None] = lambda _table, _version: None,
 ) -> None:
-    """Freeze the head of some tables, one after the other on one Spark session.
+    """Freeze the head of some tables, one after the other.
 
     A table whose state has a version already gets no other.
 
     Args:
         lake: The lake.
         tables: Which.
+        choice: What may read their rows.
         logger: Told of each version.
         check: Called before each table; may raise to end it there.
         done: Told of each new version too.
@@ -50,16 +60,13 @@ def freeze_tables(
         SingerlakeError: A table could not be frozen. What was synced stays, and so do the
             versions that were made before.
     """
-    from singerlake.spark.jobs.maintenance.freeze import freeze
-    from singerlake.spark.jvm.session import session
+    from singerlake.ops.freeze import freeze  # late: few runs freeze
 
-    spark = session()
     for name in sorted(tables):
         check()
-        table = lake.table(name)
-        before = table.snapshot().last_version
-        version = freeze(spark, table, again=False)
-        if new := version.number > before:
+        frozen = freeze(lake.table(name), None, choice)
+        version = frozen.version
+        if frozen.new:
             done(name, version)
         logger.info(
             "%s version %d: %s rows, fingerprint %s%s",
@@ -67,13 +74,14 @@ def freeze_tables(
             version.number,
             f"{version.rows:,}",
             version.fingerprint,
-            "" if new else "; it was there",
+            "" if frozen.new else "; it was there",
         )
 
 
 def freeze_as_one(
     lake: Lake,
     tables: Collection[TableName],
+    choice: EngineChoice,
     logger: logging.Logger,
     check: Callable[[], None],
     done: Callable[[TableName, FrozenVersion], None] = lambda _table, _version: None,
@@ -83,21 +91,21 @@ def freeze_as_one(
     Returns:
         The lake version.
     """
-    from singerlake.maintenance import freeze_lake
-    from singerlake.spark.jobs.maintenance.freeze_lake import freeze_missing
-    from singerlake.spark.jvm.session import session
+    from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan  # late: as above
 
-    wanted = freeze_lake.plan(lake.store, lambda: tables, named=tables, again=False)
-    made: dict[TableName, FrozenVersion] = {}
-    check()
-    if wanted.missing:
-        for name, came in freeze_missing(session(), lake, wanted):
-            if isinstance(came, SingerlakeError):
-                raise came
-            made[name] = came
-            done(name, came)
+    options = LakeFreezeOptions(named=sorted(tables))
+    wanted = plan(lake, lambda: tables, options)
+
+    def each(names: Sequence[TableName]) -> Iterator[TableName]:
+        for name in names:
             check()
-    version = freeze_lake.commit_lake_version(lake.store, wanted, made)
+            yield name
+
+    frozen = freeze_lake(lake, wanted, options, choice, each=each)
+    for name in frozen.made:
+        done(name, frozen.tables[name])
+    if (version := frozen.version) is None:
+        raise next(iter(frozen.failed.values()))
     logger.info(
         "%s: %d tables, %s rows, fingerprint %s",
         version,

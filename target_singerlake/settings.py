@@ -175,7 +175,8 @@ _TARGET = [
         title="New version",
         description=(
             "After a run that succeeded, freeze a new version of every table that it changed and "
-            "whose state has no version yet (a Spark job; needs Java 17 or later)."
+            "whose state has no version yet. Large tables, and tables with constraints, are read "
+            "by Spark, which needs Java 17 or later."
         ),
     ),
     th.Property(
@@ -185,7 +186,17 @@ _TARGET = [
         title="New lake version",
         description=(
             "After a run that succeeded, freeze the tables that it changed as one lake version, "
-            "with a new version of each (a Spark job; needs Java 17 or later)."
+            "with a new version of each."
+        ),
+    ),
+    th.Property(
+        "engine",
+        th.StringType(allowed_values=["auto", "local", "spark"]),
+        title="Engine",
+        description=(
+            "What reads the rows of tables that are frozen: the target's own process (local), "
+            "Spark, or by size (auto). Default: the environment's SINGERLAKE_ENGINE, otherwise "
+            "auto."
         ),
     ),
     th.Property(

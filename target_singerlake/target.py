@@ -148,7 +148,12 @@ class TargetSingerlake(LakePlugin, LateMaps):
             freeze = freezing.freeze_as_one if as_one else freezing.freeze_tables
             with self._interrupts.unlimited():
                 freeze(
-                    run.lake, run.committed, logger, self._interrupts.check, self._summary.frozen
+                    run.lake,
+                    run.committed,
+                    freezing.engine_choice(self.config),
+                    logger,
+                    self._interrupts.check,
+                    self._summary.frozen,
                 )
 
     def _note(self, run: Run, error: BaseException | None) -> None:
@@ -254,9 +259,7 @@ class TargetSingerlake(LakePlugin, LateMaps):
         configured = job.changes_in_settings(self.config.get("annotations"), options.tap_id)
         this_job = job.find(self.config.get("job_url"), os.environ)
         self._report = job.Report(options.tap_id, this_job, configured, logger)
-        for setting in ("new_version", "new_lake_version"):
-            if self.config[setting]:
-                freezing.check_possible(setting)
+        freezing.engine_choice(self.config)  # what cannot be had is told before a long run
         lake = Lake.open(lake_uri(self.config), from_settings(self.config), create=True)
         run = Run(
             lake,

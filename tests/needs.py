@@ -5,7 +5,8 @@ tier follows from the names of its fixtures, and nobody keeps a list:
 
 - ``check``: no fixture of this module, and no Spark. The guard fails a test of this tier that
   starts a process or opens a connection.
-- ``test``: processes, local servers, many cases, and each operation once on Spark.
+- ``test``: processes, local servers, many cases, and each operation once on Spark, as the fixture
+  ``engine`` runs it on each engine.
 - ``all``: everything else.
 """
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHECK, TEST, ALL = TIERS = ("check", "test", "all")
+LOCAL = "local"
+"""The engine that needs no Spark, as the parameter of a test's ``engine``."""
 _SOCKETS = {"socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname"}
 _PROCESSES = {
     "subprocess.Popen",
@@ -88,6 +91,9 @@ def mark(items: Iterable[pytest.Item]) -> None:
 def fixtures_of(item: pytest.Item) -> Iterable[str]:
     """Return the names of a test's fixtures, and of those that these ask for."""
     names: Iterable[str] = getattr(item, "fixturenames", ())
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    if params.get("engine", LOCAL) != LOCAL:  # the fixture `engine` asks for it while the test runs
+        return [*names, "spark", "each_operation"]
     return names
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,6 +54,14 @@ def marked(*fixtures: str) -> Any:
 )
 def test_a_tier_follows_from_fixtures(fixtures: tuple[str, ...], marks: list[str]) -> None:
     assert marked(*fixtures).marks == marks
+
+
+@pytest.mark.parametrize(("kind", "marks"), [("local", ["check"]), ("spark", ["test", "spark"])])
+def test_tier_of_engine_test_follows_from_engine(kind: str, marks: list[str]) -> None:
+    item: Any = Item("engine")
+    item.callspec = SimpleNamespace(params={"engine": kind})
+    needs.mark([item])
+    assert item.marks == marks
 
 
 def start_a_process() -> None:

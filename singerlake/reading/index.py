@@ -5,8 +5,8 @@ put-if-absent, and names the files. It is left aside and made again where it bel
 another log (its commit id differs), is damaged, or names files that are missing, of
 another size or of other bytes. Deleting the folder at any time loses nothing but time.
 
-How one is made is in ``spark/state/index_build.py``, and of a small table in ``small_state.py``;
-how it is read in ``spark/state/index_rows.py``, and without Spark in ``state_reader.py``.
+How one is made is in ``snapshot/building.py``; how it is read in ``spark/state/index_rows.py``, and
+without Spark in ``state_reader.py``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rows of a small table by their keys, in this process: which is the newest of each, and when."""
+"""Rows by their keys: which is the newest of each, and when."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,53 +10,33 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from singerlake.format.log import Block
 from singerlake.format.types import Columns
-from singerlake.lake import Table
-from singerlake.reading.index import Index
-from singerlake.reading.state_reader import StateReader
 from singerlake.records.blocks import positions
-from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.rows.packing import one_array
 from singerlake.records.rows.row_columns import (
-    BLOCK,
     DELETED,
     DIGEST,
-    ORDINAL,
     TYPES,
     VERSION,
     aliases,
 )
+from singerlake.records.rows.steps import Batches
 from singerlake.records.state import keys
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.keys import AT
-from singerlake.transactions.snapshot import Snapshot
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def of_index(index: Index) -> pa.Table:
-    """Read the keys of a state's rows, and what else :class:`KeyedRows` needs of them."""
-    columns = index.shape.key_columns
-    wanted = [*index.shape.key_aliases, BLOCK, ORDINAL, VERSION, DIGEST]
-    return _whole((_own(rows, columns) for rows in StateReader.of(index).rows(wanted)), columns)
-
-
-def of_blocks(
-    table: Table, snapshot: Snapshot, blocks: Sequence[Block], columns: Columns
-) -> pa.Table:
-    """Read the same of blocks, deletions too.
+def whole(batches: Batches, columns: Columns) -> pa.Table:
+    """Make one table of rows' keys, positions and digests.
 
     Args:
-        table: The table.
-        snapshot: Knows the schemas.
-        blocks: In order of number.
+        batches: Rows with the key's columns first, and their provenance.
         columns: Those of the key.
     """
-    names = [name for name, _ in columns]
-    reader = BlockReader.of(table.store, snapshot, [[*blocks]], columns, names, digests=True)
-    return _whole((_own(rows, columns) for rows in reader.rows(blocks)), columns)
+    return _whole((_own(rows, columns) for rows in batches), columns)
 
 
 def _own(rows: pa.RecordBatch, columns: Columns) -> pa.Table:
@@ -80,7 +60,7 @@ class KeyedRows:
     """Rows, each by its index here.
 
     Attributes:
-        rows: What :func:`of_index` and :func:`of_blocks` gave.
+        rows: What :func:`whole` gave.
         width: How many columns the key has.
     """
 
@@ -93,10 +73,13 @@ class KeyedRows:
         return keys.numbered(self.rows.select(aliases(self.width)))
 
     @cached_property
-    def lacking(self) -> list[Mask]:
-        """Which rows have a null in their key, by the parts of that."""
-        parts = map(self.rows.column, aliases(self.width))
-        return [one_array(part).is_null().to_numpy(zero_copy_only=False) for part in parts]
+    def lacking(self) -> NDArray[np.int16]:
+        """Which part of its key each row has a null in, the first of them; -1 for none."""
+        found = np.full(len(self.rows), -1, dtype=np.int16)
+        for part in reversed(range(self.width)):
+            column = one_array(self.rows.column(aliases(self.width)[part]))
+            found[column.is_null().to_numpy(zero_copy_only=False)] = part
+        return found
 
     @cached_property
     def count(self) -> int:

@@ -7,10 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from singerlake.format import messages, times
 from singerlake.format.block import MAX_ROWS
 from singerlake.format.laid import member_of
@@ -18,7 +14,6 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.lake import Table
 from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
 from singerlake.maintenance.revert import new_singer_version
-from singerlake.records.blocks import positions
 from singerlake.records.lines import line_writer
 from singerlake.records.lines.line_writer import Described, LineWriter
 from singerlake.records.lines.written_defaults import DefaultsWritten, defaults_written
@@ -70,49 +65,6 @@ class Actions(ABC):
         Returns:
             What writers give.
         """
-
-
-@dataclass(frozen=True)
-class ActionsHere(Actions):
-    """The same of a small table, in this process.
-
-    Attributes:
-        codes: The rows' positions, as ``positions.codes`` gives them; none twice.
-        deleted: Which of them are to be deleted.
-        lacking: By part of the key, which of them have a null there.
-    """
-
-    codes: NDArray[np.int64]
-    deleted: NDArray[np.bool_]
-    lacking: Sequence[NDArray[np.bool_]] = ()
-
-    def count(self) -> Counted:
-        """Count the rows to put back, and those to delete."""
-        deleted = int(np.count_nonzero(self.deleted))
-        found = (
-            (int(code), part)
-            for part, nulls in enumerate(self.lacking)
-            for code in self.codes[self.deleted & nulls]
-        )
-        first = min(found, default=None)
-        if first is None:
-            return Counted(len(self.deleted) - deleted, deleted)
-        at = np.array(first[:1])
-        place = int(positions.blocks_of(at)[0]), int(positions.ordinals_of(at)[0]), first[1]
-        return Counted(len(self.deleted) - deleted, deleted, place)
-
-    def write(self, blocks: Sequence[Block], writer: MakeWriter) -> Iterable[Described]:
-        """Have them written, as :meth:`Actions.write` says."""
-        order = np.argsort(self.codes)
-        codes = self.codes[order]
-        rows = {
-            "block": pa.array(positions.blocks_of(codes)),
-            "row": pa.array(positions.ordinals_of(codes)),
-            "deleted": pa.array(self.deleted[order]),
-            "work": pa.nulls(len(codes), pa.binary()),
-        }
-        for batch in writer(blocks)(iter([pa.RecordBatch.from_pydict(rows)])):
-            yield from batch.to_pylist()
 
 
 @dataclass(frozen=True)

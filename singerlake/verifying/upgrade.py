@@ -8,14 +8,19 @@ table, goes by the rules of today. Nothing is written here.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from singerlake.engine.base import Engine
+from singerlake.engine.work import Work
 from singerlake.format.log import Operation
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.types import EXACT_KEYS, rounds
 from singerlake.lake import Table
 from singerlake.records.blocks.misfits import ColumnMisfits
-from singerlake.verifying.engine import Engine
+from singerlake.snapshot.content import state_misfits
+from singerlake.snapshot.places import differing_rows
+from singerlake.verifying.whole_table import check_size
 
 BEFORE = 1
 """The rules of types that release 0.1 read a table's head by; no release had those between."""
@@ -52,26 +57,27 @@ class TableUpgrade:
         return bool(self.appear or self.vanish or self.types or self.rounded or self.for_good)
 
 
-def upgrade_of(engine: Engine, table: Table) -> TableUpgrade:
+def upgrade_of(engine: Engine[Any], table: Table, limit: Work | None = None) -> TableUpgrade:
     """Find what the rules of today change in a table.
 
     Args:
         engine: Reads its keys.
         table: The table.
+        limit: The most that there may be to do.
 
     Raises:
-        TooLargeError: The engine is not for it.
+        TooLargeError: There is more to do than ``limit``; nothing large was read.
         SingerlakeError: The table cannot be read.
     """
     with table.lease() as lease:
         head = lease.snapshot.earliest_equal()
-        engine.check_size(head, [head, head])
+        check_size(limit, head, [head, head])
         before = head.by_rules(BEFORE)
-        rows, appear, vanish = engine.differing_rows(table, before, head)
+        rows, appear, vanish = differing_rows(engine, table, before, head)
         types = {name: str(type_) for name, type_ in before.columns}
         key = {head.columns[index][0]: head.columns[index][1] for index in head.key}
         rounding = any(map(rounds, key.values()))
-        found = engine.misfits(table, head) if rounding else []
+        found = state_misfits(engine, table, head) if rounding else []
         return TableUpgrade(
             table=table.name,
             rows=rows,

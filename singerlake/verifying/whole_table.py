@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from blake3 import blake3
 
+from singerlake.engine.base import Engine
+from singerlake.engine.work import TooLargeError, Work
 from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
@@ -25,12 +28,16 @@ from singerlake.records.blocks import block_tasks
 from singerlake.records.blocks.misfits import ways_out
 from singerlake.records.state.fingerprint import Content, Proof, claims
 from singerlake.records.state.parquet_parts import Part
+from singerlake.snapshot.content import index_content, state_content, state_misfits
+from singerlake.snapshot.from_blocks import needed_blocks
 from singerlake.storage.base import Store
 from singerlake.transactions import catalogue
 from singerlake.transactions.folding import restored
 from singerlake.transactions.snapshot import Snapshot
-from singerlake.verifying.engine import Engine
+from singerlake.verifying.checking import problems as checked
 
+ENTRY_BYTES = 1_000
+"""What an entry of the log counts as."""
 _State: TypeAlias = tuple[int, int]
 
 
@@ -39,13 +46,16 @@ def _state(at: Snapshot) -> _State:
     return at.number, at.rules
 
 
-def verify(engine: Engine, table: Table, version: str | None = None) -> Report:
+def verify(
+    engine: Engine[Any], table: Table, version: str | None = None, limit: Work | None = None
+) -> Report:
     """Hold all of a table against its log.
 
     Args:
         engine: Reads what there may be much of.
         table: The table.
         version: A frozen version's number or label; by default all are computed again.
+        limit: The most that there may be to do.
 
     Returns:
         What was looked at, and what is not as it should be.
@@ -53,15 +63,44 @@ def verify(engine: Engine, table: Table, version: str | None = None) -> Report:
     Raises:
         NotFoundError: There is no such version, or nothing was ever committed of the table.
         StoreError: The store refused a listing, or the log.
-        TooLargeError: The engine is not for it.
+        TooLargeError: There is more to do than ``limit``; nothing large was read.
     """
     with ExitStack() as leases:
         with suppress(SingerlakeError):  # a log that cannot be read is what it must report
             leases.enter_context(table.lease())
-        return verify_leased(engine, table, version)
+        return verify_leased(engine, table, version, limit)
 
 
-def verify_leased(engine: Engine, table: Table, version: str | None) -> Report:
+def check_size(limit: Work | None, head: Snapshot, states: Iterable[Snapshot]) -> None:
+    """Make sure that there is not too much to do, before anything large is read.
+
+    Args:
+        limit: The most that there may be; None for any amount.
+        head: The table, with all blocks that are read.
+        states: Those that are read once more.
+
+    Raises:
+        TooLargeError: There is more.
+    """
+    if limit is None:
+        return
+    named = any(block.files for block in head.blocks)  # of any size, and hashed whole
+    work = Work(sys.maxsize if named else head.number * ENTRY_BYTES)
+    work += Work.of(head.blocks, len(head.columns) if head.blocks else 0)
+    seen: set[int] = set()
+    for state in states:
+        if not work.fits(limit):
+            break
+        if state.number not in seen:
+            seen.add(state.number)
+            work += Work.of(needed_blocks(state), 0)
+    if not work.fits(limit):
+        raise TooLargeError
+
+
+def verify_leased(
+    engine: Engine[Any], table: Table, version: str | None, limit: Work | None
+) -> Report:
     """Do as :func:`verify`, for somebody who holds a lease where there can be one."""
     log = checks.check_log(table.store, table.name)
     head = log.snapshot
@@ -70,7 +109,7 @@ def verify_leased(engine: Engine, table: Table, version: str | None) -> Report:
         log.notes.append(checks.dropped_words(head))
         head = restored(head)
     wanted = head.frozen if version is None else [head.version(version)]
-    engine.check_size(head, (head.frozen_as(version).earliest_equal() for version in wanted))
+    check_size(limit, head, (head.frozen_as(version).earliest_equal() for version in wanted))
     listing = list(table.store.list(table.name.folder))
     problems, readable = check_files(head, listing)
     report = Report(
@@ -92,20 +131,20 @@ def verify_leased(engine: Engine, table: Table, version: str | None) -> Report:
     problems, notes = check_ends(table.store, head, log.ends, listing)
     report.add(problems)
     report.notes += notes
-    tasks = block_tasks.split(readable, engine.tasks, block_tasks.TASK_BYTES)
-    report.add(*engine.problems(tasks, partial(check_block, table.store, table.name)))
+    tasks = block_tasks.split(readable, engine.parts, block_tasks.TASK_BYTES)
+    report.add(*checked(engine, tasks, partial(check_block, table.store, table.name)))
     wrong, stored = check_lists(table.store, table.name, head.blocks, listing)
     report.stored = len(stored)
     report.add(wrong)
     one_file = partial(_check_stored_file, table.store, table.name)
-    report.add(*engine.problems(tasks_of(stored), one_file))
+    report.add(*checked(engine, tasks_of(stored), one_file))
     indexes, notes, parts = check_indexes(table.store, head)
     report.add((checker := _Versions(engine, table, head)).check(wanted))
     if version is None and head.number and not dropped:
         _add_misfits(engine, table, head, report)
     report.add(indexes)
     unread = [[Part(*part)] for part in parts if part[0] not in checker.read]
-    report.add(*engine.problems(unread, partial(_check_part, table.store)))
+    report.add(*checked(engine, unread, partial(_check_part, table.store)))
     report.notes += notes
     if weak := [version.number for version in wanted if version.only_against_accident]:
         report.notes.append(_weak(table, weak))
@@ -122,13 +161,13 @@ def _weak(table: Table, versions: list[int]) -> str:
     )
 
 
-def _add_misfits(engine: Engine, table: Table, head: Snapshot, report: Report) -> None:
+def _add_misfits(engine: Engine[Any], table: Table, head: Snapshot, report: Report) -> None:
     """Report the values in the head that no reader can have as what their columns are."""
     state = head.earliest_equal()
     if any(_state(head.frozen_as(v).earliest_equal()) == _state(state) for v in head.frozen):
         return  # a version was made of it, so all fits, and was read above
     try:
-        report.misfits = engine.misfits(table, state)
+        report.misfits = state_misfits(engine, table, state)
     except SingerlakeError as error:
         if any(problem.what in ("log", "file", "block") for problem in report.problems):
             return  # which was reported, and is why
@@ -172,7 +211,7 @@ class _Versions:
         read: Keys of index files that were read, and so held against their hashes.
     """
 
-    engine: Engine
+    engine: Engine[Any]
     table: Table
     head: Snapshot
     read: set[str] = field(default_factory=set)
@@ -205,7 +244,7 @@ class _Versions:
         if state not in self._contents:
             try:
                 proofs = tuple(self._proofs[state])
-                self._contents[state] = self.engine.state_content(self.table, at, proofs)
+                self._contents[state] = state_content(self.engine, self.table, at, proofs)
             except SingerlakeError as error:
                 self._contents[state] = error
         return self._contents[state]
@@ -215,14 +254,14 @@ class _Versions:
         built = index.load(self.table, at)
         if built is None:
             return []
-        if built.below is None:  # over a layer it is Spark that reads, and looks at no hash
-            self.read.update(part.key for part in built.parts)
+        below = [] if built.below is None else built.below.parts
+        self.read.update(part.key for part in [*built.parts, *below])
         folder = index.folder_of(self.table, at)
         hint = cache_hint(folder)
         if built.below is not None:
             hint += f", and {index.folder_of(self.table, built.below.snapshot)}, below it"
         try:
-            actual = self.engine.index_content(built, tuple(known.proofs))
+            actual = index_content(self.engine, built, tuple(known.proofs))
         except SingerlakeError as error:
             return [Problem("index", folder, "files that can be read", str(error), hint)]
         return _differences("index", folder, known, actual, hint)

@@ -25,7 +25,7 @@ from singerlake.storage.base import KeyMissingError
 from singerlake.storage.local import facts as local_facts
 from singerlake.storage.opening import is_remote
 from singerlake_cli import output, upgrade_check
-from singerlake_cli.shared import Shared
+from singerlake_cli.shared import Shared, SparkStart
 
 LOCAL = "local[*]"
 OK, NOTE, PROBLEM = "ok", "note", "problem"
@@ -86,7 +86,10 @@ def command(shared: Shared, master: str, upgrade: bool) -> None:
     singerlake --output json doctor
     """
     if upgrade:
-        upgrade_check.run(shared, None if master == LOCAL else master)
+        from singerlake.ops.engines import AUTO, SPARK, EngineChoice
+
+        name = AUTO if master == LOCAL else SPARK
+        upgrade_check.run(shared, EngineChoice(name, SparkStart(master, ())))
         return
     jobs = [_no_spark()]
     if find_spec("pyspark") is not None:

@@ -168,7 +168,7 @@ def _files(
     lake = Lake.open(shared.uri)
     ref = lake.find(name)[1]
     lake_table = lake.table(ref.table)
-    state = lake_table.at(ref.version, engine="arrow")
+    state = lake_table.at(ref.version, engine="local")
     if not state.has_files:
         raise UsageError(f"{lake_table.name} has no files: no column is of format singer.file")
     try:

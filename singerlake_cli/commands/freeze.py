@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import click
 from msgspec import structs
 
 from singerlake.errors import UsageError
-from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.freeze import plan, version_of_state
 from singerlake.projections.projection import Projection
 from singerlake.projections.publishing import PublishOptions
-from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.lake_versions import (
-    FreezeOptions,
     choose,
     freeze_many,
     frozen_words,
     note_comment,
 )
-from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
+from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.ops.engines import EngineChoice
+    from singerlake_cli.shared import SparkStart
 
 
 @click.command("freeze")
@@ -56,7 +57,7 @@ from singerlake_cli.working import working
     type=click.Path(dir_okay=False, path_type=Path),
     help="With --publish: where they are declared.  [default: projections.yml]",
 )
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -69,15 +70,14 @@ def command(
     again: bool,
     publish: bool,
     file: Path | None,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
-    """Freeze a TABLE, or many tables as one (on Spark).
+    """Freeze a TABLE, or many tables as one.
 
     A version is a number that means a table's state for ever. Its row count and fingerprints of
     its content are kept with it (--output json shows them in full). No sync renumbers or moves a
-    version. One TABLE of up to 32 MiB of messages, without constraints of its own, is frozen
-    without Spark, unless --master or --conf is given.
+    version. Tables of up to 32 MiB of messages, without constraints of their own, are frozen in
+    this process, others by Spark; --engine decides otherwise.
 
     A state that has a version already gets no other: that version is shown. A --label that it
     does not have makes a new version, and so does --again. The same holds for lake versions.
@@ -95,6 +95,9 @@ def command(
     singerlake freeze --all --label 2026-q3
     singerlake freeze tap-shop tap-crm.people --label 2026-q3
     """
+    from singerlake.ops.freeze import FreezeOptions, freeze
+    from singerlake.ops.freeze_lake import LakeFreezeOptions
+
     if every == bool(tables):
         raise UsageError("either name the tables or taps to freeze, or say --all")
     if file is not None and not publish:
@@ -102,18 +105,19 @@ def command(
     lake = shared.lake()
     many = every or len(tables) > 1 or "." not in tables[0]
     chosen = choose(lake, tables, every=every) if many else None
-    options = FreezeOptions(label, comment, allow_violations, again, master, conf)
     if chosen is not None and not chosen.alone:
         _check_many(at, publish=publish)
-        freeze_many(shared, lake, chosen, options)
+        wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named)
+        freeze_many(shared, lake, chosen, wanted, choice)
         return
     lake_table, ref = lake.find(tables[0])
     if ref.version is not None:
         raise UsageError(f"{ref} is frozen already; to freeze an earlier state use --at")
-    head = lake_table.snapshot()
     projections = _publishing(lake, lake_table, file) if publish else []
-    version = _frozen(lake_table, head, at, options)
-    new = version.number > head.last_version
+    options = FreezeOptions(at, label, comment, again, allow_violations)
+    with working(f"freezing {lake_table.name}"):
+        frozen = freeze(lake_table, options, choice)
+    version, new = frozen.version, frozen.new
     document = {**structs.asdict(version), "new": new}
 
     def say_frozen() -> None:
@@ -126,7 +130,7 @@ def command(
         return
     from singerlake_cli.publishing import as_json, end, outcomes, say
 
-    done = list(outcomes(lake, projections, PublishOptions(), master, conf))
+    done = list(outcomes(lake, projections, PublishOptions(), cast("SparkStart", choice.start)))
 
     def print_both() -> None:
         say_frozen()
@@ -144,35 +148,6 @@ def _check_many(at: int | None, *, publish: bool) -> None:
     if publish:
         raise UsageError(
             "--publish is for one table: publish what a lake version names with: singerlake publish"
-        )
-
-
-def _frozen(table: Table, head: Snapshot, at: int | None, options: FreezeOptions) -> FrozenVersion:
-    """Freeze a table, here where Java would take longer to start, unless it is asked for."""
-    label, comment, violations = options.label, options.comment, options.allow_violations
-    if not options.again:
-        there = version_of_state(head, at, label=label, allow_violations=violations)
-        if there is not None:
-            return there
-    wanted = plan(head, at=at, label=label, comment=comment)
-    if not (options.master or options.conf or wanted.at.overlay.constraints):
-        from singerlake.freezing import freeze_small, is_small
-
-        if is_small(wanted.at):
-            with working(f"freezing {table.name}"):
-                return freeze_small(table, at=at, label=label, comment=comment, again=options.again)
-    begin_spark(options.master, options.conf)
-    from singerlake.spark.jobs.maintenance.freeze import freeze
-
-    with working(f"freezing {table.name}"):
-        return freeze(
-            start_spark(options.master, options.conf),
-            table,
-            at=at,
-            label=label,
-            comment=comment,
-            again=options.again,
-            allow_violations=violations,
         )
 
 

@@ -15,7 +15,7 @@ from singerlake.lake import Lake
 from singerlake.projections.projection import Format, Projection
 from singerlake.projections.publishing import PublishOptions
 from singerlake_cli.projection_names import complete_projection
-from singerlake_cli.shared import Shared, spark_options
+from singerlake_cli.shared import Shared, SparkStart, spark_options
 
 _AD_HOC = {
     "table": ("--from", "TABLE", "Publish this table, or a version of it, declared nowhere."),
@@ -107,7 +107,7 @@ def command(
     else:
         projections = chosen(lake, names, every=every, file=file)
     done = []
-    for outcome in outcomes(lake, projections, options, master, conf):
+    for outcome in outcomes(lake, projections, options, SparkStart(master, conf)):
         shared.output.item(partial(as_json, outcome), partial(say, outcome))
         done.append(outcome)
     shared.output.end()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -25,10 +24,8 @@ from singerlake_cli import output
 from singerlake_cli.shared import (
     Shared,
     alter_options,
-    begin_spark,
     complete_table,
-    spark_options,
-    start_spark,
+    engine_options,
 )
 from singerlake_cli.tap_states import bookmark_stays, print_state
 from singerlake_cli.undoing import numbers_of, planned, print_undone, undone_without
@@ -36,7 +33,9 @@ from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.maintenance.alter import AlterOptions
+    from singerlake.ops.engines import EngineChoice
     from singerlake.rows_back.revert import Reverted
+    from singerlake_cli.shared import SparkStart
 
 SHOWN = 3
 """So many of the transactions that are undone are listed."""
@@ -87,7 +86,7 @@ SHOWN = 3
     help="Only print the STATE that was acknowledged with that transaction, and change nothing.",
 )
 @alter_options
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -102,16 +101,15 @@ def command(
     allow_misfits: bool,
     only_state: bool,
     options: AlterOptions,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
-    """Revert a TABLE, or undo single transactions (on Spark).
+    """Revert a TABLE, or undo single transactions.
 
     Writes the difference to an earlier state as one new transaction, under the schema of that
     time. History stays, so a revert can be reverted, and a target that reads on from a bookmark
     gets just the difference. A row is put back if its record differs in any byte. A table of up to
-    32 MiB of messages, without constraints of its own, is turned back without Spark, unless
-    --master or --conf is given.
+    32 MiB of messages, without constraints of its own, is turned back in this process, others by
+    Spark; --engine decides otherwise.
 
     The syncs that it undoes are named before it begins. The tap's own bookmark stays where it
     is, so the tap sends what they brought again only where the source changes it. --print-state
@@ -141,11 +139,11 @@ def command(
     states = [version, to_transaction, to_time, only_state or None]
     if numbers := _only(only, more, on_conflict, states):
         wanted = planned(shared, lake_table, numbers, options)
-        begin_spark(master, conf)
+        start = cast("SparkStart", choice.start)
+        start.begin()
         mode = OnConflict(on_conflict or OnConflict.FAIL)
-        session = partial(start_spark, master, conf)
         with working(f"undoing transactions of {ref.table}"):
-            done = undone_without(lake_table, wanted, mode, options, session, **allowed)
+            done = undone_without(lake_table, wanted, mode, options, start, **allowed)
         print_undone(shared, wanted, done, mode, dry_run=options.dry_run)
         return
     if only_state and (options.dry_run or options.comment or options.metadata):
@@ -162,8 +160,12 @@ def command(
     if RevertPlan(head, head.at(to)).same_state and not shared.json:
         _print_same(ref.table, to)  # the document counts the rows, which Spark has to
         return
+    from singerlake.ops.revert import RevertOptions, revert
+
+    writing = replace(options.writing, metadata=kept(options.metadata, options.comment))
+    how = RevertOptions(to, options.dry_run, writing, options.etag, **allowed)
     with working(f"reverting {ref.table}"):
-        reverted = _reverted(lake_table, head, to, options, master, conf, allowed)
+        reverted = revert(lake_table, how, choice, head=head)
     _say(shared, lake_table, head, undone, reverted, dry_run=options.dry_run)
 
 
@@ -180,31 +182,6 @@ def _announced(
             kept_then = is_state_kept(table.store, head, to)
             shared.output.note(bookmark_stays(table.name, spelled, known=kept_then))
     return undone
-
-
-def _reverted(
-    table: Table,
-    head: Snapshot,
-    to: int,
-    options: AlterOptions,
-    master: str | None,
-    conf: tuple[str, ...],
-    allowed: Mapping[str, bool],
-) -> Reverted:
-    """Turn a table back, here where Java would take longer to start, unless it is asked for."""
-    from singerlake.rows_back.small_revert import revert_if_small
-
-    dry_run, etag = options.dry_run, options.etag
-    writing = replace(options.writing, metadata=kept(options.metadata, options.comment))
-    if not (master or conf):
-        done = revert_if_small(table, head, to, dry_run=dry_run, options=writing, etag=etag)
-        if done is not None:
-            return done
-    begin_spark(master, conf)
-    from singerlake.spark.jobs.reverting.revert import revert
-
-    spark = start_spark(master, conf)
-    return revert(spark, table, to, dry_run=dry_run, options=writing, etag=etag, **allowed)
 
 
 def _say(

@@ -19,15 +19,15 @@ from singerlake.maintenance.vacuum import (
     Vacuumed,
     VacuumOptions,
     VacuumPlan,
-    plan_vacuum,
 )
 from singerlake_cli import output, vacuum_output
 from singerlake_cli.lake_versions import tap_named
-from singerlake_cli.shared import Shared, complete_table, need_spark, spark_options, start_spark
+from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.lake import Lake, Table
+    from singerlake.lake import Lake
+    from singerlake.ops.engines import EngineChoice
 
 _DURATION = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*(s|m|min|h|d|w)?")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -113,7 +113,7 @@ def size(value: str) -> int:
     show_default=True,
     help="How long to wait for readers that may need files that are about to be deleted.",
 )
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -127,12 +127,11 @@ def command(
     full: bool,
     no_retention_guard: bool,
     wait: float,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
     """Combine small files, delete what TABLES no longer need.
 
-    Starts Spark only where history is dropped, or more than 256 MiB are combined. Safe beside
+    Starts Spark only if history is dropped, or more than 256 MiB are combined. Safe beside
     everything else: a vacuum never touches what a frozen version, a running reader or a running
     sync needs. Meant for cron; if it is killed half-way, the next run goes on. Of several tables,
     a last line sums up.
@@ -162,7 +161,7 @@ def command(
     named = _named(lake, tables)
     listed = _listed(lake, tables, every=every)
     several = every or len({*named}) > 1 or any("." not in text for text in tables)
-    run = _Run(shared, lake, options, dry_run, master, conf, several=several)
+    run = _Run(shared, lake, options, dry_run, choice, several=several)
     run.tables(list(dict.fromkeys([*named, *listed])), named)
     run.leftovers()
     run.end()
@@ -198,8 +197,7 @@ class _Run:
         lake: Lake,
         options: VacuumOptions,
         dry_run: bool,
-        master: str | None,
-        conf: tuple[str, ...],
+        choice: EngineChoice,
         *,
         several: bool,
     ) -> None:
@@ -208,53 +206,39 @@ class _Run:
         self._lake = lake
         self._options = options
         self._dry_run = dry_run
-        self._start = lambda: start_spark(master, conf)
+        self._choice = choice
         self._codes = [0]
         self._total = vacuum_output.Total(dry_run)
 
     def tables(self, chosen: list[TableName], named: list[TableName]) -> None:
-        """Vacuum tables, or show their plans, which are made side by side.
+        """Vacuum tables, or show their plans.
 
         Args:
             chosen: Which.
             named: Those that somebody named, and that must be there for it.
         """
+        from singerlake.ops.vacuum import vacuum_tables
 
-        def look(table: Table) -> VacuumPlan:
-            return plan_vacuum(table.store, table.snapshot(dropped=True), self._options)
-
-        read: list[TableName] = []
-        for name, plan in self._lake.each(chosen, look):
-            if isinstance(plan, VacuumPlan) and plan.may_wait and not self._dry_run:
-                read.append(name)
+        for name, done in vacuum_tables(
+            self._lake,
+            chosen,
+            self._options,
+            self._choice,
+            dry_run=self._dry_run,
+            shown=lambda name: working(f"vacuuming {name}"),
+        ):
+            if isinstance(done, NotFoundError):
+                if name in named:
+                    raise done
+                continue  # a folder in which nothing was committed: no table, as for `ls`
+            if isinstance(done, SingerlakeError):
+                self._codes.append(done.exit_code)
+                self._total.failed.append(str(name))
+                self._output.error(done, name)
+            elif isinstance(done, VacuumPlan):
+                self._show(done)
             else:
-                self._one(name, plan, named)
-        # Last, so that dead readers of all of them are waited for at the same time.
-        for name in read:
-            try:
-                plan = look(self._lake.table(name))
-            except SingerlakeError as error:
-                plan = error
-            self._one(name, plan, named)
-
-    def _one(
-        self, name: TableName, plan: VacuumPlan | SingerlakeError, named: list[TableName]
-    ) -> None:
-        try:
-            if isinstance(plan, SingerlakeError):
-                raise plan
-            if self._dry_run:
-                self._show(plan)
-            else:
-                self._vacuum(self._lake.table(name), plan)
-        except NotFoundError:
-            if name in named:
-                raise
-            # A folder in which nothing was ever committed, or not yet: no table, as for `ls`.
-        except SingerlakeError as error:
-            self._codes.append(error.exit_code)
-            self._total.failed.append(str(name))
-            self._output.error(error, name)
+                self._say(done)
 
     def _show(self, plan: VacuumPlan) -> None:
         self._total.add_plan(plan)
@@ -262,16 +246,7 @@ class _Run:
             lambda: vacuum_output.plan_as_json(plan), lambda: vacuum_output.print_plan(plan)
         )
 
-    def _vacuum(self, table: Table, plan: VacuumPlan) -> None:
-        # Most nights most tables have nothing to do: then not even Spark's code is loaded.
-        if plan.needs_no_run:
-            done = Vacuumed(table.name, kept=plan.garbage.kept)
-        else:
-            need_spark()
-            from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-
-            with working(f"vacuuming {table.name}"):
-                done = vacuum_table(self._start, table, self._options, plan=plan)
+    def _say(self, done: Vacuumed) -> None:
         self._total.add(done)
         self._output.item(
             lambda: {**asdict(done), "table": str(done.table)},

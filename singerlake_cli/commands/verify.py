@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -18,11 +18,12 @@ from singerlake.maintenance.inventory import Inventory, differing
 from singerlake.maintenance.problems import Problem, Report
 from singerlake.maintenance.verify import damaged_lake_file, gone
 from singerlake.maintenance.verify_lake import LakeReport, check_lake_log
-from singerlake.storage.opening import is_remote
-from singerlake.storage.side_by_side import each
 from singerlake_cli import lake_versions, output
-from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
+from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.ops.engines import EngineChoice
 
 _Placed: TypeAlias = "tuple[int, Report | SingerlakeError]"
 """What came of a table, with its place among those that were asked for."""
@@ -35,7 +36,7 @@ _Placed: TypeAlias = "tuple[int, Report | SingerlakeError]"
 @click.option(
     "--lake-version", metavar="VERSION", help="Check this lake version, with all its tables."
 )
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -43,8 +44,7 @@ def command(
     every: bool,
     version: str | None,
     lake_version: str | None,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
     """Prove that TABLES are intact and unchanged.
 
@@ -56,8 +56,8 @@ def command(
     table that was dropped since, or whose version was deleted, is told of and is no damage.
 
     Tables of up to 32 MiB of messages, those of each version's state counted again, are verified
-    without Spark, unless --master or --conf is given, and before the others; in a pipe and as JSON
-    all are in order of their names, or as they are named.
+    in this process, and before the others, which Spark verifies; --engine decides otherwise. In a
+    pipe and as JSON all are in order of their names, or as they are named.
 
     \b
     singerlake verify tap-shop.orders
@@ -72,7 +72,7 @@ def command(
     lake = shared.lake()
     if lake_version is not None:
         named_one = lake.lake_version(lake_version, whole=False)
-        _verify_lake_version(shared, lake, named_one, master, conf)
+        _verify_lake_version(shared, lake, named_one, choice)
         return
     named = [lake.find(text) for text in tables]
     if version is not None and any(ref.version is not None for _, ref in named):
@@ -84,7 +84,7 @@ def command(
         inventory = lake.inventory(names := lake.tables())
         lost = [lost.table for lost in inventory.lost if lost.table is not None]
         chosen = [(lake.table(name), None) for name in sorted([*names, *lost])]
-    reports, codes = _verified(shared, chosen, master, conf, every=every) if chosen else ([], [])
+    reports, codes = _verified(shared, chosen, choice, every=every) if chosen else ([], [])
     if every:
         taps = {report.table.tap for report in reports}
         notes = [*inventory.notes(taps), *_unlisted(lake, inventory, reports)]
@@ -102,7 +102,7 @@ def command(
 
 
 def _verify_lake_version(
-    shared: Shared, lake: Lake, version: LakeVersion, master: str | None, conf: tuple[str, ...]
+    shared: Shared, lake: Lake, version: LakeVersion, choice: EngineChoice
 ) -> None:
     """Verify a lake version: its own log, and each table's version that can still be read."""
     found = check_lake_log(lake.store, version.number)
@@ -118,7 +118,7 @@ def _verify_lake_version(
     readable: list[tuple[Table, str | None]] = [
         (table, name) for table, name in chosen if table.name not in found.unreadable
     ]
-    codes = _verified(shared, readable, master, conf, every=True)[1] if readable else []
+    codes = _verified(shared, readable, choice, every=True)[1] if readable else []
     shared.output.end()
     codes += [DamagedError.exit_code] if found.problems else []
     click.get_current_context().exit(max(codes, default=0))
@@ -141,8 +141,7 @@ def _print_lake_version(version: LakeVersion, found: LakeReport) -> None:
 def _verified(
     shared: Shared,
     chosen: list[tuple[Table, str | None]],
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
     *,
     every: bool,
 ) -> tuple[list[Report], list[int]]:
@@ -154,7 +153,9 @@ def _verified(
         _check_version(table, version)
     reports = []
     codes = []
-    came = _reports(chosen, master, conf)
+    from singerlake.ops.verify import verify_tables
+
+    came = verify_tables(chosen, choice, lambda name: working(f"verifying {name}"))
     # A script finds them in the same order, whatever size tables have by now; people see what ends.
     for place, report in came if sys.stdout.isatty() and not shared.json else _in_order(came):
         if isinstance(report, SingerlakeError):
@@ -187,65 +188,6 @@ def _in_order(came: Iterator[_Placed]) -> Iterator[_Placed]:
     except SingerlakeError:
         yield from sorted(waiting.items())
         raise
-
-
-def _reports(
-    chosen: list[tuple[Table, str | None]], master: str | None, conf: tuple[str, ...]
-) -> Iterator[_Placed]:
-    """Verify tables, each with a version or None for all, and yield reports, each with its place.
-
-    Small ones come first, and are verified in this process, many of a store far away side by side.
-    Whoever asks for a cluster or for settings of Spark has all of them verified there.
-    """
-    from singerlake.freezing import SMALL_BYTES
-    from singerlake.verifying.here import SIDE_BYTES, verify_here
-
-    most = 0 if master or conf else SMALL_BYTES
-    store = chosen[0][0].store
-    at_once = min(most, SIDE_BYTES) if len(chosen) > 1 and is_remote(store.uri) else most
-
-    def look(one: tuple[Table, str | None]) -> Report | None:
-        return verify_here(*one, most=at_once) if at_once else None
-
-    looks = each(store, look, chosen)
-    large: list[int] = []
-    for place, (table, _) in enumerate(chosen):
-        with working(f"verifying {table.name}"):
-            _, report = next(looks)
-        if report is None:
-            large.append(place)
-        else:
-            yield place, report
-    for place in large:
-        table, version = chosen[place]
-        with working(f"verifying {table.name}"):
-            report = _larger(table, version, most if most > at_once else 0, master, conf)
-        yield place, report
-
-
-def _larger(
-    table: Table, version: str | None, most: int, master: str | None, conf: tuple[str, ...]
-) -> Report | SingerlakeError:
-    """Verify a table by itself: here where it has at most so many bytes, or else on Spark.
-
-    Raises:
-        RuntimeMissingError: There is no Spark, or no Java.
-    """
-    from singerlake.verifying.here import verify_here
-
-    try:
-        if most and (report := verify_here(table, version, most=most)) is not None:
-            return report
-    except SingerlakeError as error:
-        return error
-    begin_spark(master, conf)
-    from singerlake.spark.jobs.maintenance.verify import verify
-
-    spark = start_spark(master, conf)
-    try:
-        return verify(spark, table, version)
-    except SingerlakeError as error:
-        return error
 
 
 def _check_version(table: Table, version: str | None) -> None:

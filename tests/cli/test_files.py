@@ -103,7 +103,7 @@ def test_what_is_in_the_way_of_an_export(folder: Path) -> None:
 
 
 def test_what_comes_in_the_way_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = singerlake.open("lake")[TABLE].at(engine="arrow").files()[0]
+    file = singerlake.open("lake")[TABLE].at(engine="local").files()[0]
 
     def link(part: str, name: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         Path("all", "photos", name).write_bytes(b"theirs")
@@ -161,7 +161,7 @@ def test_what_a_query_shows_of_a_file() -> None:
 
 def test_streams(folder: Path) -> None:
     table = singerlake.open("lake")[TABLE]
-    rows = table.at(engine="arrow").to_arrow().to_pylist()
+    rows = table.at(engine="local").to_arrow().to_pylist()
     [text] = [row["photo"] for row in rows if row["id"] == 1]
     for said in (text, json.loads(text), json.loads(text)["path"]):
         with singerlake.open_file(said, table) as file:

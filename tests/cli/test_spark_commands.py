@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from singerlake.engine.work import Work
 from singerlake.lake import Lake
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
@@ -265,8 +266,8 @@ def test_a_revert_names_what_came_while_java_started(
         commit_rows(shop, "tap-shop.orders", PROPERTIES, ["id"], [{"id": next(ids)}])
 
     ids = iter((98, 99))
-    monkeypatch.setattr("singerlake.freezing.SMALL_BYTES", 0)
-    monkeypatch.setattr("singerlake_cli.commands.revert.begin_spark", meanwhile)
+    monkeypatch.setattr("singerlake.ops.engines.SMALL", Work())
+    monkeypatch.setattr("singerlake_cli.shared.begin_spark", meanwhile)
     done = run(shop, "revert", "tap-shop.orders", "--to-transaction", "1")
     assert "meanwhile:\nnote: this undoes 1 later transaction: sync 3 (20" in done.stderr
     undone = run_json(shop, "revert", "tap-shop.orders", "--to-transaction", "2")["undoes"]
@@ -313,12 +314,10 @@ def test_a_lake_that_cannot_be_written_can_be_asked(
     shop: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from singerlake.errors import StoreError
-    from singerlake.reading import small_state
-    from singerlake.spark.state import index_build
+    from singerlake.snapshot import building
 
     def refuse(*_: object, **__: object) -> None:
         raise StoreError("the lake is on a read-only file system")
 
-    monkeypatch.setattr(index_build, "ensure", refuse)
-    monkeypatch.setattr(small_state, "build", refuse)
+    monkeypatch.setattr(building, "ensure", refuse)
     assert run_json(shop, "query", "select count(*) from tap_shop.orders")["rows"] == [[4]]

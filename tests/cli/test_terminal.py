@@ -24,6 +24,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance import freeze as freezing
 from singerlake.maintenance.problems import Problem, Report
 from singerlake.maintenance.vacuum import Vacuumed
+from singerlake.ops.freeze import Frozen
 from singerlake_cli.main import COMMANDS, cli
 from tests.build import commit_rows
 from tests.cli.call import run
@@ -164,15 +165,23 @@ CASES = {
         ["vacuum", "--all"],
         [f"{TABLE}:", "dropped 1 old row version", "combined 1,234 files into 1"],
         lambda: Vacuumed(NAME, 9, 1234, 1, 5_000_000, 1, 300, 1, 40_000, 9, []),
-        f"{JOBS}maintenance.vacuum.vacuum_table",
+        "singerlake.ops.vacuum.vacuum",
     ),
     "freeze": Case(
         ["freeze", TABLE, "--label", "x"],
         ["1 row,", "lt1:01234567"],
-        lambda: FrozenVersion(
-            number=2, transaction=4, schema_hash="abcdefg", rows=1, fingerprint=HASH, label=LABEL
+        lambda: Frozen(
+            FrozenVersion(
+                number=2,
+                transaction=4,
+                schema_hash="abcdefg",
+                rows=1,
+                fingerprint=HASH,
+                label=LABEL,
+            ),
+            new=True,
         ),
-        "singerlake.freezing.freeze_small",
+        "singerlake.ops.freeze.freeze",
     ),
     "query": Case(
         ["query", "select 1"],
@@ -214,7 +223,7 @@ CASES = {
         ["revert", TABLE, "--to-transaction", "1"],
         ["1 row put back"],
         lambda: reverted(),
-        "singerlake.rows_back.small_revert.revert_if_small",
+        "singerlake.ops.revert.revert",
     ),
     "upload": Case(
         ["upload", TABLE, FILE],
@@ -242,7 +251,7 @@ CASES = {
         ["verify", TABLE],
         [f"{TABLE}:", "1 block", "1 problem", "note:"],
         problems,
-        "singerlake.verifying.here.verify_here",
+        "singerlake.ops.verify._here",
     ),
 }
 FAILS = {"unlock", "undrop", "erase"}
@@ -332,6 +341,8 @@ def reverted() -> Any:
 
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("singerlake_cli.shared.begin_spark", lambda *_: None)
+    monkeypatch.setattr("singerlake_cli.shared.start_spark", lambda *_: None)
     for name in COMMANDS.values():
         for attribute, value in (
             ("begin_spark", lambda *_: None),

@@ -33,7 +33,7 @@ from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.lease import leases
 from singerlake.transactions.snapshot import Snapshot
-from singerlake_cli import output, vacuum_output
+from singerlake_cli import output, shared, vacuum_output
 from singerlake_cli.commands import vacuum as command
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
@@ -81,7 +81,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(command, "start_spark", refuse)
+    monkeypatch.setattr(shared, "start_spark", refuse)
 
 
 @pytest.mark.parametrize(
@@ -333,8 +333,7 @@ def test_a_table_is_looked_at_once_unless_it_changes_meanwhile(
         planned.append(snapshot.number)
         return plan_vacuum(store, snapshot, options)
 
-    for module in (command, vacuum):
-        monkeypatch.setattr(module, "plan_vacuum", plan)
+    monkeypatch.setattr(vacuum, "plan_vacuum", plan)
     stale = plan_vacuum(lake.store, table.snapshot(), NOTHING_KEPT)
     assert run(lake, "vacuum", "tap.s", *NOW).exit_code == 0
     assert planned == [stale.snapshot.number]

@@ -8,8 +8,8 @@ import pytest
 
 import singerlake
 from singerlake.errors import DamagedError, NotFoundError, UsageError
-from singerlake.freezing import freeze_small
 from tests.copying.world import NAME, combine, delete, log_of, rows, write
+from tests.frozen import freeze_here as freeze_small
 from tests.maintenance.test_freeze_lake import freeze_all
 
 OTHER = "tap-other.x"

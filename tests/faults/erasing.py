@@ -28,8 +28,8 @@ class EraseRow(Operation):
     frozen: ClassVar[list[Row]] = [{"id": 1}, {"id": 2, "name": "hers"}]
 
     def prepare(self, lake: Lake) -> None:
-        from singerlake.spark.jobs.maintenance.freeze import freeze
         from singerlake.spark.jvm.session import session
+        from tests.frozen import freeze_on_spark as freeze
 
         commit_rows(lake, self.table, WIDE, ["id"], self.frozen)
         freeze(session("local[2]"), lake.find(self.table)[0])

@@ -157,7 +157,7 @@ class ExportFiles(Operation):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         table = api.Lake(store).table(TABLE)
-        found = stored.targets(table.at(engine="arrow").files())
+        found = stored.targets(table.at(engine="local").files())
         # One after the other, so that the k-th operation is always the same.
         with mock.patch("singerlake.files.stored.READERS", 1), table.lease():
             stored.export(store, table.name, found, self.folder)

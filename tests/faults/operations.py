@@ -204,8 +204,8 @@ class Freeze(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "x"}, {"id": 3}, gone])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.maintenance.freeze import freeze
         from singerlake.spark.jvm.session import session
+        from tests.frozen import freeze_on_spark as freeze
 
         label = None if again else "first"
         freeze(session("local[2]"), Lake(store).find(self.table)[0], label=label)
@@ -235,8 +235,8 @@ class Revert(Operation):
         commit_rows(lake, self.table, WIDE, self.keys, rows if self.keys else rows[:2])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.reverting.revert import revert
         from singerlake.spark.jvm.session import session
+        from tests.frozen import revert_on_spark as revert
 
         table = Lake(store).find(self.table)[0]
         revert(session("local[2]"), table, 1, options=write_options(again=again))
@@ -475,8 +475,8 @@ class Vacuum(Operation):
         lake.store.put_if_absent(f"raw/{TAP}/t/{left}", data)
 
     def _freeze(self, lake: Lake) -> None:
-        from singerlake.spark.jobs.maintenance.freeze import freeze
         from singerlake.spark.jvm.session import session
+        from tests.frozen import freeze_on_spark as freeze
 
         freeze(session("local[2]"), lake.find(self.table)[0])
 

@@ -120,8 +120,8 @@ class Publish(Operation):
         gone = {"id": 2, "_sdc_deleted_at": "2026-01-02T03:04:05Z"}
         commit_rows(lake, self.table, WIDE, ["id"], [*self.after, gone])
         if self.versions:
-            from singerlake.spark.jobs.maintenance.freeze import freeze
             from singerlake.spark.jvm.session import session
+            from tests.frozen import freeze_on_spark as freeze
 
             freeze(session("local[2]"), lake.find(self.table)[0])
         self.kept = self.place.with_name("place-before")

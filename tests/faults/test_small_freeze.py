@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.freezing import freeze_small
 from singerlake.lake import Lake
 from singerlake.storage.base import Store
 from tests.faults.cases import Bench, Folder, fast_folder
@@ -23,6 +22,7 @@ from tests.faults.faulty_store import (
     Kind,
 )
 from tests.faults.operations import Freeze
+from tests.frozen import freeze_here as freeze_small
 
 
 class FreezeHere(Freeze):

@@ -10,7 +10,6 @@ from typing import ClassVar
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.rows_back.small_revert import revert_small
 from singerlake.storage.base import Store
 from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import (
@@ -24,6 +23,7 @@ from tests.faults.faulty_store import (
     Kind,
 )
 from tests.faults.operations import Revert, write_options
+from tests.frozen import revert_here as revert_small
 
 
 class RevertHere(Revert):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from singerlake.format.log import FrozenVersion
-from singerlake.freezing import freeze_small
 from singerlake.lake import Lake
 from tests.files.photos import NAME, stored, sync, table_of
+from tests.frozen import freeze_here as freeze_small
 from tests.tap import run as tap
 from tests.target.harness import run
 

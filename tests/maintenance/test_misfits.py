@@ -12,13 +12,13 @@ from singerlake.errors import DamagedError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import revert
-from singerlake.reading import small_state
 from singerlake.records.blocks.misfits import (
     key_ways_out,
     reader_ways_out,
     retype_command,
     ways_out,
 )
+from singerlake.snapshot import from_blocks
 from singerlake_cli.main import cli
 from tests.build import commit_rows
 from tests.cli.call import run
@@ -87,13 +87,13 @@ def test_way_out_of_a_key_of_two_types_makes_the_table_readable(
     assert run(lake, "alter", "w.t", "rename-column", "key", "id").exit_code == 0
     table = lake.find("w.t")[0]
     with pytest.raises(DamagedError, match="column 'id' .* so no query can read the table") as told:
-        list(small_state.rows(table, table.snapshot()))
+        list(from_blocks.local_rows(table, table.snapshot()))
     refused = run(lake, "alter", "w.t", "retype", "id", "text")
     assert refused.exit_code == 2
     for words in (str(told.value), refused.stderr):
         assert """declare it as {"type": "string"} in the tap's schema and sync""" in words
     commit_rows(lake, "w.t", {"key": STRING}, ["key"], [])
-    assert sum(map(len, small_state.rows(table, table.snapshot()))) == 2
+    assert sum(map(len, from_blocks.local_rows(table, table.snapshot()))) == 2
 
 
 def test_key_that_does_not_fit_is_told_by_the_name_that_alter_takes(lake: Lake) -> None:
@@ -101,4 +101,4 @@ def test_key_that_does_not_fit_is_told_by_the_name_that_alter_takes(lake: Lake) 
     assert run(lake, "alter", "w.t", "rename-column", "key", "id").exit_code == 0
     table = lake.find("w.t")[0]
     with pytest.raises(DamagedError, match="singerlake alter w.t retype id text"):
-        list(small_state.rows(table, table.snapshot()))
+        list(from_blocks.local_rows(table, table.snapshot()))

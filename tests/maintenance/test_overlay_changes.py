@@ -87,7 +87,7 @@ def rows(table: Table, snapshot: Snapshot) -> list[dict[str, Any]]:
     numbers = iter([pa.RecordBatch.from_pydict({"id": [0]})])
     if not shape.keys:
         return list(step(numbers))
-    return list(newest_rows.SingleTaskStep(key_reader, step)(numbers))
+    return list(newest_rows.SingleTaskStep(newest_rows.KeyStep(key_reader, 1), step)(numbers))
 
 
 def test_an_added_column_has_its_defaults_by_when_rows_came(lake: Lake, table: Table) -> None:

@@ -15,9 +15,9 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.drop_history import plan_drop_history
 from singerlake.maintenance.verify_block import check_block
-from singerlake.reading import small_state
 from singerlake.records.blocks import lenient_json, type_prover
 from singerlake.records.lines.pile import Pile
+from singerlake.snapshot import from_blocks as blocks_read
 from singerlake.transactions import blocks as stored
 from tests.build import record_line, schema_line
 from tests.maintenance.plain_table import cutoff_at, drop, erase
@@ -133,7 +133,7 @@ def test_only_what_a_header_says_of_this_block_is_believed(
 
     def rows() -> list[Any]:
         asked.clear()
-        batches = small_state.rows(table, table.snapshot())
+        batches = blocks_read.local_rows(table, table.snapshot())
         return [(row["c0"], row["c1"]) for batch in batches for row in batch.to_pylist()]
 
     assert rows() == [(1, 1)]

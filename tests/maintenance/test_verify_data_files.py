@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from singerlake.freezing import freeze_small
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.combine import Group, commit_combine, write_group
 from singerlake.maintenance.problems import Problem
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.verify_block import check_block
 from singerlake.storage.local.store import LocalStore
-from singerlake.verifying.here import verify_here
 from tests.build import commit_rows
 from tests.copying.world import NAME, combine, copy, delete, write
+from tests.frozen import freeze_here as freeze_small
+from tests.frozen import verify_here
 from tests.maintenance.plain_table import erase
 
 LAKES = Path(__file__).parents[1] / "lakes"

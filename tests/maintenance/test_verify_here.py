@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from singerlake.errors import NotFoundError
-from singerlake.freezing import freeze_small
+from singerlake import extras
+from singerlake.engine.work import Work
+from singerlake.errors import NotFoundError, RuntimeMissingError
 from singerlake.lake import Lake, Table
+from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.ops.verify import verify
 from singerlake.storage.base import KeyMissingError
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions import lease
-from singerlake.verifying import here
+from singerlake.verifying import whole_table
 from singerlake.verifying.remembered import Remembered
 from tests.build import commit_rows
+from tests.frozen import freeze_here as freeze_small
 
 PROPERTIES = {"id": {"type": "integer"}}
 
@@ -57,8 +62,7 @@ def leases(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_each_file_is_read_once_and_no_lease_is_taken(table: Table, leases: list[str]) -> None:
-    report = here.verify_here(table)
-    assert report is not None
+    report = verify(table)
     assert (report.blocks, report.files, report.versions, report.problems) == (3, 1, 1, [])
     assert isinstance(table.store, Counting)
     data = [key for key in table.store.read if key.endswith(".gz")]
@@ -69,22 +73,19 @@ def test_each_file_is_read_once_and_no_lease_is_taken(table: Table, leases: list
 def test_what_a_vacuum_deletes_meanwhile_is_no_damage(table: Table, leases: list[str]) -> None:
     assert isinstance(table.store, Counting)
     table.store.gone = 1
-    report = here.verify_here(table)
-    assert report is not None
+    report = verify(table)
     assert report.problems == []
     assert leases == ["taken"]
     table.store.gone = 1_000
-    report = here.verify_here(table)
-    assert report is not None
+    report = verify(table)
     assert {problem.what for problem in report.problems} >= {"block", "version"}
     assert leases == ["taken"] * 2
 
 
 def test_a_version_that_is_not_there(table: Table) -> None:
     with pytest.raises(NotFoundError, match="no version '7'"):
-        here.verify_here(table, "7")
-    report = here.verify_here(table, "1")
-    assert report is not None
+        verify(table, "7")
+    report = verify(table, "1")
     assert report.versions == 1
 
 
@@ -92,11 +93,13 @@ def test_what_is_too_large_is_left_to_spark(table: Table, monkeypatch: pytest.Mo
     head = table.snapshot()
     blocks = sum(block.bytes for block in head.blocks)
     # The version's state is read once more.
-    enough = 2 * blocks + head.number * here.ENTRY_BYTES
-    assert here.verify_here(table, most=enough) is not None
-    assert here.verify_here(table, most=enough - 1) is None
-    monkeypatch.setattr(here, "SMALL_CELLS", 5)
-    assert here.verify_here(table) is None
+    enough = Work(2 * blocks + head.number * whole_table.ENTRY_BYTES, 6)
+    assert not verify(table, None, EngineChoice(limit=enough)).problems
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    for limit in (replace(enough, bytes=enough.bytes - 1), replace(enough, cells=5)):
+        with pytest.raises(RuntimeMissingError, match="verifying a table"):
+            verify(table, None, EngineChoice(limit=limit))
+        assert not verify(table, None, EngineChoice(LOCAL, limit=limit)).problems
 
 
 def test_a_look_writes_nothing(table: Table) -> None:

@@ -22,7 +22,7 @@ from singerlake.maintenance.erase import EraseOptions
 from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance.erase import erase
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
-from singerlake.spark.jobs.reverting.revert import revert
+from tests.frozen import revert_on_spark as revert
 from tests.postgres.cluster import Cluster
 from tests.postgres.plugins import load
 from tests.spark import here

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.log import FrozenVersion
 from singerlake.rows_back.revert import Reverted
-from singerlake.spark.jobs.maintenance.freeze import freeze
-from singerlake.spark.jobs.reverting.revert import revert
 from target_singerlake.errors import InvalidRecordError
+from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import revert_on_spark as revert
 from tests.postgres.cluster import Cluster
 from tests.postgres.plugins import MELTANOLABS, PIPELINEWISE, Tap
 from tests.postgres.road import METHODS, OF_THE_RUN, Key, Road, Row, without

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import singerlake
 from singerlake.lake import Lake
 from singerlake.projections.projection import Format
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from tests.build import commit_rows
+from tests.frozen import freeze_on_spark as freeze
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

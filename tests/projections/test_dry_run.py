@@ -32,8 +32,8 @@ from singerlake.projections.publishing import (
 )
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.publishing.publish import publish
-from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
+from tests.frozen import revert_on_spark as revert
 from tests.spark import here
 
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))

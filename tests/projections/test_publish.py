@@ -87,7 +87,7 @@ def commits(place: Path) -> str:
 
 def no_java() -> Any:
     """Within it, a command that would start Java fails."""
-    return mock.patch("singerlake_cli.publishing.begin_spark", side_effect=AssertionError("Java"))
+    return mock.patch("singerlake_cli.shared.begin_spark", side_effect=AssertionError("Java"))
 
 
 def one(outcomes: Any) -> Outcome:

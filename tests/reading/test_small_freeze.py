@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,20 +11,28 @@ import pytest
 from msgspec import structs
 
 import singerlake
-from singerlake import freezing
-from singerlake.errors import ConflictError, DamagedError, MisfitsError, UsageError
+from singerlake.engine.work import Work
+from singerlake.errors import DamagedError, MisfitsError, UsageError
 from singerlake.format.log import FrozenVersion
-from singerlake.format.overlay import Constraint, Overlay
-from singerlake.freezing import freeze_small, is_small
+from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
+from singerlake.maintenance import overlay_changes
+from singerlake.maintenance.alter import alter
+from singerlake.ops import engines
+from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.reading import index
 from singerlake.reading.index import Index
 from singerlake.reading.state_reader import StateReader
+from singerlake.snapshot import building
 from singerlake.transactions.lease import leases
 from singerlake.transactions.snapshot import Snapshot
+from singerlake_cli import shared
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
+from tests.frozen import freeze_here as freeze_small
 
+AGAIN = FreezeOptions(again=True)
 PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": "integer"}}
 
 
@@ -105,32 +113,66 @@ def test_an_index_that_is_not_what_its_marker_says_is_made_again(
     assert rows_of(table, 2) == [(1, 3), (2, 2)]
 
 
-def test_what_is_small(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_small(table: Table, no_java: EngineChoice) -> None:
     head = table.snapshot()
-    assert is_small(head)
-    ruled = head.laid_over(Overlay(constraints={"id": Constraint(kind="not-null", columns=["id"])}))
-    assert not is_small(ruled), "SQL has to be asked of its rows"
-    with monkeypatch.context() as patch:
-        patch.setattr(freezing, "SMALL_CELLS", 2 * head.blocks[0].rows)
-        assert not is_small(head), "three lines of two columns"
-    monkeypatch.setattr(freezing, "SMALL_BYTES", 100)
-    assert not is_small(table.snapshot())
-    with pytest.raises(ConflictError, match="freeze it again"):
-        freeze_small(table)
+    rows, bytes_ = head.blocks[0].rows + 1, sum(block.bytes for block in head.blocks)
+    assert freeze(table, None, no_java).version.rows == 2
+    for limit in (Work(bytes_, 2 * rows - 1), Work(bytes_ - 1, 2 * rows)):
+        with pytest.raises(UsageError, match="Java starts"):
+            freeze(table, AGAIN, replace(no_java, limit=limit))
+    assert freeze(table, AGAIN, replace(no_java, limit=Work(bytes_, 2 * rows))).new
+
+
+def test_constraints_are_for_spark(table: Table, no_java: EngineChoice) -> None:
+    constrained(table)
+    with pytest.raises(UsageError, match="Java starts"):
+        freeze(table, None, no_java)
+    with pytest.raises(UsageError, match=r"the constraints of tap\.s can only be checked by Spark"):
+        freeze(table, None, EngineChoice(LOCAL))
     assert not table.snapshot().frozen
 
 
+def constrained(table: Table) -> None:
+    asked = Constraint(kind="not-null", columns=["id"])
+    change = partial(overlay_changes.with_constraint, name="id", constraint=asked)
+    alter(table.store, table.snapshot(), change)
+
+
+def test_a_table_that_grew_meanwhile_is_frozen_by_spark(
+    table: Table, no_java: EngineChoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was small when it was looked at, and is not under the lease."""
+    bytes_ = sum(block.bytes for block in table.snapshot().blocks)
+    small = replace(no_java, limit=Work(bytes_, 1_000))
+    lease = Table.lease
+
+    def grown(self: Table) -> Any:
+        commit_rows(Lake(table.store), "tap.s", PROPERTIES, ["id"], [{"id": 7, "n": 7}])
+        return lease(self)
+
+    monkeypatch.setattr(Table, "lease", grown)
+    with pytest.raises(UsageError, match="Java starts"):
+        freeze(table, None, small)
+
+
 @pytest.fixture
-def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_java() -> EngineChoice:
+    def started() -> NoReturn:
+        raise UsageError("Java starts")
+
+    return EngineChoice(start=started)
+
+
+@pytest.fixture
+def java_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> NoReturn:
         raise UsageError("Java starts")
 
-    module = importlib.import_module("singerlake_cli.commands.freeze")
-    monkeypatch.setattr(module, "begin_spark", started)
-    monkeypatch.setattr(module, "start_spark", started)
+    monkeypatch.setattr(shared, "begin_spark", started)
+    monkeypatch.setattr(shared, "start_spark", started)
 
 
-@pytest.mark.usefixtures("no_java")
+@pytest.mark.usefixtures("java_fails")
 def test_the_command_starts_no_java_for_a_small_table(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,13 +180,24 @@ def test_the_command_starts_no_java_for_a_small_table(
     assert run_json(lake, "freeze", "tap.s", "--label", "q3", "--comment", "x")["rows"] == 2
     [version] = table.snapshot().frozen
     assert (version.label, version.comment) == ("q3", "x")
-    for more in (["--master", "local[1]"], ["--conf", "spark.x=y"]):
+    for more in (["--master", "local[1]"], ["--conf", "spark.x=y"], ["--engine", "spark"]):
         assert "Java starts" in run(lake, "freeze", "tap.s", "--again", *more).stderr
-    monkeypatch.setattr(freezing, "SMALL_BYTES", 100)
+    for more in (["--master", "local[1]"], ["--conf", "spark.x=y"]):
+        refused = run(lake, "freeze", "tap.s", "--again", "--engine", "local", *more)
+        assert (refused.exit_code, "are for Spark" in refused.stderr) == (2, True)
+    monkeypatch.setattr(engines, "SMALL", Work(100, 1_000))
     assert "Java starts" in run(lake, "freeze", "tap.s", "--at", "1").stderr
+    assert run_json(lake, "freeze", "tap.s", "--at", "1", "--engine", "local")["number"] == 2
+    monkeypatch.setenv("SINGERLAKE_ENGINE", "spark")
+    assert "Java starts" in run(lake, "freeze", "tap.s", "--again").stderr
+    monkeypatch.setenv("SINGERLAKE_ENGINE", "duck")
+    refused = run(lake, "freeze", "tap.s", "--again")
+    assert (
+        "the engine 'duck' of SINGERLAKE_ENGINE is not one of auto, local, spark" in refused.stderr
+    )
 
 
-@pytest.mark.usefixtures("no_java")
+@pytest.mark.usefixtures("java_fails")
 def test_freezing_an_unchanged_table_again_is_the_version_that_was_there(table: Table) -> None:
     lake = Lake(table.store)
     first = run(lake, "freeze", "tap.s", "--label", "q3", "--comment", "x")
@@ -174,16 +227,16 @@ def test_freezing_an_unchanged_table_again_is_the_version_that_was_there(table: 
 def test_two_freezes_of_one_state_at_the_same_time_are_one_version(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proven = freezing._proven
+    ensure = building.ensure
     asked: list[int] = []
     made: list[FrozenVersion] = []
 
-    def late(table: Table, snapshot: Snapshot) -> freezing.Proven:
+    def late(engine: Any, table: Table, snapshot: Snapshot, **how: Any) -> Index:
         if not asked:
             asked.append(snapshot.number)
             made.append(freeze_small(table, label="other"))
-        return proven(table, snapshot)
+        return ensure(engine, table, snapshot, **how)
 
-    monkeypatch.setattr(freezing, "_proven", late)
+    monkeypatch.setattr(building, "ensure", late)
     assert freeze_small(table, again=False) == made[0]
     assert len(table.snapshot().frozen) == 1

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import singerlake
-from singerlake import extras, freezing
+from singerlake import extras
+from singerlake.engine.work import Work
 from singerlake.errors import (
     DamagedError,
     InvalidQueryError,
@@ -27,14 +28,15 @@ from singerlake.errors import (
     UsageError,
 )
 from singerlake.maintenance import freeze
-from singerlake.reading import index, small_state
+from singerlake.ops import engines
+from singerlake.reading import index
 from singerlake.records.rows.row_columns import file_schema
 from singerlake.records.state.parquet_parts import PartWriter
 from singerlake.records.state.shape import shape_of
+from singerlake.snapshot import from_blocks as blocks_read
 from singerlake.storage.base import Staged
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.lease import leases
-from singerlake.verifying import here
 from tests.build import commit_rows
 from tests.spark.model import MARKS, fold, messages_of
 
@@ -88,7 +90,7 @@ def test_a_state_is_that_of_the_model(
     table = lake["tap.s"]
     for at, seen in ((1, messages[:half]), (2, messages)):
         expected = [{name: record.get(name) for name in FLAT} for record in fold(seen, keys)]
-        state = table.at(transaction=at, engine="arrow")
+        state = table.at(transaction=at, engine="local")
         assert not state.indexed
         for _ in range(2):  # from the blocks, and by the index
             assert in_order(state.to_arrow().to_pylist()) == in_order(expected)
@@ -136,8 +138,8 @@ def test_a_state_is_named_in_many_ways(lake: singerlake.Lake) -> None:
         table.at(time="2001-01-01")
     with pytest.raises(UsageError, match="name one state"):
         table.at(1, transaction=1)
-    with pytest.raises(UsageError, match="engine='duck' is neither 'spark' nor 'arrow'"):
-        table.at(engine="duck")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="the engine 'duck' is not one of auto, local, spark"):
+        table.at(engine="duck")
     with pytest.raises(TypeError):
         iter(lake)  # type: ignore[call-overload]
 
@@ -149,7 +151,7 @@ def test_columns_may_have_any_name(lake: singerlake.Lake) -> None:
     properties = {name: {"type": "integer"} for name in ODD}
     rows = [{name: 100 * n + i for i, name in enumerate(ODD)} for n in range(4)]
     commit_rows(lake, "tap.s", properties, ["a.b"], rows)
-    state = lake["tap.s"].at(engine="arrow")
+    state = lake["tap.s"].at(engine="local")
     assert in_order(state.to_arrow().to_pylist()) == in_order(rows)
     for i, name in enumerate(ODD):
         got = state.to_arrow([name], pc.field(name) > 100 + i)
@@ -162,7 +164,7 @@ def test_columns_may_have_any_name(lake: singerlake.Lake) -> None:
 
 def test_what_cannot_be_asked(lake: singerlake.Lake) -> None:
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
-    state = lake["tap.s"].at(engine="arrow")
+    state = lake["tap.s"].at(engine="local")
     with pytest.raises(InvalidQueryError, match=r"tap.s has no column 'prat': did you mean part\?"):
         state.to_arrow(["prat"])
     with pytest.raises(InvalidQueryError, match=r"is no list of names: write \['id'\]"):
@@ -182,25 +184,25 @@ def test_a_value_that_does_not_fit_harms_who_reads_it(
 ) -> None:
     rows: list[Any] = [{"id": 1, "n": 1}, {"id": 2, "n": "two"}, {"id": 3, "n": 3}]
     commit_rows(lake, "tap.s", MISFITS, keys, rows)
-    state = lake["tap.s"].at(engine="arrow")
+    state = lake["tap.s"].at(engine="local")
     for _ in range(2):
         assert state.to_arrow(["id"]).num_rows == 3
         assert state.to_arrow(["n"], pc.field("id") != 2)["n"].to_pylist() == [1, 3]
         for columns, row_filter in ((None, None), (["id"], pc.field("n") > 1)):
             with pytest.raises(DamagedError, match='value "two"'):
                 state.to_arrow(columns, row_filter)
-    past = lake["tap.s"].at(engine="arrow", misfits="null")
+    past = lake["tap.s"].at(engine="local", misfits="null")
     assert past.to_arrow()["n"].to_pylist() == [1, None, 3]
 
 
 def test_a_large_state_is_for_spark(lake: singerlake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": n} for n in range(50)])
-    assert small_state.LIMIT_BYTES == 128 << 20
-    assert "128 MiB" in (singerlake.Table.at.__doc__ or "")
-    monkeypatch.setattr(small_state, "LIMIT_BYTES", 2000)
-    with pytest.raises(UsageError, match=r"made of 5\.\d kB of messages, and 2\.0 kB is the most"):
-        lake["tap.s"].at(engine="arrow").scanner()
+    monkeypatch.setattr(engines, "SMALL", Work(2000, 1_000_000))
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    with pytest.raises(RuntimeMissingError, match="making the index of tap.s at transaction 1"):
+        lake["tap.s"].at().scanner()
     assert not list(lake.store.list(lake["tap.s"].name.indexes))
+    assert lake["tap.s"].at(engine="local").to_arrow().num_rows == 50
 
 
 class NoIndex(LocalStore):
@@ -216,7 +218,7 @@ def test_where_no_index_can_be_kept_rows_are_read_all_the_same(
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1, "n": 1}, {"id": 2}, {"id": 1, "n": 11}])
     expected = in_order([{"id": 1, "part": None, "n": 11}, {"id": 2, "part": None, "n": None}])
     closed = singerlake.Lake(NoIndex(tmp_path / "lake"))
-    state = closed["tap.s"].at(engine="arrow")
+    state = closed["tap.s"].at(engine="local")
     assert in_order(state.to_arrow().to_pylist()) == expected
     assert state.to_arrow(["id"], pc.field("n") == 11).to_pylist() == [{"id": 1}]
     assert not state.indexed
@@ -224,14 +226,14 @@ def test_where_no_index_can_be_kept_rows_are_read_all_the_same(
     folder = tmp_path / "lake" / "raw" / "tap" / "s"
     for path in [*(folder / "transactions").iterdir(), *folder.glob("*.json")]:
         path.unlink()
-    lost = lake["tap.s"].at(engine="arrow")
+    lost = lake["tap.s"].at(engine="local")
     assert in_order(lost.to_arrow().to_pylist()) == expected
     assert not lost.indexed
 
 
 def test_a_damaged_index_is_made_again(lake: singerlake.Lake, tmp_path: Path) -> None:
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": n} for n in range(50)])
-    state = lake["tap.s"].at(engine="arrow")
+    state = lake["tap.s"].at(engine="local")
     before = state.to_arrow()
     (part,) = (tmp_path / "lake" / "index").rglob("*.parquet")
     data = bytearray(part.read_bytes())
@@ -252,7 +254,7 @@ def parts_of(lake: singerlake.Lake, count: int) -> None:
     folder = table.name.index(snapshot.number)
     writer = PartWriter(table.store, folder, file_schema(shape.columns))
     written: list[Any] = []
-    for batch in small_state.rows(table, snapshot):
+    for batch in blocks_read.local_rows(table, snapshot):
         for row in range(batch.num_rows):
             written += next(writer(iter([batch.slice(row, 1)]))).to_pylist()
     index.finish(table, snapshot, shape, written)
@@ -305,7 +307,7 @@ def test_values_stay_what_they_are_in_every_form(lake: singerlake.Lake) -> None:
         '{"id": 2}',
     ]
     commit_rows(lake, "tap.s", EXACT, ["id"], [*rows])
-    state = lake["tap.s"].at(engine="arrow")
+    state = lake["tap.s"].at(engine="local")
     expected = state.to_arrow().to_pylist()
     assert str(expected[0]["total"]) == "1.10"
     assert expected[0]["big"] == (1 << 53) + 1
@@ -325,7 +327,7 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
     table = lake["tap.s"]
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-    state = table.at()
+    state = table.at(engine="spark")
     for call, extra in (
         (state.to_arrow, "spark"),
         (state.to_spark, "spark"),
@@ -340,11 +342,10 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
             call()  # type: ignore[operator]
     assert table.vacuum().transaction == 0, "there is nothing to do"
     assert table.verify().problems == []
-    monkeypatch.setattr(here, "verify_here", lambda *_: None)  # as of a large table
+    assert table.freeze("small").rows == 1
+    monkeypatch.setattr(engines, "SMALL", Work())  # as of a large table
     with pytest.raises(RuntimeMissingError, match="verifying a table"):
         table.verify()
-    assert table.freeze("small").rows == 1
-    monkeypatch.setattr(freezing, "SMALL_BYTES", 0)
     with pytest.raises(RuntimeMissingError, match="freezing a version"):
         table.freeze(again=True)
     with pytest.raises(RuntimeMissingError, match="reverting a table"):
@@ -358,13 +359,13 @@ def test_reading_starts_no_spark_and_imports_no_pandas(
     lake: singerlake.Lake, tmp_path: Path
 ) -> None:
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
-    assert lake["tap.s"].at(engine="arrow").to_arrow().num_rows == 1
+    assert lake["tap.s"].at(engine="local").to_arrow().num_rows == 1
     code = (
         "import sys, singerlake;"
         f"table = singerlake.open({str(tmp_path / 'lake')!r})['tap.s'];"
         "assert table.at().to_arrow(['id']).to_pylist() == [{'id': 1}];"
         "assert 'pandas' not in sys.modules, 'it takes longer to import than all else';"
-        "assert table.at(engine='arrow').to_arrow().num_rows == 1;"
+        "assert table.at(engine='local').to_arrow().num_rows == 1;"
         "dear = {'pyspark', 'py4j', 'boto3', 'click', 'rich', 'singer_sdk'};"
         "assert not dear & set(sys.modules), dear & set(sys.modules)"
     )

@@ -18,19 +18,21 @@ from singerlake.errors import DamagedError, UsageError
 from singerlake.format import times
 from singerlake.format.types import NUMBER as NUMBERS_TYPE
 from singerlake.format.types import RULES, TIMESTAMP, exact
-from singerlake.freezing import freeze_small
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import garbage
 from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.freeze import FreezePlan, commit_version
 from singerlake.maintenance.verify_index import check_indexes
-from singerlake.reading import index, small_state
+from singerlake.reading import index
 from singerlake.records.columns import key_text
 from singerlake.records.state.row_key import check_key
-from singerlake.rows_back.small_revert import revert_small
+from singerlake.snapshot import from_blocks as blocks_read
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows, retype
+from tests.frozen import freeze_here as freeze_small
+from tests.frozen import index_here
+from tests.frozen import revert_here as revert_small
 from tests.tap.run import run as run_tap
 
 NUMBER = {"type": ["null", "number"]}
@@ -140,7 +142,7 @@ def table(made: Lake) -> Table:
 def rows(there: Table, at: Snapshot | None = None) -> list[dict[str, Any]]:
     return [
         row
-        for batch in small_state.rows(there, at or there.snapshot())
+        for batch in blocks_read.local_rows(there, at or there.snapshot())
         for row in batch.to_pylist()
     ]
 
@@ -212,9 +214,9 @@ def test_version_of_old_rules_keeps_its_answer_and_the_head_does_not_take_it(
         assert [row["c1"] for row in rows(table(made), state)] == [19]
         assert state.earliest_equal().rules == 2
     assert len(rows(table(made))) == len(rows(table(made), head.at(1))) == 20
-    one = small_state.build(table(made), head.named("1")[1].earliest_equal())
+    one = index_here(table(made), head.named("1")[1].earliest_equal())
     assert one.marker.rows == 1
-    every = small_state.build(table(made), head.earliest_equal())
+    every = index_here(table(made), head.earliest_equal())
     assert every.marker.rows == 20
     # Each has an index of its own, which the other's does not replace.
     for built, name in ((one, "1"), (every, "@1")):

@@ -10,7 +10,6 @@ import pytest
 
 from singerlake.format.log import Block
 from singerlake.lake import Lake
-from singerlake.reading import small_state
 from singerlake.records.blocks import block_tasks
 from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.state import activations, moved_rows
@@ -25,6 +24,7 @@ from singerlake.records.state.moved_rows import (
 )
 from singerlake.records.state.newest_rows import KeyStep, NewestStep
 from singerlake.records.state.shape import shape_of
+from singerlake.snapshot import from_blocks as blocks_read
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.records.test_newest_rows import PARTS, each, numbers, shuffled
@@ -63,33 +63,30 @@ def with_task(batch: pa.RecordBatch, given: list[bytes]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([*rows, own], schema=schema)
 
 
-def content(lake: Lake, at: Snapshot, staying: set[int], *, sent: bool = False) -> MovedContent:
+def content(lake: Lake, at: Snapshot, staying: set[int]) -> MovedContent:
     shape = shape_of(at)
     tasks, found = picked(lake, at)
     names = shape.key_names
     reader = BlockReader.of(lake.store, at, tasks, shape.columns, names, digests=True)
     given = [moved_rows.task(block_tasks.encode(task), task, staying) for task in tasks]
-    if sent:  # as parcels.joined() does
-        found = [with_task(batch, given) for batch in found]
-        given = []
-    step = MovedSummer(given, reader, shape.survival, shape.columns)
+    found = [with_task(batch, given) for batch in found]  # as an engine's exchange does
+    step = MovedSummer(reader, shape.survival, shape.columns)
     sums = (row for batch in each(step, found) for row in batch.to_pylist())
     return MovedSums(sums).content
 
 
 def whole(lake: Lake, at: Snapshot) -> Content:
     sums = Sums(FULL)
-    for rows in small_state.rows(lake.table("tap.s"), at, digests=True):
+    for rows in blocks_read.local_rows(lake.table("tap.s"), at, digests=True):
         sums.take(rows, shape_of(at).columns)
     return sums.content()
 
 
-@pytest.mark.parametrize("sent", [False, True])
-def test_all_rows_are_read_or_none(lake: Lake, table: Snapshot, sent: bool) -> None:
-    everything = content(lake, table, set(), sent=sent)
+def test_all_rows_are_read_or_none(lake: Lake, table: Snapshot) -> None:
+    everything = content(lake, table, set())
     assert everything.moved == whole(lake, table)
     assert (everything.staying, everything.moved.rows > 20) == (0, True)
-    nothing = content(lake, table, {block.number for block in table.blocks}, sent=sent)
+    nothing = content(lake, table, {block.number for block in table.blocks})
     assert nothing.moved == Sums(FULL).content()
     assert nothing.staying >= everything.moved.rows, "those that delete are counted as well"
     assert nothing.places != everything.places

@@ -65,7 +65,7 @@ def state_by_steps(lake: Lake, snapshot: Snapshot, task_bytes: int) -> list[dict
     if not shape.keys:
         out = each(row_step, numbers(len(tasks)))
     elif len(tasks) <= 1:
-        out = each(SingleTaskStep(keys, row_step), numbers(len(tasks)))
+        out = each(SingleTaskStep(KeyStep(keys, 1), row_step), numbers(len(tasks)))
     else:
         by_part = shuffled(each(KeyStep(keys, PARTS), numbers(len(tasks))), "part")
         newest = NewestStep([task[-1].number for task in tasks], apart=True)
@@ -112,7 +112,7 @@ def test_blocks_without_a_key_that_is_asked_for_are_not_read(lake: Lake, task_by
         assert read == blocks
         row_step = RowStep(reader, shape.survival, lambda rows: rows)
         if len(tasks) == 1:
-            out = each(SingleTaskStep(key_reader, row_step, asked), numbers(1))
+            out = each(SingleTaskStep(KeyStep(key_reader, 1, asked), row_step), numbers(1))
         else:
             split = each(KeyStep(key_reader, PARTS, asked), numbers(len(tasks)))
             newest = NewestStep([task[-1].number for task in tasks], apart=True)

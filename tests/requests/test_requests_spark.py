@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from singerlake.engine.work import Work
+from singerlake.snapshot import building
 from singerlake.spark.state import requested_rows
 from tests.requests.budget import hold
 from tests.requests.world import TAP, World
@@ -41,7 +43,9 @@ def test_a_table_from_freeze_to_vacuum(reachable: World, monkeypatch: pytest.Mon
     world.fill(transactions=2)
     hold("rows", world.count(run("rows", TABLE, "--key", "1")), k=6)
     with monkeypatch.context() as patch:
-        patch.setattr(requested_rows, "HERE_BYTES", 0)
+        patch.setattr(requested_rows, "SMALL", Work())
+        patch.setattr(building, "LEAST_ROWS", 1)
+        patch.setattr(building, "SHARE", 1)
         hold("query-later", world.count(run("query", "select id from tap_x.s")), k=2)
     hold("vacuum", world.count(run("vacuum", TABLE)), t=7, k=6, i=2)
     hold("vacuum-nothing", world.count(run("vacuum", TABLE)), i=2)

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 
-from singerlake import freezing
+from singerlake.engine.work import Work
 from singerlake.errors import ConflictError, NotFoundError, UsageError
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import overlay_changes
 from singerlake.maintenance.alter import alter
-from singerlake.maintenance.revert import RevertPlan
+from singerlake.ops import engines
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.revert import RevertOptions, revert
 from singerlake.reading import index
-from singerlake.rows_back import small_revert
+from singerlake.rows_back import difference
 from singerlake.rows_back.revert import Reverted
-from singerlake.rows_back.small_revert import is_small, revert_small
 from singerlake.transactions.lease import leases
 from singerlake.transactions.writer import WriteOptions
-from singerlake.verifying.here import verify_here
+from singerlake_cli import shared
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.faults import plain
+from tests.frozen import revert_here as revert_small
+from tests.frozen import verify_here
 from tests.rows_back import histories
 from tests.rows_back.histories import NAME
 
@@ -107,100 +112,111 @@ def test_keys_that_cannot_be_read_any_more(lake: Lake) -> None:
     assert state(lake) == state(lake, 1)
 
 
-def test_what_is_small(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_java() -> EngineChoice:
+    def started() -> NoReturn:
+        raise UsageError("Java starts")
+
+    return EngineChoice(start=started)
+
+
+def test_what_came_since_counts_too(lake: Lake, no_java: EngineChoice) -> None:
     table = histories.random_messages(lake, 1, ["id"])
-
-    def small() -> bool:
-        head = table.snapshot()
-        return is_small(RevertPlan(head, head.at(1)))
-
-    assert small()
-    blocks = table.snapshot().blocks
-    with monkeypatch.context() as patch:
-        patch.setattr(freezing, "SMALL_BYTES", sum(block.bytes for block in blocks) - 1)
-        assert not small(), "what came since counts, too"
-        with pytest.raises(ConflictError, match="revert it again"):
-            revert_small(table, 1)
-    alter(
-        table.store,
-        table.snapshot(),
-        lambda head: overlay_changes.with_constraint(
-            head, "n", Constraint(kind="not-null", columns=["n"])
-        ),
-    )
-    assert not small(), "SQL has to be asked of its rows"
+    bytes_ = sum(block.bytes for block in table.snapshot().blocks)
+    with pytest.raises(UsageError, match="Java starts"):
+        revert(table, RevertOptions(1), replace(no_java, limit=Work(bytes_ - 1, 10_000)))
+    done = revert(table, RevertOptions(1), replace(no_java, limit=Work(bytes_, 10_000)))
+    assert done.transaction == table.snapshot().number
 
 
-def test_old_values_are_held_against_types_of_now_by_spark(lake: Lake) -> None:
+def test_constraints_are_for_spark(lake: Lake, no_java: EngineChoice) -> None:
+    table = histories.random_messages(lake, 1, ["id"])
+    asked = Constraint(kind="not-null", columns=["n"])
+    change = partial(overlay_changes.with_constraint, name="n", constraint=asked)
+    alter(table.store, table.snapshot(), change)
+    with pytest.raises(UsageError, match="Java starts"):
+        revert(table, RevertOptions(1), no_java)
+    with pytest.raises(UsageError, match="can only be checked by Spark"):
+        revert_small(table, 1)
+
+
+def test_old_values_are_held_against_types_of_now_by_spark(
+    lake: Lake, no_java: EngineChoice
+) -> None:
     table = histories.random_messages(lake, 1, ["id"])
     whole = {"type": ["null", "integer"]}
     alter(
         table.store, table.snapshot(), lambda head: overlay_changes.with_type(head, "part", whole)
     )
-    head = table.snapshot()
-    assert not is_small(RevertPlan(head, head.at(1)))
+    with pytest.raises(UsageError, match="Java starts"):
+        revert(table, RevertOptions(1), no_java)
 
 
 @pytest.fixture
-def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def java_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> NoReturn:
         raise UsageError("Java starts")
 
-    module = importlib.import_module("singerlake_cli.commands.revert")
-    monkeypatch.setattr(module, "begin_spark", started)
-    monkeypatch.setattr(module, "start_spark", started)
+    monkeypatch.setattr(shared, "begin_spark", started)
+    monkeypatch.setattr(shared, "start_spark", started)
 
 
-@pytest.mark.usefixtures("no_java")
+@pytest.mark.usefixtures("java_fails")
 def test_the_command_starts_no_java_for_a_small_table(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     histories.keys_of_all_kinds(lake)
-    revert = ("revert", NAME, "--to-transaction", "1")
+    back = ("revert", NAME, "--to-transaction", "1")
     for more in (["--master", "local[1]"], ["--conf", "spark.x=y"]):
-        assert "Java starts" in run(lake, *revert, *more).stderr
+        assert "Java starts" in run(lake, *back, *more).stderr
     with monkeypatch.context() as patch:
-        patch.setattr(freezing, "SMALL_BYTES", 100)
-        assert "Java starts" in run(lake, *revert).stderr
-    would = run_json(lake, *revert, "--dry-run")
+        patch.setattr(engines, "SMALL", Work(100, 1_000))
+        assert "Java starts" in run(lake, *back).stderr
+    would = run_json(lake, *back, "--dry-run")
     assert (would["put_back"], would["deleted"], would["transaction"]) == (3, 1, None)
-    done = run_json(lake, *revert, "--comment", "x")
+    done = run_json(lake, *back, "--comment", "x")
     assert (done["put_back"], done["deleted"], done["transaction"]) == (3, 1, 3)
-    assert "nothing to do" in run(lake, *revert).stdout
-    assert run_json(lake, *revert)["unchanged"] == 48
+    assert "nothing to do" in run(lake, *back).stdout
+    assert run_json(lake, *back)["unchanged"] == 48
 
 
 def test_a_program_starts_none_either(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     import singerlake
-    from singerlake import reverting
 
     def started(*_: object) -> Any:
         raise UsageError("Java starts")
 
-    monkeypatch.setattr(reverting, "session_for", started)
+    monkeypatch.setattr(EngineChoice, "spark_engine", started)
     histories.keys_of_all_kinds(lake)
     table = singerlake.Lake.open(lake.store.uri).table(NAME)
     assert table.revert(transaction=1, comment="x").transaction == 3
-    monkeypatch.setattr(small_revert, "is_small", lambda _: False)
+    for how in ({"engine": "spark"}, {"spark": SimpleNamespace()}):
+        with pytest.raises(UsageError, match="Java starts"):
+            table.revert(transaction=2, **how)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="needs no session"):
+        table.revert(transaction=2, engine="local", spark=SimpleNamespace())  # type: ignore[arg-type]
+    monkeypatch.setattr(engines, "SMALL", Work())
     with pytest.raises(UsageError, match="Java starts"):
         table.revert(transaction=2)
+    local = singerlake.open(lake.store.uri, engine="local").table(NAME)
+    assert local.revert(transaction=2).transaction == 4
 
 
 def test_a_commit_meanwhile_is_a_conflict_and_nothing_changes(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = histories.random_messages(lake, 2, ["id"])
-    check = small_revert._Here.check
+    find = difference.difference
 
-    def late(self: Any) -> Any:
+    def late(*found: Any) -> Any:
         commit_rows(lake, NAME, histories.ROW, ["id"], [{"id": 1000}])
-        return check(self)
+        return find(*found)
 
     def files() -> int:
         return sum("singer.gz" in item.key for item in table.store.list(table.name.folder))
 
     before, there = state(lake), files()
-    monkeypatch.setattr(small_revert._Here, "check", late)
+    monkeypatch.setattr(difference, "difference", late)
     with pytest.raises(ConflictError):
         revert_small(table, 1)
     assert len(state(lake)) == len(before) + 1

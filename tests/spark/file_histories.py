@@ -15,10 +15,10 @@ from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jobs.reverting.undo import undo
 from tests.faults import plain
 from tests.files.photos import NAME, PHOTOS, lists, named_by_rows, stored, sync, table_of
+from tests.frozen import revert_on_spark as revert
 from tests.spark import here
 from tests.spark.row_sets import row_set
 from tests.target.harness import record, run, schema
@@ -117,7 +117,7 @@ class Histories:
         """The head and each version, and their files, as programs read them."""
         table = singerlake.open(self._root)[str(NAME)]
         for version, at in [*self.versions.items(), (None, len(self.states) - 1)]:
-            state = table.at(version, engine="arrow")
+            state = table.at(version, engine="local")
             rows = state.to_arrow().to_pylist()
             texts = {}
             for row in rows:

@@ -10,31 +10,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from singerlake.freezing import freeze_small as freeze
+from singerlake.engine.local import LocalEngine
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.problems import Problem
-from singerlake.reading import small_state
 from singerlake.reading.selection import selection
-from singerlake.records.state.fingerprint import FULL, Content
+from singerlake.records.state.fingerprint import Content
 from singerlake.records.state.shape import shape_of
-from singerlake.rows_back.small_revert import revert_small as revert
+from singerlake.snapshot import from_blocks as blocks_read
+from singerlake.snapshot.content import state_content
 from singerlake.transactions.snapshot import Snapshot
-from singerlake.verifying.here import _Here, verify_here
+from tests.frozen import freeze_here as freeze
+from tests.frozen import revert_here as revert
+from tests.frozen import verify_here
 
 __all__ = ["content", "freeze", "problems", "revert", "rows", "values"]
-_ENGINE = _Here(1 << 30)
 
 
 def content(table: Table, at: Snapshot | None = None) -> Content:
     """What a state comes down to, from its blocks; the head's by default."""
-    return _ENGINE.state_content(table, at or table.snapshot(), FULL)
+    return state_content(LocalEngine(), table, at or table.snapshot())
 
 
 def problems(table: Table) -> list[Problem]:
     """What ``singerlake verify`` finds."""
-    report = verify_here(table)
-    assert report is not None, "it is too large for this process"
-    return report.problems
+    return verify_here(table).problems
 
 
 def rows(table: Table, at: Snapshot | None = None) -> list[dict[str, Any]]:
@@ -46,7 +45,7 @@ def rows(table: Table, at: Snapshot | None = None) -> list[dict[str, Any]]:
 
 
 def _picked(table: Table, head: Snapshot, columns: Any) -> Any:
-    return (batch.select(list(columns)) for batch in small_state.rows(table, head))
+    return (batch.select(list(columns)) for batch in blocks_read.local_rows(table, head))
 
 
 def values(lake: Lake, name: str) -> list[tuple[Any, ...]]:

@@ -7,11 +7,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.lake import Table
-from singerlake.reading import small_state
 from singerlake.reading.index import Index
 from singerlake.reading.selection import selection
 from singerlake.reading.state_reader import StateReader
 from singerlake.records.state.shape import shape_of
+from singerlake.snapshot import from_blocks as blocks_read
 from singerlake.spark.state import frames, index_rows
 from singerlake.spark.state.index_build import ensure
 
@@ -31,7 +31,7 @@ def rows_both_ways(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
     every = set(range(len(head.columns)))
 
     def from_blocks(columns: Any) -> Any:
-        return (batch.select(list(columns)) for batch in small_state.rows(table, head))
+        return (batch.select(list(columns)) for batch in blocks_read.local_rows(table, head))
 
     def read(reader: Any, misfits: set[int]) -> list[dict[str, Any]]:
         return [row for batch in chosen.rows(reader, misfits) for row in batch.to_pylist()]

@@ -398,7 +398,7 @@ class World:
 
     def revert(self, to: int) -> None:
         """Back to the rows of a transaction, under what is said now."""
-        from singerlake.spark.jobs.reverting.revert import revert
+        from tests.frozen import revert_on_spark as revert
 
         old = self.states[to]
         wanted = replace(self.head, tap=old.tap, rows=old.rows)
@@ -415,7 +415,7 @@ class World:
 
     def freeze(self) -> None:
         """The head as a version."""
-        from singerlake.spark.jobs.maintenance.freeze import freeze
+        from tests.frozen import freeze_on_spark as freeze
 
         version = freeze(self._session(), self.table)
         assert version.rows == len(self.head.rows)

@@ -11,9 +11,9 @@ import pytest
 
 import singerlake
 from singerlake.errors import DamagedError
-from singerlake.reading import index, small_state
+from singerlake.reading import index
 from singerlake.records.blocks import block_tasks
-from singerlake.spark.state import layers
+from singerlake.snapshot import building
 from tests.build import commit_rows
 from tests.reading.test_states import FLAT, MISFITS, NoIndex, in_order
 from tests.spark.model import messages_of
@@ -79,8 +79,8 @@ def test_python_alone_gives_what_spark_gives(
     keys: list[str],
 ) -> None:
     """From blocks, by an index, and by layers on one; each engine also reads the other's index."""
-    monkeypatch.setattr(layers, "LEAST_ROWS", 1)
-    monkeypatch.setattr(layers, "SHARE", 1)
+    monkeypatch.setattr(building, "LEAST_ROWS", 1)
+    monkeypatch.setattr(building, "SHARE", 1)
     monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
     lakes = [singerlake.open(tmp_path / name, create=True) for name in ("arrow", "spark")]
     # The second's store has no files that Spark could read by itself.
@@ -91,7 +91,7 @@ def test_python_alone_gives_what_spark_gives(
         for lake in lakes:
             commit_rows(lake, "tap.s", TYPES, keys, some, block_rows=60)
     for number in (1, 2):
-        alone = lakes[0]["tap.s"].at(transaction=number, engine="arrow")
+        alone = lakes[0]["tap.s"].at(transaction=number, engine="local")
         built = lakes[1]["tap.s"].at(transaction=number)
         assert alone.to_arrow().schema == alone.schema == built.schema
         expected = rows_of(built.to_arrow())
@@ -115,7 +115,7 @@ def test_all_that_a_program_can_do(spark: SparkSession, tmp_path: Path) -> None:
     lake = singerlake.open(tmp_path / "lake", create=True)
     commit_rows(lake, "tap-a.s", FLAT, ["id"], [{"id": n, "n": n} for n in range(20)])
     table = lake["tap-a.s"]
-    table.at(engine="arrow").to_arrow()
+    table.at(engine="local").to_arrow()
     version = table.freeze("first", comment="by hand", spark=spark)
     assert (version.number, version.rows, version.label) == (1, 20, "first")
     commit_rows(lake, "tap-a.s", FLAT, ["id"], [{"id": 3, "n": 33}])
@@ -140,11 +140,10 @@ def test_without_an_index_spark_reads_the_blocks(spark: SparkSession, tmp_path: 
     closed = singerlake.Lake(NoIndex(tmp_path / "lake"))
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
-        assert closed["tap.s"].at().to_arrow(["id"])["id"].to_pylist() == [1, 2, 3]
+        assert closed["tap.s"].at(engine="spark").to_arrow(["id"])["id"].to_pylist() == [1, 2, 3]
         with pytest.raises(DamagedError, match='value "two"'):
-            closed["tap.s"].at().to_arrow(["n"])
-        past = closed["tap.s"].at(misfits="null")
+            closed["tap.s"].at(engine="spark").to_arrow(["n"])
+        past = closed["tap.s"].at(engine="spark", misfits="null")
         assert past.to_arrow(["n"], pc.field("id") > 1)["n"].to_pylist() == [None, 3]
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-    assert small_state.LIMIT_BYTES == block_tasks.TASK_BYTES

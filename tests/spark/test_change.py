@@ -25,10 +25,10 @@ from singerlake.records.rows.problems import Problems
 from singerlake.spark.jobs.changes import alter as alter_job
 from singerlake.spark.jobs.changes.change import Changed, change, change_parts
 from singerlake.spark.jobs.changes.change_output import ChangeOutput
-from singerlake.spark.jobs.maintenance.freeze import freeze
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.row_sets.asked_rows import Part
 from tests.build import commit_rows
+from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import verify_on_spark as verify
 from tests.spark.index_frames import rows_both_ways
 from tests.spark.row_sets import row_set
 

@@ -16,8 +16,8 @@ import singerlake
 from singerlake.errors import ConflictError, RejectedRowsError, UsageError
 from singerlake.spark import read_table
 from singerlake.spark.jobs.changes.change import Changed
-from singerlake.spark.jobs.maintenance.verify import verify
 from tests.build import commit_rows
+from tests.frozen import verify_on_spark as verify
 from tests.spark.test_change import rows
 
 pytestmark = pytest.mark.usefixtures("quick_plans")

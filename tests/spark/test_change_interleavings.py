@@ -13,10 +13,10 @@ from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.drop import drop_table
 from singerlake.spark.jobs.changes.change import Changed, change
-from singerlake.spark.jobs.maintenance.freeze import freeze
-from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.state.content import state_content
 from tests.build import commit_rows, retype
+from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import revert_on_spark as revert
 from tests.spark.row_sets import row_set
 from tests.spark.test_interleavings import ROW, World
 

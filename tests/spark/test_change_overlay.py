@@ -12,10 +12,10 @@ import singerlake
 from singerlake.errors import InvalidQueryError, RejectedRowsError, ViolationsError
 from singerlake.lake import Lake
 from singerlake.spark import read_table
-from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
 from tests.cli.call import run
 from tests.faults.plain import dump_folder, tables
+from tests.frozen import revert_on_spark as revert
 from tests.spark.test_change import rows
 from tests.spark.verified import verify
 

@@ -15,11 +15,11 @@ from singerlake.lake import Table
 from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import AlterOptions, alter
 from singerlake.spark.jobs.changes import alter as alter_job
-from singerlake.spark.jobs.maintenance.freeze import freeze
-from singerlake.spark.jobs.maintenance.verify import verify
-from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.sql.conditions import with_check
 from tests.build import commit_rows
+from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import revert_on_spark as revert
+from tests.frozen import verify_on_spark as verify
 from tests.spark.test_change import rows
 
 if TYPE_CHECKING:

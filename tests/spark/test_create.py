@@ -36,8 +36,6 @@ from singerlake.records.rows.row_columns import DIGEST
 from singerlake.records.state.fingerprint import Proof
 from singerlake.spark.jobs.loading import create_table as job
 from singerlake.spark.jobs.loading.create_table import create
-from singerlake.spark.jobs.maintenance.freeze import freeze
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.sql.result import plain_rows
 from singerlake.spark.state.content import frame_content, state_content
@@ -49,6 +47,8 @@ from singerlake.transactions.commit import current_user
 from singerlake.transactions.lease import leases
 from singerlake.transactions.writer import WriteOptions
 from tests.build import commit_rows
+from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import verify_on_spark as verify
 from tests.spark.stores import FarStore
 
 NAME = TableName("views", "v")

@@ -18,15 +18,16 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance import alter, overlay_changes
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.records.blocks import block_tasks
+from singerlake.snapshot import building
 from singerlake.spark import diff
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.difference import Counts, Diff
-from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import index_build, layers
+from singerlake.spark.state import index_build
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows, retype
+from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import revert_on_spark as revert
 from tests.spark.model import fold
 from tests.spark.stores import FarStore, WatchedStore
 
@@ -186,7 +187,7 @@ def test_only_rows_that_may_differ_are_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The three old rows lie in one of ten blocks; what came lies in another."""
-    monkeypatch.setattr(layers, "LEAST_ROWS", 50)
+    monkeypatch.setattr(building, "LEAST_ROWS", 50)
     store = WatchedStore(tmp_path / "lake", tmp_path / "notes")
     table = shop(Lake(store))
     index_build.ensure(spark, table, table.snapshot().at(1))

@@ -15,16 +15,18 @@ from singerlake.format.types import RULES
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.freeze import FreezePlan, commit_version
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
-from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.ops.verify import upgrade
+from singerlake.snapshot import building
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import upgrade
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jobs.reverting.undo import undo
-from singerlake.spark.state import index_build, layers
+from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_misfits
 from tests.build import commit_rows
 from tests.cli import call
+from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import on
+from tests.frozen import revert_on_spark as revert
 from tests.spark import here
 from tests.spark.verified import verify
 
@@ -82,7 +84,7 @@ def test_rows_stay_apart_while_their_column_rounds_their_keys(
         done = call.run(lake, way, "tap.t", "--key", str(IDS[0]), *more)
         assert done.exit_code != 0
     assert table(lake).snapshot().number == before
-    found = upgrade(spark, table(lake))
+    found = upgrade(table(lake), on(spark))
     assert (found.rows, found.appear, found.vanish) == (20, 19, 0)
     assert [(one.column, one.values) for one in found.rounded] == [("id", 20)]
 
@@ -255,8 +257,8 @@ def test_index_of_a_table_with_exact_keys_is_laid_over_an_earlier_one(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as its columns hold its keys; else it is made from the blocks."""
-    monkeypatch.setattr(layers, "LEAST_ROWS", 0)
-    monkeypatch.setattr(layers, "SHARE", 1)
+    monkeypatch.setattr(building, "LEAST_ROWS", 0)
+    monkeypatch.setattr(building, "SHARE", 1)
     commit(lake, [1, 2, 3, 0.5])
     index_build.ensure(spark, table(lake), table(lake).snapshot())
     commit(lake, [3, 4], "b")

@@ -20,6 +20,7 @@ from singerlake.records.columns import canonical_text
 from singerlake.records.columns.arrow_types import arrow_type
 from singerlake.records.rows.row_columns import DIGEST
 from singerlake.records.state.fingerprint import Content, Proof, Summer, Sums, digits
+from singerlake.records.state.shape import shape_of
 from singerlake.spark.state import index_build, index_rows
 from singerlake.spark.state.content import frame_content, index_content, state_content
 from tests.build import commit_rows
@@ -169,8 +170,7 @@ def test_a_row_without_a_digest_is_never_passed_over() -> None:
 
 
 def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, lake: Lake) -> None:
-    from singerlake.records.blocks.block_reader import combined
-    from singerlake.spark.state import frames, from_blocks
+    from singerlake.spark.state import from_blocks
 
     columns = {"id": {"type": "integer"}, "v": {"type": "number"}, "s": {}}
     rows: list[Any] = [{"id": n, "v": n / 7, "s": f"é{n}"} for n in range(200)]
@@ -185,9 +185,8 @@ def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, l
     table_a, table_c, table_d = (lake.find(f"tap.{letter}")[0] for letter in "acd")
 
     snapshot = table_a.snapshot()
-    plan = from_blocks.planned(spark, table_a, snapshot, digests=True)
-    own = plan.shape.columns
-    frame = from_blocks.through(spark, plan, combined, frames.frame_schema(own))
+    own = shape_of(snapshot).columns
+    frame = from_blocks.rows(spark, table_a, snapshot, digests=True)
     base = frame_content(frame, own)
     assert base.rows == 200
     assert frame_content(frame.repartition(5).orderBy("c1"), own) == base
@@ -204,7 +203,7 @@ def test_order_and_partitions_do_not_matter_and_values_do(spark: SparkSession, l
 def test_duckdb_finds_the_same_fingerprints(spark: SparkSession, lake: Lake) -> None:
     """Another engine, from the lake's files and the page alone."""
     duckdb = pytest.importorskip("duckdb")
-    from singerlake.spark.jobs.maintenance.freeze import freeze
+    from tests.frozen import freeze_on_spark as freeze
 
     columns = {"name": {"type": "string"}, "id": {"type": "integer"}}
     rows: list[Any] = [{"id": n, "name": f"é {n}" if n % 3 else None} for n in range(100)]

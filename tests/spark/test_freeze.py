@@ -7,17 +7,17 @@ import pytest
 
 from singerlake.errors import ConflictError, DamagedError, NotFoundError, UsageError
 from singerlake.format.log import Operation
-from singerlake.freezing import freeze_small
 from singerlake.lake import Lake
 from singerlake.maintenance import freeze as plans
 from singerlake.reading import index
-from singerlake.spark.jobs.maintenance.freeze import freeze
-from singerlake.spark.state import index_build
+from singerlake.snapshot import building
 from singerlake.spark.state.content import state_content
 from singerlake.transactions.checkpoint import write_checkpoint
 from singerlake.transactions.commit import commit, draft_entry
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
+from tests.frozen import freeze_here as freeze_small
+from tests.frozen import freeze_on_spark as freeze
 from tests.spark.test_state import FLAT
 
 if TYPE_CHECKING:
@@ -169,8 +169,8 @@ def test_a_row_that_does_not_fit_is_met_once(
     if indexed:
         freeze(spark, table)
     commit_rows(lake, "tap.s", FLAT, ["id"], ['{"id": "x"}'])
-    ensure, asked = index_build.ensure, []
-    monkeypatch.setattr(index_build, "ensure", lambda *a, **k: asked.append(k) or ensure(*a, **k))
+    ensure, asked = building.ensure, []
+    monkeypatch.setattr(building, "ensure", lambda *a, **k: asked.append(k) or ensure(*a, **k))
     with pytest.raises(DamagedError, match="row 0 of block 2 of tap.s"):
         freeze(spark, table)
     assert asked == [{"fresh": False, "shown": True}]

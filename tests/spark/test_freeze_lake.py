@@ -9,8 +9,8 @@ import pytest
 
 import singerlake
 from singerlake.lake import Lake
-from singerlake.spark.jobs.maintenance import freeze_lake as job
-from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.ops import freeze_lake as job
+from singerlake.ops.freeze import freeze
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 
@@ -26,10 +26,10 @@ def test_a_run_that_ends_half_way_leaves_versions_and_no_lake_version(
     commit_rows(lake, "tap.a", ID, ["id"], [{"id": 1}, {"id": 2}])
     commit_rows(lake, "tap.b", ID, ["id"], [{"id": 1, "n": "none"}])
 
-    def killed(spark: SparkSession, table: Any, **wanted: Any) -> Any:
+    def killed(table: Any, *wanted: Any) -> Any:
         if table.name.stream == "b":
             raise KeyboardInterrupt
-        return freeze(spark, table, **wanted)
+        return freeze(table, *wanted)
 
     with monkeypatch.context() as patch:
         patch.setattr(job, "freeze", killed)

@@ -22,13 +22,14 @@ from singerlake.reading import index
 from singerlake.reading.file_checks import is_sound
 from singerlake.reading.index import Index
 from singerlake.reading.state_reader import StateReader
-from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.snapshot import building
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import index_build, layers
+from singerlake.spark.state import index_build
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.commit import commit
 from tests.build import commit_rows, resealed
+from tests.frozen import freeze_on_spark as freeze
 from tests.maintenance.test_rules import frozen_before
 from tests.spark import here
 from tests.spark.index_frames import read_index
@@ -70,8 +71,9 @@ def records(count: int, **more: Any) -> list[Any]:
 
 
 def test_a_later_index_reads_only_the_blocks_since(
-    spark: SparkSession, lake: Lake, store: WatchedStore
+    spark: SparkSession, lake: Lake, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(building, "LEAST_ROWS", 1)
     commit_rows(lake, "tap.s", FLAT, ["id"], records(50), block_rows=10)
     _, first = build(spark, lake)
     assert len(store.taken()) == 1, "neighbours are read together"
@@ -326,7 +328,7 @@ def test_a_bit_in_a_footer_never_changes_an_answer(
 def test_a_bit_below_a_layer_is_seen_too(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layers, "LEAST_ROWS", 1)
+    monkeypatch.setattr(building, "LEAST_ROWS", 1)
     commit_rows(lake, "tap.s", FLAT, ["id"], records(100))
     _, below = build(spark, lake)
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 0, "part": "x", "n": 100}])

@@ -13,15 +13,16 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.reading import index
 from singerlake.reading.index import Index
+from singerlake.snapshot import building
 from singerlake.spark import register
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import index_build, index_rows, layers
+from singerlake.spark.state import index_build, index_rows
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
+from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import revert_on_spark as revert
 from tests.spark import here
 from tests.spark.index_frames import read_index
 from tests.spark.stores import FarStore, WatchedStore
@@ -37,7 +38,7 @@ ROWS = 200
 @pytest.fixture(autouse=True)
 def small_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers on small tables too; one may have an eighth of the rows below."""
-    monkeypatch.setattr(layers, "LEAST_ROWS", 50)
+    monkeypatch.setattr(building, "LEAST_ROWS", 50)
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_layer_after_layer_is_the_state(
     for number, change in enumerate(CHANGES, start=2):
         sync(lake, keys, change)
         _, built = build(spark, lake)
-        assert len(store.taken()) == 1, "only what came since the layer before"
+        assert len(store.taken()) == number - 1, "only what came since the whole state"
         assert (built.marker.transaction, built.marker.base) == (number, 1)
         assert built.below is not None
         assert built.below.marker == whole.marker

@@ -12,16 +12,19 @@ from singerlake.format.types import RULES
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.reading import index
+from singerlake.snapshot import building, candidates
+from singerlake.snapshot.from_blocks import planned
 from singerlake.spark import read_table, register
-from singerlake.spark.jobs.maintenance.freeze import freeze
+from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql.result import QueryResult
-from singerlake.spark.state import candidates, index_build, layers, requested_rows
+from singerlake.spark.state import index_build, requested_rows
 from singerlake.spark.state.content import index_misfits, state_misfits
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
+from tests.frozen import freeze_on_spark as freeze
 from tests.spark.stores import FarStore
 from tests.spark.verified import verify
 
@@ -167,7 +170,7 @@ def test_verify_does_not_call_it_well(spark: SparkSession, lake: Lake) -> None:
 def test_a_misfit_in_a_layer(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layers, "LEAST_ROWS", 10)
+    monkeypatch.setattr(building, "LEAST_ROWS", 10)
     properties = {"id": {"type": "integer"}, "n": {"type": "integer"}, "m": {"type": "integer"}}
     rows: list[Any] = [{"id": n, "n": n, "m": n} for n in range(100)]
     rows[5]["n"] = 2**70
@@ -203,9 +206,8 @@ def test_candidates_carry_their_misfits(
     monkeypatch.setattr(block_tasks, "TASK_BYTES", 1)
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], [*ROWS, *ROWS[:1]], block_rows=1)
     table = lake.find("tap.s")[0]
-    from singerlake.spark.state import from_blocks
-
-    assert candidates.likely(table.snapshot(), from_blocks.planned(spark, table, table.snapshot()))
+    plan = planned(SparkEngine(spark), table, table.snapshot())
+    assert candidates.likely(table.snapshot(), plan)
     built = index_build.ensure(spark, table, table.snapshot())
     assert (built.marker.rows, built.marker.misfits) == (4, {"amount": 1, "at": 2})
 

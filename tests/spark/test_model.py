@@ -26,11 +26,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from singerlake.engine.work import Work
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import PARTS
 from singerlake.records.blocks import block_tasks
+from singerlake.snapshot import building
+from singerlake.spark import engine as spark_engine
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.state import layers, parcels, requested_rows
+from singerlake.spark.state import requested_rows
 from tests.spark.model_machine import (
     AT,
     DELETED,
@@ -95,10 +98,10 @@ class History(RuleBasedStateMachine):
         self.as_large = pytest.MonkeyPatch()
         if large:
             self.as_large.setattr(block_tasks, "_WORTHWHILE", 1)
-            self.as_large.setattr(parcels, "CARRIED_BYTES", 0)
-            self.as_large.setattr(layers, "LEAST_ROWS", 2)
-            self.as_large.setattr(layers, "SHARE", 1)
-            self.as_large.setattr(requested_rows, "HERE_BYTES", 0)
+            self.as_large.setattr(spark_engine, "CARRIED_BYTES", 0)
+            self.as_large.setattr(building, "LEAST_ROWS", 2)
+            self.as_large.setattr(building, "SHARE", 1)
+            self.as_large.setattr(requested_rows, "SMALL", Work())
         self.folder = tempfile.TemporaryDirectory()
         self.world = World(self.spark, Path(self.folder.name), often=True)
         self.schema = Schema(BASE, self.keys)

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from singerlake.lake import Lake
 from singerlake.projections.projection import Format, OrderKey, PartitionKey, Projection, Target
 from singerlake.projections.publishing import Outcome, PublishOptions, Result
+from singerlake.snapshot import building
 from singerlake.spark.jobs.publishing import publish_changes
 from singerlake.spark.jobs.publishing.publish import publish
-from singerlake.spark.state import layers
 from singerlake.spark.write import ordered_files, row_sources
 from tests.build import commit_rows
 
@@ -159,7 +159,7 @@ def test_a_key_that_only_folders_say(spark: SparkSession, tmp_path: Path) -> Non
 def test_an_index_and_its_layer_are_written_in_ranges(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layers, "LEAST_ROWS", 1)
+    monkeypatch.setattr(building, "LEAST_ROWS", 1)
     monkeypatch.setattr(row_sources, "FEW_BYTES", 0)
     monkeypatch.setattr(ordered_files, "SHARED_BYTES", 0)
     monkeypatch.setattr(ordered_files, "RANGE_BYTES", 1000)

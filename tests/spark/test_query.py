@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.java_gateway import GatewayClient
 
+from singerlake.engine.work import Work
 from singerlake.errors import DamagedError, InvalidQueryError, NotFoundError, SingerlakeError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
@@ -317,15 +318,14 @@ def test_the_index_of_a_small_table_is_made_in_this_process(
         return ensure(spark, table, at)
 
     monkeypatch.setattr(index_build, "ensure", by_spark)
-    for number, most, files in ((1, 0, 9), (2, 9000, 1), (3, 9000, 3)):
-        monkeypatch.setattr(requested_rows, "HERE_BYTES", most)
-        monkeypatch.setattr(requested_rows, "HERE_FILES", files)
+    for number, limit in ((1, Work()), (2, Work(9_000, 3)), (3, Work(9_000, 99))):
+        monkeypatch.setattr(requested_rows, "SMALL", limit)
         with query(spark, lake, f"select id, n from tap.s version as of '@{number}'") as answer:
             assert sorted(answer.rows()) == [
                 (1, number - 1), *((n + 2, n) for n in range(number))
             ]  # fmt: skip
         assert index.sound(table, table.snapshot().at(number)) is not None
-    assert made == [1, 2], "Spark makes what has more bytes, or more files"
+    assert made == [1, 2], "Spark makes what has more bytes, or more cells"
 
 
 @pytest.mark.parametrize(("most", "stages"), [(0, 1), (1, 0)])

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake
 from singerlake.spark import read_table, register
-from singerlake.spark.jobs.maintenance.freeze import freeze
 from singerlake.transactions.lease import leases
 from tests.build import commit_rows
+from tests.frozen import freeze_on_spark as freeze
 
 PROPERTIES = {"id": {"type": "integer"}, "v": {"type": "string"}}
 

@@ -16,9 +16,9 @@ from singerlake.maintenance import freeze as plans
 from singerlake.maintenance import overlay_changes
 from singerlake.maintenance.alter import alter
 from singerlake.rows_back.revert import Reverted
-from singerlake.spark.jobs.reverting.revert import revert
 from singerlake.spark.write import routing
 from tests.build import commit_rows
+from tests.frozen import revert_on_spark as revert
 from tests.spark import here
 
 DELETED = "2026-02-01T00:00:00Z"

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.revert import revert
 from tests.build import commit_rows
+from tests.frozen import revert_on_spark as revert
+from tests.frozen import verify_on_spark as verify
 from tests.spark import here
 from tests.tap.run import run as run_tap
 from tests.target import harness

@@ -15,15 +15,15 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
-from singerlake.spark.jobs.maintenance import freeze
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
-from singerlake.spark.jobs.maintenance.verify import verify
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_content
 from singerlake.spark.state.from_blocks import state
 from singerlake.storage.s3.store import S3Store
 from tests.build import commit_rows
+from tests.frozen import freeze_on_spark
+from tests.frozen import verify_on_spark as verify
 from tests.spark.index_frames import read_index
 from tests.storage.conftest import (
     KEY_ID,
@@ -49,9 +49,9 @@ def test_freeze_and_query(
     rows: list[Any] = [{"id": n, "name": f"é{n}"} for n in range(50)]
     commit_rows(lake, "tap.s", columns, ["id"], rows, block_rows=20)
     table = lake.find("tap.s")[0]
-    first = freeze.freeze(spark, table)
+    first = freeze_on_spark(spark, table)
     commit_rows(lake, "tap.s", columns, ["id"], [{"id": 7, "_sdc_deleted_at": "2026-01-01"}])
-    second = freeze.freeze(spark, table)
+    second = freeze_on_spark(spark, table)
     assert (first.rows, second.rows) == (50, 49)
     found = state_content(spark, table, table.snapshot_at("1"))
     assert found.fingerprint == first.fingerprint
@@ -74,7 +74,7 @@ def test_vacuum(spark: SparkSession, s3_store: S3Store) -> None:
     for n in range(6):
         commit_rows(lake, "tap.s", columns, ["id"], [{"id": i, "n": n} for i in range(5)])
     table = lake.find("tap.s")[0]
-    version = freeze.freeze(spark, table, at=3)
+    version = freeze_on_spark(spark, table, at=3)
     commit_rows(lake, "tap.s", columns, ["id"], [{"id": 1, "n": 9}])
     upload = {"Bucket": s3_store._bucket, "Key": f"{s3_store._base}raw/half"}
     s3_store._client.create_multipart_upload(**upload)
@@ -107,7 +107,7 @@ def test_erase(spark: SparkSession, s3_port: int) -> None:
     rows: list[Any] = [{"id": n, "name": f"é{n}"} for n in range(50)]
     commit_rows(Lake(s3_store), "tap.s", columns, ["id"], rows, block_rows=20)
     table = Table(s3_store, TableName("tap", "s"))
-    freeze.freeze(spark, table)
+    freeze_on_spark(spark, table)
     commit_rows(Lake(s3_store), "tap.s", columns, ["id"], [{"id": 7, "name": "seven"}])
     client.create_multipart_upload(Bucket=bucket, Key=f"{s3_store._base}raw/tap/s/half")
     key = Key("key 1", "7", KeyNames.of(table.snapshot()))

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.spark.jobs.maintenance.freeze import freeze
+from tests.frozen import freeze_on_spark as freeze
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.session import session
 from tests.build import commit_rows
@@ -77,7 +77,7 @@ def test_processes_for_tasks_begin_with_what_they_need(spark: SparkSession) -> N
         import gc
 
         yield (
-            "singerlake.reading.small_state" in sys.modules,
+            "singerlake.snapshot.building" in sys.modules,
             len(list(rows)) * gc.get_freeze_count(),
         )
 

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from singerlake.lake import Lake, Table
 from singerlake.rows_back.revert import Reverted
-from singerlake.rows_back.small_revert import revert_small
-from singerlake.spark.jobs.reverting.revert import revert
+from tests.frozen import revert_here as revert_small
+from tests.frozen import revert_on_spark as revert
 from tests.rows_back import histories
 from tests.rows_back.histories import NAME
 

@@ -13,10 +13,14 @@ from singerlake.errors import DamagedError
 from singerlake.lake import Lake
 from singerlake.records.blocks import block_tasks
 from singerlake.records.state.shape import shape_of
+from singerlake.snapshot import candidates
+from singerlake.snapshot.from_blocks import planned
+from singerlake.spark import engine as spark_engine
+from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import candidates, index_build, parcels
-from singerlake.spark.state.from_blocks import planned, state
+from singerlake.spark.state import index_build
+from singerlake.spark.state.from_blocks import state
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.spark.index_frames import read_index
@@ -65,7 +69,7 @@ def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if "many tasks" in request.param:
         monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
     if "sent" in request.param:
-        monkeypatch.setattr(parcels, "CARRIED_BYTES", 0)
+        monkeypatch.setattr(spark_engine, "CARRIED_BYTES", 0)
 
 
 @pytest.mark.usefixtures("tasks")
@@ -128,7 +132,7 @@ def test_of_runs_that_send_all_rows_the_last_is_read_once(
     commit_rows(lake, "tap.s", FLAT, ["id"], older, block_rows=10)
     commit_rows(lake, "tap.s", wide, ["id"], newer, block_rows=10)
     table = lake.find("tap.s")[0]
-    plan = planned(spark, table, table.snapshot())
+    plan = planned(SparkEngine(spark), table, table.snapshot())
     tasks = [[block.number for block in task] for task in plan.tasks]
     once = candidates.likely(table.snapshot(), plan)
     assert [tasks[number][0] > 8 for number in range(len(tasks))] == [n in once for n in range(4)]

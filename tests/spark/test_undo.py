@@ -19,8 +19,8 @@ from singerlake.maintenance.alter import alter
 from singerlake.maintenance.overlay_changes import with_constraint
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.verify import check_log
+from singerlake.snapshot import building
 from singerlake.spark.jobs.reverting.undo import Conflict, undo
-from singerlake.spark.state import layers
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.faults import plain
@@ -138,7 +138,7 @@ def test_what_would_become_of_each_row(
     goal, touched = told.undone(numbers, mode)
     now = told.states[-1]
     with monkeypatch.context() as patch:
-        patch.setattr(layers, "LEAST_ROWS", 0)
+        patch.setattr(building, "LEAST_ROWS", 0)
         done = undo(spark, told.table, numbers, on_conflict=mode, dry_run=True)
     assert undo(spark, told.table, numbers, on_conflict=mode, dry_run=True) == done
     assert done.put_back == sum(now.get(key) != text for key, text in goal.items())
@@ -176,7 +176,7 @@ def test_a_run_does_what_its_dry_run_said(spark: SparkSession, histories: list[H
 def test_a_few_rows_are_taken_back_without_an_index(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layers, "LEAST_ROWS", 0)
+    monkeypatch.setattr(building, "LEAST_ROWS", 0)
 
     def rows(*ids: int, n: int) -> list[Message]:
         return [{"id": one, "n": n} for one in ids]

@@ -31,15 +31,15 @@ from singerlake.maintenance.vacuum import (
     plan_vacuum,
 )
 from singerlake.maintenance.verify import check_log
+from singerlake.spark import engine as spark_engine
 from singerlake.spark.jobs.maintenance import drop_history
 from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.queries.row_history import row_history
-from singerlake.spark.jobs.reverting.revert import revert
-from singerlake.spark.state import parcels
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.staging import publish_blocks
 from tests.build import commit_rows
+from tests.frozen import revert_on_spark as revert
 from tests.maintenance.plain_table import bounds, cutoff_at, events
 from tests.maintenance.plain_table import freeze as freeze_unread
 from tests.maintenance.test_history_plan import Story
@@ -282,7 +282,7 @@ def test_history_is_not_dropped_where_a_row_would_be_lost_or_changed(
     for wrong in ("a row", "a block's last row", "a value"):
         with monkeypatch.context() as patch:
             if wrong == "a value":  # as with a table of very many blocks
-                patch.setattr(parcels, "CARRIED_BYTES", 0)
+                patch.setattr(spark_engine, "CARRIED_BYTES", 0)
             patch.setattr(drop_history, "_kept", kept)
             patch.setattr(drop_history, "_write", written)
             message = "without its old history .* would not read as it"

@@ -19,7 +19,7 @@ from singerlake.format import metadata, names, rewritten
 from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.reading import small_state
+from tap_singerlake import state_rows
 from tap_singerlake.state_rows import StateRows
 from tests.build import commit_rows
 from tests.tap.run import freeze, run
@@ -146,7 +146,7 @@ def test_without_a_version_or_an_index_the_next_step_is_named(
     with pytest.raises(UsageError, match=r"singerlake freeze tap-a\.orders"):
         run(lake, mode="rows")
     lake.store.delete(TABLE.index(2) + names.INDEX_MARKER)
-    monkeypatch.setattr(small_state, "LIMIT_BYTES", 0)
+    monkeypatch.setattr(state_rows, "TASK_BYTES", 0)
     with pytest.raises(NotFoundError, match=r"`tap-a`\.`orders`\.1"):
         run(lake, mode="rows", table_version="1")
 
@@ -160,7 +160,7 @@ def test_small_table_without_an_index_is_read_by_its_blocks(lake: Lake) -> None:
 def test_an_index_whose_file_vanishes_is_as_none(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_state, "LIMIT_BYTES", 0)
+    monkeypatch.setattr(state_rows, "TASK_BYTES", 0)
     lake.store.delete(TABLE.index(2) + names.index_part("0" * 32))
     with pytest.raises(NotFoundError, match=r"singerlake query .*`tap-a`\.`orders`\.1"):
         run(lake, mode="rows", table_version="1")

@@ -15,9 +15,9 @@ from pyarrow import feather
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.reading import small_state
 from singerlake.records.columns.canonical_text import row_texts
 from singerlake.records.state.shape import shape_of
+from singerlake.snapshot import from_blocks as blocks_read
 from tests.target.harness import TAP
 
 
@@ -72,6 +72,6 @@ def rows_of(lake: Path | str, stream: str) -> list[str]:
     snapshot = table.snapshot()
     columns = shape_of(snapshot).columns
     found: list[str] = []
-    for part in small_state.rows(table, snapshot):
+    for part in blocks_read.local_rows(table, snapshot):
         found += row_texts(part.select(range(len(columns))), columns).to_pylist()
     return sorted(found)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.reading import small_state
+from singerlake.snapshot import from_blocks as blocks_read
 from target_singerlake import deletions
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.values import ValueCheck
@@ -31,7 +31,7 @@ MARKS: list[Any] = [
 
 def ids(lake: Path) -> list[int]:
     table = Lake.open(str(lake)).find(f"{TAP}.s")[0]
-    rows = small_state.rows(table, table.snapshot(), digests=False)
+    rows = blocks_read.local_rows(table, table.snapshot(), digests=False)
     return sorted(row for batch in rows for row in batch.column(0).to_pylist())
 
 

@@ -18,8 +18,8 @@ from singerlake.annotations import changes
 from singerlake.errors import InputError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.spark.jobs.maintenance import freeze
-from singerlake.spark.jvm import session
+from singerlake.ops import freeze
+from singerlake.ops.engines import EngineChoice
 from target_singerlake import freezing
 from target_singerlake.errors import TerminatedError
 from target_singerlake.interrupts import GRACE_SECONDS, Interrupts
@@ -93,18 +93,18 @@ def test_a_signal_during_a_freeze_ends_it_after_the_table(
     interrupts.over()
     frozen: list[Any] = []
 
-    def fake(_spark: Any, table: Any, **_how: Any) -> Any:
+    def fake(table: Any, *_: Any) -> Any:
         frozen.append(table.name)
         interrupts.handle(signal.SIGTERM)
-        return SimpleNamespace(number=1, rows=1, fingerprint="")
+        version = SimpleNamespace(number=1, rows=1, fingerprint="")
+        return SimpleNamespace(version=version, new=True)
 
     monkeypatch.setattr(freeze, "freeze", fake)
-    monkeypatch.setattr(session, "session", lambda: None)
     tables = [TableName("tap", "a"), TableName("tap", "b")]
     for table in tables:
         commit_rows(lake, str(table), {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
     with pytest.raises(TerminatedError):
-        freezing.freeze_tables(lake, tables, logging.getLogger(), interrupts.check)
+        freezing.freeze_tables(lake, tables, EngineChoice(), logging.getLogger(), interrupts.check)
     assert frozen == tables[:1]
     assert running == []
 

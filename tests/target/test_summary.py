@@ -160,11 +160,10 @@ def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         number=3, transaction=1, schema_hash="", rows=1, fingerprint="lt1:00", label="x"
     )
 
-    def freeze(_lake: Any, wanted: Any, _logger: Any, _check: Any, done: Any) -> None:
+    def freeze(_lake: Any, wanted: Any, _choice: Any, _logger: Any, _check: Any, done: Any) -> None:
         done(TableName(TAP, "a"), version)
         raise StoreError("the second one failed")
 
-    monkeypatch.setattr(freezing, "check_possible", lambda _setting: None)
     monkeypatch.setattr(freezing, "freeze_tables", freeze)
     with pytest.raises(StoreError):
         run(tmp_path / "lake", GOOD, new_version=True, on_event=command(tmp_path))

@@ -19,9 +19,9 @@ from singerlake.format.types import columns_of
 from singerlake.lake import Lake
 from singerlake.maintenance import alter as alters
 from singerlake.maintenance.overlay_changes import with_type
-from singerlake.reading import small_state
 from singerlake.records.blocks import decoding
 from singerlake.records.rows.row_columns import MISFITS
+from singerlake.snapshot import from_blocks as blocks_read
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.prover import Prover
@@ -374,7 +374,11 @@ def test_key_of_zero_is_taken_with_an_exponent_of_any_size(
     zeros = ("0", "0e9999999999", "-0.0E+99999999999999999999", "0e-" + "9" * 3000)
     run(tmp_path, [keyed, *(record_line("s", f'{{"id": {text}}}').strip() for text in zeros)])
     table = Lake.open(str(tmp_path)).find(f"{TAP}.s")[0]
-    rows = [row for batch in small_state.rows(table, table.snapshot()) for row in batch.to_pylist()]
+    rows = [
+        row
+        for batch in blocks_read.local_rows(table, table.snapshot())
+        for row in batch.to_pylist()
+    ]
     assert [row["c0"] for row in rows] == [0]
 
 
@@ -443,7 +447,7 @@ def test_key_that_was_made_a_decimal_is_taken_again(tmp_path: Path) -> None:
     run(tmp_path, [whole, record_line("s", '{"id": 5}').strip()])
     found = [
         row["c0"]
-        for batch in small_state.rows(table, table.snapshot())
+        for batch in blocks_read.local_rows(table, table.snapshot())
         for row in batch.to_pylist()
     ]
     assert sorted(map(str, found)) == sorted([*BIG[:2], "5"])

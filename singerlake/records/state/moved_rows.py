@@ -141,14 +141,11 @@ class MovedSummer:
     """Sums up the rows picked of each task. Sent to executors by value.
 
     Attributes:
-        tasks: The blocks of each task and what becomes of them, as :func:`task` gives it. Empty
-            where they are too many for that: a task is sent its own then.
         reader: Reads those of blocks that are not on both sides.
         survival: What the activations leave.
         columns: The table's.
     """
 
-    tasks: Sequence[bytes]
     reader: BlockReader
     survival: Survival
     columns: Columns
@@ -168,10 +165,10 @@ class MovedSummer:
         sums, places, staying = Sums(FULL), SetHash(), 0
         step = RowStep(self.reader, self.survival, combined)
         for number, pieces in picked.items():
-            given = known[number] if number in known else self.tasks[number]
             moved: list[Block] = []
             left: list[NDArray[np.int64]] = []
-            for block, stays, mine in self._by_block(given, np.sort(np.concatenate(pieces))):
+            codes = np.sort(np.concatenate(pieces))
+            for block, stays, mine in self._by_block(known[number], codes):
                 if stays:
                     places.add([np.append(mine, block.number).tobytes()])
                     staying += len(mine)

@@ -42,11 +42,13 @@ class KeyStep:
         reader: Its columns are the key.
         parts: How many.
         asked: What a ``KeyFilter`` is made of, where only some keys matter.
+        after: Rows of this block and of earlier ones do not count.
     """
 
     reader: BlockReader
     parts: int
     asked: Sequence[bytes] | None = None
+    after: int | None = None
 
     def __call__(self, numbers: Batches) -> Batches:
         """Read the tasks whose numbers come in."""
@@ -67,6 +69,8 @@ class KeyStep:
 
     def _read(self, read: BlockText, wanted: KeyFilter | None) -> pa.Table:
         rows = keys.read(read.text, self.reader.spec(read.block, proved=read.proved))
+        if self.after is not None:
+            rows = rows.filter(_later(rows.column(AT).to_numpy(), self.after))
         if wanted is None:
             return rows
         return rows.filter(pa.array(wanted.mask(rows.drop_columns([AT]))))
@@ -126,11 +130,14 @@ class RowStep:
         reader: Reads all the columns.
         survival: What the activations leave.
         consumer: Takes the rows of the state; what it gives comes out.
+        after: Of a layer, the last block of the state below it. It has the rows that came later,
+            and where they have a key, those that delete one, too.
     """
 
     reader: BlockReader
     survival: Survival
     consumer: Step
+    after: int | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         """Read the rows picked, or all of each task where none are.
@@ -146,7 +153,7 @@ class RowStep:
             if "picked" not in batch.schema.names:
                 for _, blocks in self.reader.given([batch]):
                     for rows in self.reader.rows(blocks):
-                        yield in_state(rows, self.survival)
+                        yield self._kept(rows)
                 continue
             numbers, pieces = batch.column("task").to_pylist(), batch.column("picked").to_pylist()
             for number, piece, sent in zip(numbers, pieces, block_tasks.sent(batch), strict=True):
@@ -177,8 +184,20 @@ class RowStep:
         for read in texts(block for block in blocks if block.number in asked):
             codes = positions.of_block(read.text, read.block)
             ordinals = np.searchsorted(codes, asked[read.block.number])
-            rows = self.reader.some_rows(read, ordinals)
-            yield in_state(rows, self.survival)
+            yield self._kept(self.reader.some_rows(read, ordinals))
+
+    def _kept(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if self.after is None:
+            return in_state(rows, self.survival)
+        stays = _later(positions.codes_in(rows), self.after)
+        if not self.reader.keys:  # a deletion of no key hides nothing below
+            stays = pc.and_(stays, pc.invert(rows.column(DELETED)))
+        return rows.filter(stays)
+
+
+def _later(codes: NDArray[np.int64], block: int) -> pa.Array:
+    """Tell which rows came after a block, by their positions."""
+    return pa.array(positions.blocks_of(codes) > block)
 
 
 def in_state(rows: pa.RecordBatch, survival: Survival) -> pa.RecordBatch:
@@ -197,24 +216,22 @@ class SingleTaskStep:
     """Takes all steps at once, for a task that has the whole table.
 
     Attributes:
-        key_reader: Reads the keys.
+        key_step: Finds the newest row of each key.
         row_step: Reads the rows.
-        asked: As in :class:`KeyStep`.
     """
 
-    key_reader: BlockReader
+    key_step: KeyStep
     row_step: RowStep
-    asked: Sequence[bytes] | None = None
 
     def __call__(self, numbers: Batches) -> Batches:
         """Read the one task, each block once."""
         return self.row_step.consumer(self._rows(numbers))
 
     def _rows(self, numbers: Batches) -> Batches:
-        for _, blocks in self.key_reader.given(numbers):
-            read = [*self.key_reader.texts(blocks)]
+        for _, blocks in self.key_step.reader.given(numbers):
+            read = [*self.key_step.reader.texts(blocks)]
             texts = {one.block.number: one for one in read}
-            rows = KeyStep(self.key_reader, 1, self.asked).newest(read)
+            rows = self.key_step.newest(read)
             picked = np.sort(rows.column(AT).to_numpy())
             yield from self.row_step.rows(
                 [one.block for one in read],

@@ -157,22 +157,23 @@ def note_classes(folder: Path, classes: Path, front: Sequence[str]) -> None:
 
 def jobs(spark: Any, folder: Path) -> None:
     """Do what the commands do, on a table of a few rows in a new lake in a folder."""
-    from singerlake.spark.jobs.maintenance.freeze import freeze
+    from singerlake.snapshot import building
+    from singerlake.snapshot.content import index_content
+    from singerlake.spark.engine import SparkEngine
     from singerlake.spark.jobs.queries.query import query
-    from singerlake.spark.jobs.reverting.revert import revert
 
     lake = Lake.open(str(folder / "lake"), create=True)
     table = lake.table(_TABLE)
     _sync(table, first=0)
-    freeze(spark, table, label="before")
-    _sync(table, first=5)
-    freeze(spark, table)
+    engine = SparkEngine(spark)
+    for first in (5, 10):  # as a freeze reads it
+        index_content(engine, building.ensure(engine, table, table.snapshot(), shown=True))
+        _sync(table, first=first)
     for sql in _QUERIES:
         with query(spark, lake, sql) as result:
             result.first(10)
             list(result.rows())
             list(result.batches())
-    revert(spark, table, to=1)
 
 
 def _sync(table: Table, first: int) -> None:

@@ -13,7 +13,7 @@ import pyarrow  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import singerlake.reading.small_state  # noqa: F401
+import singerlake.snapshot.building  # noqa: F401
 from singerlake.records.blocks import lenient_json
 
 if __name__ == "__main__":

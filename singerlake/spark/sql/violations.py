@@ -14,19 +14,24 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
-from singerlake.errors import InvalidQueryError
+from singerlake.errors import InvalidQueryError, SingerlakeError, ViolationsError
 from singerlake.format.constraint_types import NUMBERS, TEXTS
 from singerlake.format.overlay import Constraint
 from singerlake.format.overlay_words import constraint_words
 from singerlake.format.types import DIGITS, INTEGER, NUMBER, Kind, Type
+from singerlake.lake import Table
 from singerlake.quantities import count
 from singerlake.records.rows.row_columns import BLOCK, ORDINAL, alias
 from singerlake.records.state.shape import Shape
 from singerlake.records.validation.pattern_step import PatternStep
 from singerlake.safe_text import visible
+from singerlake.snapshot import building
+from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import conditions
+from singerlake.spark.state import index_rows
 from singerlake.spark.state.frames import spark_type
+from singerlake.transactions.snapshot import Snapshot
 
 FIRST = 10
 """Rows that are shown; the others are counted."""
@@ -75,6 +80,27 @@ class Violation:
             yield f"    {text}"
         if self.found > len(self.first):
             yield f"    and {self.found - len(self.first):,} more"
+
+
+def broken_constraints(engine: SparkEngine, table: Table, snapshot: Snapshot) -> list[Violation]:
+    """Find the constraints that the rows of a state do not keep."""
+    asked = snapshot.overlay.constraints
+    if not asked:
+        return []
+    with plain_errors():
+        built = building.ensure(engine, table, snapshot, shown=True)
+        return check_constraints(index_rows.rows(engine.spark, built), built.shape, asked)
+
+
+def violations_error(snapshot: Snapshot, found: list[Violation]) -> SingerlakeError:
+    """Say why a state cannot be a version: its rows that do not keep the table's constraints."""
+    return ViolationsError.of_lines(
+        f"rows of {snapshot.table} at transaction {snapshot.number} do not keep its constraints, "
+        "and nothing was frozen:",
+        *(line for one in found for line in one.lines()),
+        "correct these rows, drop the constraint (singerlake alter), or freeze them all the same "
+        "with --allow-violations, which marks the version",
+    )
 
 
 def check_constraints(

@@ -21,11 +21,11 @@ from singerlake.format.log import joined
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.maintenance.difference import Comparison, Matching, State
-from singerlake.records.blocks.block_reader import combined
 from singerlake.records.rows.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, alias, aliases
 from singerlake.records.state import activations
 from singerlake.records.state.shape import Shape
-from singerlake.spark.state import fold, frames, from_blocks, index_rows, layers
+from singerlake.snapshot import building
+from singerlake.spark.state import fold, frames, from_blocks, index_rows
 from singerlake.spark.state.requested_rows import index_if_kept
 from singerlake.transactions.snapshot import Snapshot
 
@@ -131,10 +131,9 @@ class _Search:
     def _read_keys(self, snapshot: Snapshot, key: Columns, by: Snapshot) -> DataFrame:
         """The keys of a state that is read from its blocks."""
         shape = _key_shape(key, snapshot)
-        plan = from_blocks.planned(
+        rows = from_blocks.rows(
             self._spark, self._table, snapshot, digests=True, shape=shape, reads_as=by
         )
-        rows = from_blocks.through(self._spark, plan, combined, frames.frame_schema(key))
         return rows.select(*self._names, *_KEPT)
 
     def _since(self, old: DataFrame) -> DataFrame:
@@ -151,7 +150,7 @@ class _Search:
             # No row is ever replaced, and none went.
             nothing = [F.lit(None).cast(kind) for kind in ("bigint", "int")]
             return new.where(~F.col(DELETED)).select(*nothing, BLOCK, ORDINAL).toDF(*BEFORE, *AFTER)
-        if sum(block.rows for block in since) <= layers.MOST_ROWS:
+        if sum(block.rows for block in since) <= building.MOST_ROWS:
             keys = new.select(*(F.col(name).alias(f"now_{name}") for name in self._names))
             # A row that came since is in no row's place, so a key with a null has no row before.
             same = _all(F.col(name) == F.col(f"now_{name}") for name in self._names)

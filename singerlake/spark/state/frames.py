@@ -31,9 +31,9 @@ from singerlake.records.rows.row_columns import (
 )
 from singerlake.records.state import activations
 from singerlake.records.state.shape import Shape
+from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jvm import failures, many_columns
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.state import parcels
 from singerlake.transactions.snapshot import Snapshot
 
 PROVENANCE_NAMES = ("row_id", "row_version", "transaction")
@@ -174,8 +174,9 @@ def read_blocks(
         table.store, snapshot, shared, shape.columns, shape.key_names, digests=digests
     )
     schema = frame_schema(shape.columns, (*PROVENANCE, DELETED))
-    asking = replace(reader, asked=asked, tasks=parcels.carried(reader.tasks))
-    return parcels.numbered(spark, reader.tasks).mapInArrow(asking, schema)
+    engine = SparkEngine(spark)
+    asking = replace(reader, asked=asked, tasks=[])
+    return engine.map(engine.source(reader.tasks), asking, schema).frame
 
 
 def numbered(spark: SparkSession, tasks: int) -> DataFrame:

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
-from singerlake import freezing
+from singerlake.engine.local import LocalEngine
+from singerlake.engine.work import SMALL, Work
 from singerlake.errors import StoreError, UsageError
 from singerlake.format.laid import with_texts
 from singerlake.format.names import TableName
 from singerlake.lake import Table
-from singerlake.reading import index, small_state
 from singerlake.reading.index import Index
 from singerlake.records.blocks.misfits import AS_TEXT, FAIL, NULL
 from singerlake.records.state.shape import Shape, shape_of
+from singerlake.snapshot import building
+from singerlake.snapshot.from_blocks import needed_blocks
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import content, index_build, index_rows
 from singerlake.spark.state.frames import renamed
@@ -29,11 +31,6 @@ from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 CHOICES = (FAIL, NULL, AS_TEXT)
-HERE_BYTES = 8 << 20
-"""Inflated bytes of blocks up to which a state's index is made in this process: a quarter of a
-second's work of one core. Spark takes as long for its jobs, and the first time ten times that."""
-HERE_FILES = 32
-"""Files of these blocks up to which it is: of more, an earlier index may spare most."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +139,8 @@ def index_if_kept(
 def _made_here(table: Table, snapshot: Snapshot) -> Index | None:
     """Make the index of a small state, where there is none, in this process."""
     snapshot = snapshot.earliest_equal()
-    blocks = small_state.blocks_of(snapshot)
-    if not freezing.are_small(blocks, len(snapshot.columns), HERE_BYTES):
-        return None
-    if len({block.file for block in blocks}) > HERE_FILES:
-        return None
-    return index.sound(table, snapshot) or small_state.build(table, snapshot)
+    work = Work.of(needed_blocks(snapshot), len(snapshot.columns))
+    return building.ensure(LocalEngine(), table, snapshot, shown=True) if work.fits(SMALL) else None
 
 
 def replaced_words(table: TableName, counts: Mapping[str, int], misfits: str) -> Iterator[str]:

@@ -27,9 +27,10 @@ from singerlake.reading.index import Index
 from singerlake.records.blocks.misfits import NULL
 from singerlake.records.rows.row_columns import alias
 from singerlake.records.state.shape import shape_of
+from singerlake.rows_back.difference import every_row
 from singerlake.rows_back.revert import whole_lines
+from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jobs.changes.state_after import check_defaults
-from singerlake.spark.jobs.reverting.revert import every_row
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import content, from_blocks, index_build, index_rows
@@ -174,7 +175,7 @@ class _Job:
         with hold_locks(store, head.table, lines.schemas, writer_id, options.writing) as locks:
             blocks: list[Block] = []
             try:
-                lines.write(every_row(self._spark, now), blocks, whole=True)
+                lines.write(every_row(SparkEngine(self._spark), now), blocks, whole=True)
                 locks.check()
                 return self._commit(Rewritten(blocks, lines.schemas, writer_id, locks.check))
             except BaseException as error:

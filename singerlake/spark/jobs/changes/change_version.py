@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.format.log import Entry, FrozenVersion
-from singerlake.freezing import misfits_error
 from singerlake.lake import Table
 from singerlake.maintenance.change import ChangeOptions
-from singerlake.records.blocks.block_reader import combined
+from singerlake.maintenance.freeze import misfits_error
 from singerlake.records.state.fingerprint import Content
 from singerlake.records.state.shape import shape_of
-from singerlake.spark.jobs.maintenance.freeze import violations_error
 from singerlake.spark.jvm.progress import stages
-from singerlake.spark.sql.violations import check_constraints
+from singerlake.spark.sql.violations import check_constraints, violations_error
 from singerlake.spark.state import content, fold, frames, from_blocks, index_build, index_rows
 from singerlake.transactions.commit import current_user, preview
 from singerlake.transactions.snapshot import Snapshot
@@ -77,8 +75,7 @@ class Freezing:
         spark, table, shape = self._spark, self._table, shape_of(after)
         new = after.blocks_after(present.number)
         if not present.reads_like(after) or any(block.activations for block in new):
-            plan = from_blocks.planned(spark, table, after, digests=True)
-            return from_blocks.through(spark, plan, combined, frames.frame_schema(shape.columns))
+            return from_blocks.rows(spark, table, after, digests=True)
         index = index_build.ensure(spark, table, present)
         frame = index_rows.rows(spark, index, digests=True)
         if not new:

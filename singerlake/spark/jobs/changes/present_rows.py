@@ -21,14 +21,16 @@ from singerlake.errors import ViolationsError
 from singerlake.lake import Table
 from singerlake.maintenance.change import ChangePlan
 from singerlake.reading.index import Index
-from singerlake.records.blocks.block_reader import combined
 from singerlake.records.changes.asked_rows import SHARED
 from singerlake.records.changes.present_rows import IndexScan, PresentStep
 from singerlake.records.rows.row_columns import BLOCK, DELETED, ORDINAL
 from singerlake.records.state.shape import Shape
+from singerlake.snapshot import building
+from singerlake.snapshot.from_blocks import planned, through
+from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jobs.row_sets.asked_rows import Asked
 from singerlake.spark.jvm.session import cores, runs_here
-from singerlake.spark.state import frames, from_blocks, index_build, index_rows, layers
+from singerlake.spark.state import frames, from_blocks, index_build, index_rows
 from singerlake.spark.state.key_violations import folds_alike, key_violations
 from singerlake.transactions.snapshot import Snapshot
 
@@ -69,11 +71,8 @@ class PresentRows:
         if self._wanted.overlay is None:
             return index_rows.rows(spark, index_build.ensure(spark, table, state))
         # An index is filed by what the log says of columns, and the log does not say this yet.
-        schema = frames.frame_schema(self._shape.columns)
         if not self.new_key:
-            return from_blocks.through(
-                spark, from_blocks.planned(spark, table, state), combined, schema
-            )
+            return from_blocks.rows(spark, table, state)
         # Which rows there are, the key of until now says.
         now = index_rows.rows(spark, index_build.ensure(spark, table, self._wanted.head))
         shape = Shape(self._shape.columns, (), self._shape.survival)
@@ -100,8 +99,9 @@ class PresentRows:
         # An index is filed by what the log says of columns, and the log may not say this yet.
         index = None if self._wanted.overlay is not None else _index(spark, table, state)
         if index is None:
-            plan = from_blocks.planned(spark, table, state)
-            return [from_blocks.through(spark, plan, step, SHARED, asked=step.asked)]
+            engine = SparkEngine(spark)
+            plan = planned(engine, table, state)
+            return [through(engine, plan, step, SHARED, asked=step.asked).frame]
         both = [index] if index.below is None else [index.below, index]
         return [
             _of_index(spark, one, replace(step, layer=one.below is not None))
@@ -154,7 +154,7 @@ def _index(spark: SparkSession, table: Table, state: Snapshot) -> Index | None:
     if state.key:
         rows = sum(block.rows for block in state.blocks)
         alone = state.summary(state.number).operation != "change"
-        if rows < layers.LEAST_ROWS or (alone and not index_build.has_base(table, state)):
+        if rows < building.LEAST_ROWS or (alone and not index_build.has_base(table, state)):
             return None
     return index_build.ensure(spark, table, state)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -29,9 +29,11 @@ from singerlake.records.rows.steps import Batches
 from singerlake.records.state import activations
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.moved_rows import COUNTED, POSITIONS, Positions, RowCounter
+from singerlake.snapshot import from_blocks
+from singerlake.spark.engine import SparkEngine, SparkRows
 from singerlake.spark.jobs.maintenance.history_proof import Found, prove
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.state import fold, frames, from_blocks, parcels
+from singerlake.spark.state import fold, frames
 from singerlake.spark.write import routing
 from singerlake.spark.write.rewriting import WRITTEN, Rewriter, encode
 from singerlake.transactions import versions
@@ -144,15 +146,17 @@ def _kept(spark: SparkSession, table: Table, snapshot: Snapshot, plan: DropHisto
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
         counts = rows.groupBy("block").agg(F.count("*").alias("rows"))
         return _Kept(rows, counts, rows)
-    planned = from_blocks.planned(spark, table, state, digests=True, shown=True)
-    picked = from_blocks.picked(spark, planned).persist(StorageLevel.MEMORY_AND_DISK)
+    engine = SparkEngine(spark)
+    planned = from_blocks.planned(engine, table, state, digests=True, shown=True)
+    found = from_blocks.picked(engine, planned)
+    picked = found.frame.persist(StorageLevel.MEMORY_AND_DISK)
     survival = planned.shape.survival
     some = picked.mapInArrow(RowCounter(survival), COUNTED)
     return _Kept(
         rows=picked.mapInArrow(Positions(survival), POSITIONS),
         counts=some.groupBy("block").agg(F.sum("rows").alias("rows")),
         held=picked,
-        found=Found(plan.floor, planned, picked),
+        found=Found(plan.floor, planned, SparkRows(picked)),
     )
 
 
@@ -263,15 +267,16 @@ def _newest(
     key = identity(key)
     shared = block_tasks.split(blocks, 2 * cores(spark), block_tasks.TASK_BYTES)
     blocks_reader = BlockReader.of(table.store, snapshot, shared, key, (name for name, _ in key))
-    sent = blocks_reader.tasks
+    sent, blocks_reader.tasks = blocks_reader.tasks, []
     reader = IntervalReader(
-        replace(blocks_reader, tasks=parcels.carried(sent)),
+        blocks_reader,
         ends=[snapshot.summary(interval.end).last_block for interval in intervals],
         survivals=survivals,
         keyed=bool(key),
     )
     schema = T.StructType([*frames.frame_schema(key, ()), *_POSITION])
-    frame = parcels.numbered(spark, sent).mapInArrow(reader, schema)
+    engine = SparkEngine(spark)
+    frame = engine.map(engine.source(sent), reader, schema).frame
     if not key:
         return frame.select("block", "row")
     own = F.when(fold.lacks(aliases(key)), F.struct("block", "row"))

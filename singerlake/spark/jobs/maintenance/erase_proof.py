@@ -18,7 +18,6 @@ from singerlake.format.log import Block, FrozenVersion
 from singerlake.format.set_hash import SetHash
 from singerlake.format.version_notes import ErasedVersion
 from singerlake.lake import Table
-from singerlake.records.blocks.block_reader import combined
 from singerlake.records.blocks.misfits import NULL
 from singerlake.records.rows.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, VERSION
 from singerlake.records.state.activations import Survival
@@ -106,9 +105,7 @@ class ErasureProof:
             # All lines of these keys are in the blocks that lose them: no other need be read.
             at = replace(at, blocks=[b for b in self.touched if b.number <= at.last_block])
         with plain_errors():
-            plan = from_blocks.planned(self.spark, self.table, at, digests=True, shape=shape)
-            schema = frames.frame_schema(shape.columns)
-            rows = from_blocks.through(self.spark, plan, combined, schema)
+            rows = from_blocks.rows(self.spark, self.table, at, digests=True, shape=shape)
             here = (F.col(BLOCK) == F.col("block")) & (F.col(ORDINAL) == F.col("row"))
             return frame_content(rows.join(self.gone, here, "left_semi"), shape.columns, wanted)
 

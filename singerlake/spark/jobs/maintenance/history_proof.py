@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from singerlake.errors import DamagedError
 from singerlake.format.log import Entry
@@ -20,9 +20,10 @@ from singerlake.records.blocks.misfits import NULL
 from singerlake.records.state import moved_rows
 from singerlake.records.state.fingerprint import Content, claims
 from singerlake.records.state.moved_rows import MOVED_SUMS, MovedContent, MovedSummer, MovedSums
-from singerlake.spark.state import from_blocks, parcels
-from singerlake.spark.state.content import state_content
-from singerlake.spark.state.from_blocks import Plan
+from singerlake.snapshot import from_blocks
+from singerlake.snapshot.content import state_content
+from singerlake.snapshot.from_blocks import Plan
+from singerlake.spark.engine import SparkEngine, SparkRows
 from singerlake.transactions import versions
 from singerlake.transactions.commit import preview
 from singerlake.transactions.snapshot import Snapshot
@@ -40,7 +41,7 @@ class Found:
 
     number: int
     plan: Plan
-    picked: DataFrame
+    picked: SparkRows
 
 
 def prove(
@@ -64,6 +65,7 @@ def prove(
     Raises:
         DamagedError: One reads otherwise.
     """
+    engine = SparkEngine(spark)
     after = preview(snapshot, entry)
     touched = min(interval.blocks[0].number for interval in plan.intervals if interval.blocks)
     seen: set[tuple[int, str, int, int]] = set()
@@ -74,7 +76,7 @@ def prove(
             continue
         seen.add(same)
         known = Content(version.rows, claims(version))
-        present = state_content(spark, table, at, tuple(known.proofs))
+        present = state_content(engine, table, at, tuple(known.proofs))
         _agree(table, f"version {version.number}", known, present)
     for number in (plan.floor, snapshot.number):
         # As the head reads: a key that only a person's word opened did not read at its own time.
@@ -84,11 +86,11 @@ def prove(
             continue
         seen.add(same)
         known_here = found if found is not None and found.number == number else None
-        _compare(spark, table, f"transaction {number}", old, new, known_here)
+        _compare(engine, table, f"transaction {number}", old, new, known_here)
 
 
 def _compare(
-    spark: SparkSession,
+    engine: SparkEngine,
     table: Table,
     what: str,
     old: Snapshot,
@@ -96,38 +98,37 @@ def _compare(
     found: Found | None,
 ) -> None:
     """Hold one state, as it was, against what it will be."""
-    before = found.plan if found is not None else _planned(spark, table, old)
-    after = _planned(spark, table, new)
+    before = found.plan if found is not None else _planned(engine, table, old)
+    after = _planned(engine, table, new)
     # A value that fits no column is no reason to keep history; the records' digests tell.
     if not before.shape.keys or before.shape != after.shape:
-        was, now = (state_content(spark, table, one, misfits=NULL) for one in (old, new))
+        was, now = (state_content(engine, table, one, misfits=NULL) for one in (old, new))
         _agree(table, what, was, now)
         return
     staying = {block.number: block for block in new.blocks}
     both = {block.number for block in old.blocks if staying.get(block.number) == block}
-    picked = from_blocks.picked(spark, before) if found is None else found.picked
-    earlier = _moved(spark, before, picked, both)
-    later = _moved(spark, after, from_blocks.picked(spark, after), both)
+    picked = from_blocks.picked(engine, before) if found is None else found.picked
+    earlier = _moved(engine, before, picked, both)
+    later = _moved(engine, after, from_blocks.picked(engine, after), both)
     if (earlier.staying, earlier.places) != (later.staying, later.places):
         told = (f"{one.staying} rows at places {one.places}" for one in (later, earlier))
         raise _differs(table, what, *told)
     _agree(table, what, earlier.moved, later.moved)
 
 
-def _planned(spark: SparkSession, table: Table, state: Snapshot) -> Plan:
-    return from_blocks.planned(spark, table, state, digests=True, shown=True)
+def _planned(engine: SparkEngine, table: Table, state: Snapshot) -> Plan:
+    return from_blocks.planned(engine, table, state, digests=True, shown=True)
 
 
-def _moved(spark: SparkSession, plan: Plan, picked: DataFrame, both: set[int]) -> MovedContent:
+def _moved(engine: SparkEngine, plan: Plan, picked: SparkRows, both: set[int]) -> MovedContent:
     """Sum up a state whose rows were found."""
     pairs = zip(plan.sent, plan.tasks, strict=True)
     tasks = [moved_rows.task(sent, blocks, both) for sent, blocks in pairs]
     shape = plan.shape
-    step = MovedSummer(parcels.carried(tasks), plan.reader, shape.survival, shape.columns)
-    joined = parcels.joined(spark, picked, tasks)
-    sums = joined.repartitionById(max(1, len(tasks)), "task").mapInArrow(step, MOVED_SUMS)
+    step = MovedSummer(plan.reader, shape.survival, shape.columns)
+    joined = engine.exchange(picked, max(1, len(tasks)), "task", tasks)
     # A few kilobytes a part, never rows.
-    return MovedSums(row.asDict() for row in sums.collect()).content
+    return MovedSums(engine.collect(engine.map(joined, step, MOVED_SUMS))).content
 
 
 def _state(at: Snapshot) -> tuple[int, str, int, int]:

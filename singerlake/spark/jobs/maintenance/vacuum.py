@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Start = Callable[[], "SparkSession"]
+Here = Callable[[list[Group]], bool]
 
 
 def vacuum_table(
@@ -38,6 +39,7 @@ def vacuum_table(
     options: VacuumOptions,
     *,
     plan: VacuumPlan | None = None,
+    here: Here = combine.is_little,
 ) -> Vacuumed:
     """Vacuum one table.
 
@@ -47,6 +49,7 @@ def vacuum_table(
         options: What to do, and how carefully.
         plan: Made just now by the same options; where the table has changed since, another
             is made.
+        here: Tells whether this process copies groups of blocks.
 
     Raises:
         UsageError: The table has lost its log, or an option makes no sense.
@@ -68,7 +71,7 @@ def vacuum_table(
         if plan.empty:
             _finish_erasures(present, table, options, lock)
             return Vacuumed(table.name, kept=plan.garbage.kept)
-        return _Job(start, table, options, writer_id, lock).run(plan)
+        return _Job(start, table, options, writer_id, lock, here).run(plan)
 
 
 def _finish_erasures(
@@ -113,6 +116,7 @@ class _Job:
     options: VacuumOptions
     writer_id: str
     lock: WriterLock
+    here: Here = combine.is_little
 
     def run(self, plan: VacuumPlan) -> Vacuumed:
         store = self.table.store
@@ -187,7 +191,7 @@ class _Job:
         self, snapshot: Snapshot, groups: list[Group], done: Vacuumed
     ) -> tuple[Snapshot, Vacuumed]:
         write = GroupWriter(self.table.store, self.table.name)
-        if combine.is_little(groups):
+        if self.here(groups):
             paths = write.here(groups)
         else:
             from singerlake.spark.jvm.failures import plain_errors

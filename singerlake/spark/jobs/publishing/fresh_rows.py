@@ -28,8 +28,9 @@ from singerlake.records.rows.steps import Batches, Pipeline
 from singerlake.records.state.misfit_steps import MisfitCheck
 from singerlake.records.state.newest_of_blocks import NewestOfBlocks
 from singerlake.records.state.shape import Shape
+from singerlake.snapshot import building
 from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import frames, layers
+from singerlake.spark.state import frames
 
 MOST_BYTES = block_tasks.TASK_BYTES
 """Inflated bytes of blocks up to which their rows are brought to the driver."""
@@ -121,7 +122,7 @@ def fresh_rows(
     if not all(can_look_up(answer.schema.field(name).type) for name in answer.key):
         return None
     size, rows = sum(block.bytes for block in since), sum(block.rows for block in since)
-    if size > MOST_BYTES or rows > layers.MOST_ROWS:
+    if size > MOST_BYTES or rows > building.MOST_ROWS:
         return None
     blocks = [block for block in since if block.rows]
     keys = pa.schema([answer.schema.field(name) for name in answer.key])

@@ -28,12 +28,12 @@ from singerlake.projections.published import DataFile
 from singerlake.projections.ranges import Found, Places, Plan
 from singerlake.projections.shares import Shares
 from singerlake.records.rows.steps import Batches
+from singerlake.snapshot import building
 from singerlake.spark.jobs.publishing.increments import Counted, Increment, Planned, Publication
 from singerlake.spark.jobs.publishing.projected import AFTER, BEFORE, Projected, SourceChanges
 from singerlake.spark.jobs.publishing.publish_fresh import can_plan_fresh, plan_fresh
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.state import layers
 from singerlake.spark.state.frames import numbered
 from singerlake.spark.write.merged_files import conforming, shares_of, write_merged
 from singerlake.spark.write.ordered_files import write_ordered
@@ -176,7 +176,7 @@ class _Job:
         else:
             rows = self._computed(everything(), made)
         size = sum(self._publication.base.files[index].bytes for index in made.touched)
-        few = size <= TASK_BYTES and counted.changed <= layers.MOST_ROWS
+        few = size <= TASK_BYTES and counted.changed <= building.MOST_ROWS
         # Shared out by ranges rows are computed twice.
         rows = rows if few else rows.persist(StorageLevel.DISK_ONLY)
         try:
@@ -246,7 +246,7 @@ class _Job:
         same: Column = reduce(
             and_, (column(name).eqNullSafe(F.col(f"k{at}")) for at, name in enumerate(self._key))
         )
-        small = gone <= layers.MOST_ROWS
+        small = gone <= building.MOST_ROWS
         return rows.join(F.broadcast(keys) if small else keys, same, "left_anti")
 
     def _computed(self, rows: DataFrame, made: Plan) -> DataFrame:

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from singerlake.errors import UsageError
 from singerlake.files.content_column import MOST_BYTES
 from singerlake.lake import Lake, Table
-from singerlake.reading.index import Index
 from singerlake.reading.selection import Read
 from singerlake.records.blocks.misfits import FAIL
 from singerlake.spark.jobs.queries import file_contents
@@ -22,7 +21,6 @@ from singerlake.spark.state.frames import with_provenance
 from singerlake.spark.state.from_blocks import state_rows
 from singerlake.spark.state.requested_rows import (
     check_choice,
-    index_if_kept,
     replaced_words,
     rows,
 )
@@ -96,10 +94,10 @@ def read_state(
     return frame
 
 
-def arrow_rows(table: Table, snapshot: Snapshot, misfits: str) -> Index | Read:
-    """Make the index of a state; where none can be kept, give what reads its rows without.
+def arrow_rows(table: Table, snapshot: Snapshot, misfits: str) -> Read:
+    """Give what reads the rows of a state that can have no index.
 
-    What reads them raises the error where a value that is read does not fit.
+    It raises the error where a value that is read does not fit.
 
     Args:
         table: The table, under a lease.
@@ -108,8 +106,5 @@ def arrow_rows(table: Table, snapshot: Snapshot, misfits: str) -> Index | Read:
     """
     spark = session()
     with plain_errors():
-        built = index_if_kept(spark, table, snapshot, shown=True)
-        if built is not None:
-            return built
         frame = state_rows(spark, table, snapshot, misfits)
     return lambda columns: QueryResult(frame.select(*columns), []).batches()

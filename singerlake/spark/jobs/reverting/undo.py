@@ -26,7 +26,7 @@ from singerlake.records.state.shape import shape_of
 from singerlake.rows_back.lines_again import LinesAgain, Written, check_keys
 from singerlake.rows_back.revert import Outcome
 from singerlake.spark.jobs.reverting import undo_rows
-from singerlake.spark.jobs.reverting.revert import ActionsFrame, lacking
+from singerlake.spark.jobs.reverting.actions_frame import ActionsFrame, lacking
 from singerlake.spark.jobs.reverting.undo_checks import check_outcome
 from singerlake.spark.jobs.reverting.undo_rows import CONFLICT, GOAL, NOW, TOUCHED
 from singerlake.spark.jvm.failures import plain_errors

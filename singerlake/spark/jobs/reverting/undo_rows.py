@@ -18,14 +18,14 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from singerlake.format.log import Block
 from singerlake.lake import Table
 from singerlake.maintenance.undo import Group, OnConflict, UndoPlan
-from singerlake.records.blocks.block_reader import combined
 from singerlake.records.blocks.bounded_keys import has_bounds
 from singerlake.records.rows import packing
 from singerlake.records.rows.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, VERSION, aliases
 from singerlake.records.state import activations
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.shape import Shape, shape_of
-from singerlake.spark.state import fold, frames, from_blocks, index_build, index_rows, layers
+from singerlake.snapshot import building
+from singerlake.spark.state import fold, frames, from_blocks, index_build, index_rows
 from singerlake.transactions.snapshot import Snapshot
 
 NOW, GOAL, CONFLICT, TOUCHED = "now", "goal", "conflict", "touched"
@@ -129,7 +129,7 @@ def _state_of_few(
     blocks = [block for block in wanted.head.blocks if _may_be_within(block, wanted.groups)]
     if wanted.activates or sum(block.rows for block in blocks) > MOST_KEYS:
         return None
-    if sum(block.rows for block in state.blocks) < layers.LEAST_ROWS:
+    if sum(block.rows for block in state.blocks) < building.LEAST_ROWS:
         return None  # and who reads it next has the index
     if state.key_reading != wanted.head.key_reading or not has_bounds(columns):
         return None
@@ -141,9 +141,8 @@ def _state_of_few(
     if any(column.null_count for column in written.columns):
         return None
     shape = replace(shape, survival=shape_of(state).survival)
-    plan = from_blocks.planned(spark, table, state, digests=True, shape=shape)
-    schema = frames.frame_schema(columns)
-    found = from_blocks.through(spark, plan, combined, schema, asked=[packing.pack(written)])
+    asked = [packing.pack(written)]
+    found = from_blocks.rows(spark, table, state, digests=True, shape=shape, asked=asked)
     return fold.undeleted(found).select(*shape.aliases, *_ROW)
 
 

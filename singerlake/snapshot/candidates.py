@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
+from singerlake.engine.base import Engine, R
 from singerlake.format.log import Block
 from singerlake.format.types import is_exact
 from singerlake.records.blocks import block_tasks, positions
@@ -26,8 +26,7 @@ from singerlake.records.state import keys, newest_rows
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.newest_rows import KeyStep, NewestStep, RowStep
 from singerlake.records.state.parquet_parts import WRITTEN, PartWriter
-from singerlake.spark.state import parcels
-from singerlake.spark.state.from_blocks import Plan
+from singerlake.snapshot.from_blocks import Plan
 from singerlake.transactions.snapshot import Snapshot
 
 _SHARED = "part int, keys binary, candidate binary"
@@ -78,11 +77,11 @@ STAGES = ("reading rows", "finding newest rows", "writing the rest")
 """What Spark's stages do for :func:`written`."""
 
 
-def written(spark: SparkSession, plan: Plan, once: range, writer: PartWriter) -> DataFrame:
+def written(engine: Engine[R], plan: Plan, once: range, writer: PartWriter) -> R:
     """Write the state's rows; gives what a ``PartWriter`` gives.
 
     Args:
-        spark: The session.
+        engine: Reads and writes them.
         plan: How the state's blocks are shared out; it has a key.
         once: The tasks whose rows are written while their keys are read.
         writer: Writes files.
@@ -91,12 +90,12 @@ def written(spark: SparkSession, plan: Plan, once: range, writer: PartWriter) ->
     first = CandidateStep(
         plan.reader, plan.shape.keys, plan.shape.survival, writer, keys_alone, once
     )
-    shared = parcels.numbered(spark, plan.sent).mapInArrow(first, _SHARED)
-    newest = shared.repartitionById(plan.parts, "part")
-    picked = newest.mapInArrow(NewestWithCandidates(plan.ends, plan.shape.apart), _PICKED)
+    shared = engine.map(engine.source(plan.sent), first, _SHARED)
+    newest = NewestWithCandidates(plan.ends, plan.shape.apart)
+    picked = engine.map(engine.exchange(shared, plan.parts, "part"), newest, _PICKED)
     last = LastStep(RowStep(plan.reader, plan.shape.survival, writer), writer)
-    known = parcels.joined(spark, picked, plan.sent)
-    return known.repartitionById(len(plan.tasks), "task").mapInArrow(last, WRITTEN)
+    known = engine.exchange(picked, len(plan.tasks), "task", plan.sent)
+    return engine.map(known, last, WRITTEN)
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Running the steps of an operation: in this process, or on Spark."""

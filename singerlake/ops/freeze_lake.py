@@ -1,0 +1,142 @@
+"""Freeze many tables as one: a lake version, which names one version of each.
+
+Tables whose state has a version keep it, the others get a new one. A run that dies half-way leaves
+these and no lake version, and the next run finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from singerlake.errors import RuntimeMissingError, SingerlakeError
+from singerlake.format.lake_log import LakeVersion
+from singerlake.format.log import FrozenVersion
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from singerlake.maintenance import freeze_lake as plans
+from singerlake.maintenance.freeze_lake import LakeFreeze
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.freeze import FreezeOptions, freeze
+
+
+@dataclass(frozen=True)
+class LakeFreezeOptions:
+    """What to freeze as one, and how.
+
+    Attributes:
+        label: A name that can stand for the lake version's number.
+        comment: Why; kept with it, and with the table versions that are made.
+        again: Make a new lake version even if one names the same versions.
+        allow_violations: Freeze rows that break their table's constraints, too.
+        named: Tables that must not be left out, because somebody named them.
+    """
+
+    label: str | None = None
+    comment: str | None = None
+    again: bool = False
+    allow_violations: bool = False
+    named: Sequence[TableName] = ()
+
+
+@dataclass(frozen=True)
+class LakeFrozen:
+    """What a freeze of many tables made.
+
+    Attributes:
+        version: The lake version; None if a table could not be frozen.
+        new: Whether it was made now.
+        tables: The version of each table that has one.
+        made: Which of them were made now.
+        failed: What went wrong with the others.
+    """
+
+    version: LakeVersion | None
+    new: bool
+    tables: Mapping[TableName, FrozenVersion]
+    made: Collection[TableName]
+    failed: Mapping[TableName, SingerlakeError] = field(default_factory=dict)
+
+
+def plan(
+    lake: Lake, tables: Callable[[], Iterable[TableName]], options: LakeFreezeOptions
+) -> LakeFreeze:
+    """Read the heads of one moment, and find the versions that there are.
+
+    Args:
+        lake: The lake.
+        tables: Lists the tables, each time anew.
+        options: What to freeze.
+
+    Raises:
+        UsageError: The label cannot be one or is taken.
+        NotFoundError: A table that is named is not there, or there is no table at all.
+        ConflictError: Some table moved at every moment.
+        DamagedError: A log cannot be read.
+    """
+    return plans.plan(
+        lake.store,
+        tables,
+        named=options.named,
+        label=options.label,
+        comment=options.comment,
+        allow_violations=options.allow_violations,
+        again=options.again,
+    )
+
+
+def freeze_lake(
+    lake: Lake,
+    wanted: LakeFreeze,
+    options: LakeFreezeOptions,
+    choice: EngineChoice | None = None,
+    *,
+    each: Callable[[Sequence[TableName]], Iterable[TableName]] = iter,
+) -> LakeFrozen:
+    """Make the versions that a lake version needs, and then that.
+
+    Args:
+        lake: The lake.
+        wanted: What :func:`plan` found.
+        options: What to freeze.
+        choice: What may read the tables.
+        each: Goes through the tables that are frozen; each one before it is.
+
+    Raises:
+        UsageError: The label was taken meanwhile.
+        ConflictError: Others made lake versions faster than this one could follow.
+        RuntimeMissingError: Spark is needed, and it or Java is not installed.
+    """
+    made: dict[TableName, FrozenVersion] = {}
+    failed: dict[TableName, SingerlakeError] = {}
+    for name in each(wanted.missing):
+        try:
+            made[name] = _frozen(lake, name, wanted, options, choice)
+        except RuntimeMissingError:
+            raise  # which all tables need
+        except SingerlakeError as error:
+            failed[name] = error
+    before = len(lake.lake_versions())
+    version = None if failed else plans.commit_lake_version(lake.store, wanted, made)
+    new = version is not None and version.number > before
+    return LakeFrozen(version, new, {**wanted.found, **made}, made.keys(), failed)
+
+
+def _frozen(
+    lake: Lake,
+    name: TableName,
+    wanted: LakeFreeze,
+    options: LakeFreezeOptions,
+    choice: EngineChoice | None,
+) -> FrozenVersion:
+    """Freeze one table as it was at the cut; a version that somebody made meanwhile will do."""
+    violations = options.allow_violations
+    there = partial(plans.version_at_cut, cut=wanted.cut, allow_violations=violations)
+    own = FreezeOptions(
+        at=wanted.cut.heads[name].number,
+        comment=options.comment,
+        allow_violations=violations,
+        instead=there,
+    )
+    return freeze(lake.table(name), own, choice).version

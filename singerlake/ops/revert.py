@@ -1,0 +1,281 @@
+"""Revert: turn a table back to an earlier state, by one new transaction.
+
+A keyed table gets the difference: rows that changed in a byte, or went, come back as the lines
+they were, rows that came since are deleted. A keyless table has no key to tell rows apart by, so
+all of the old rows are written again under a Singer version of their own, after ACTIVATE_VERSION
+messages that remove everything before. A keyed table is done so as well where the keys of rows
+written since cannot be read under the old schema: from then on nobody has to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from singerlake.engine.base import Engine
+from singerlake.engine.work import Work
+from singerlake.format.laid import block_columns, reading_of
+from singerlake.format.types import never_fails
+from singerlake.lake import Table
+from singerlake.lineage import same_columns, told
+from singerlake.maintenance import revert as plans
+from singerlake.maintenance.revert import RevertPlan
+from singerlake.ops.engines import EngineChoice
+from singerlake.reading.index import Index
+from singerlake.records.state.shape import Shape, shape_of
+from singerlake.rows_back import difference
+from singerlake.rows_back.actions import EngineActions
+from singerlake.rows_back.lines_again import LinesAgain, Written, check_keys
+from singerlake.rows_back.revert import Outcome, Reverted, whole_lines
+from singerlake.snapshot import building
+from singerlake.snapshot.content import count_rows
+from singerlake.snapshot.from_blocks import needed_blocks
+from singerlake.transactions.commit import current_user
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import WriteOptions
+
+WHAT = "reverting a table"
+
+
+@dataclass(frozen=True)
+class RevertOptions:
+    """Where to go back to, and how.
+
+    Attributes:
+        to: The transaction to go back to.
+        dry_run: Only find out what would be done.
+        writing: Locks, and what to keep with the transaction.
+        etag: The transaction that the table must still be at.
+        allow_violations: Revert even if old rows break the constraints that the table has now; the
+            transaction says so.
+        allow_misfits: Revert even if old values do not fit the type that their column has now; the
+            transaction says so.
+    """
+
+    to: int
+    dry_run: bool = False
+    writing: WriteOptions = field(default_factory=WriteOptions)
+    etag: int | None = None
+    allow_violations: bool = False
+    allow_misfits: bool = False
+
+
+def revert(
+    table: Table,
+    options: RevertOptions,
+    choice: EngineChoice | None = None,
+    *,
+    head: Snapshot | None = None,
+) -> Reverted:
+    """Turn a table's present state into that of an earlier transaction.
+
+    Args:
+        table: The table.
+        options: Where to go back to.
+        choice: What may read its rows, and write them.
+        head: The table as a caller has just read it.
+
+    Raises:
+        NotFoundError: There is no such transaction.
+        UsageError: The old state lacks a column of the key that the table has now.
+        ViolationsError: Its rows cannot have the key or the types that the table has now, or break
+            its constraints.
+        DamagedError: The old state cannot be read any more; what is missing is named.
+        ConflictError: Another process changed the table meanwhile; nothing was changed.
+        LockTimeoutError: A writer did not give its lock up in time.
+        RuntimeMissingError: Spark is needed, and it or Java is not installed.
+    """
+    choice = choice or EngineChoice()
+    # Java starts before a lease is asked for, and not for a state that is not there.
+    head = head or table.snapshot()
+    engine = _engine_for(choice, RevertPlan(head, head.at(options.to), options.etag))
+    with told(table, "revert", active=not options.dry_run) as telling, table.lease() as lease:
+        wanted = plans.plan(table.store, lease.snapshot, options.to, options.etag)
+        # Another time: the table may have grown, or got constraints, since it was looked at.
+        engine = _engine_for(choice, wanted, engine)
+        old = building.ensure(engine, table, wanted.to)
+        if wanted.same_state:
+            count = _count(engine, old)
+            return Reverted(options.to, None, 0, 0, count, wanted.to.schema_hash)
+        outcome = _outcome(engine, table, wanted, old, options)
+        done = _Job(table, wanted, engine, old, options, outcome).run()
+        if done.transaction is not None:
+            telling.read(wanted.to, rows=done.put_back)
+            rows = done.put_back + (done.deleted or 0)
+            telling.wrote(table.snapshot, rows=rows, columns=same_columns(wanted.to))
+        return done
+
+
+def _engine_for(
+    choice: EngineChoice, wanted: RevertPlan, started: Engine[Any] | None = None
+) -> Engine[Any]:
+    since = wanted.head.blocks_after(wanted.to.number)
+    known = {block.number for block in since}
+    old = (block for block in needed_blocks(wanted.to) if block.number not in known)
+    work = Work.of([*since, *old], len(wanted.to.columns))
+    return choice.engine_for(work, WHAT, sql=_asked_in_sql(wanted), started=started)
+
+
+def _asked_in_sql(wanted: RevertPlan) -> str | None:
+    """Say what the old rows have to be checked for by what people say of the table now."""
+    after = wanted.after
+    if after.overlay.constraints:
+        return f"the constraints of {wanted.head.table}"
+    if wanted.retyped:
+        return f"whether old rows fit the types that {wanted.head.table} has now"
+    if after.key and after.key_reading != wanted.to.key_reading:
+        return f"whether old rows can have the key that {wanted.head.table} has now"
+    return None
+
+
+def _outcome(
+    engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index, options: RevertOptions
+) -> Outcome:
+    """Look for what is wrong with the old rows, by what is said of them now.
+
+    Raises:
+        ViolationsError: They may not come back.
+    """
+    if _asked_in_sql(wanted) is None:
+        return Outcome()
+    from singerlake.spark.engine import SparkEngine
+    from singerlake.spark.jobs.reverting.revert_checks import check_outcome
+
+    if not isinstance(engine, SparkEngine):
+        raise TypeError("old rows are checked by Spark")
+    return check_outcome(
+        engine.spark,
+        table,
+        wanted,
+        old,
+        allow_violations=options.allow_violations,
+        allow_misfits=options.allow_misfits,
+    )
+
+
+def _count(engine: Engine[Any], old: Index) -> int:
+    """Count the rows of a state; a layer has to be laid over what is below to know."""
+    known = old.marker.rows
+    return count_rows(engine, old) if known is None else known
+
+
+def old_shape(wanted: RevertPlan) -> Shape:
+    """Return the shape that the index of the old state has."""
+    return shape_of(wanted.to.earliest_equal())
+
+
+def _keys_readable(wanted: RevertPlan) -> bool:
+    """Whether rows written since can be told apart by the old keys, whatever came."""
+    target = dict(old_shape(wanted).key_columns)
+    head, to = wanted.head, wanted.to
+    if to.overlay.key != head.overlay.key:
+        return False
+    if len({reading_of(one.overlay, target) for one in (to, head)}) > 1:
+        return False
+    for schema_hash in {block.schema_hash for block in head.blocks_after(to.number)}:
+        schema = head.schema_of(schema_hash)
+        # What is one key by the rules of today may be two by those of the old version:
+        # 1.5 and 1.50, where a decimal was a string. Then neither can speak for the other.
+        by_old_rules = dict(block_columns(schema, head.overlay, to.rules).columns)
+        for name, type_ in head.columns_of(schema_hash).columns:
+            if name not in target:
+                continue
+            if type_ != by_old_rules.get(name) or not never_fails(type_, target[name]):
+                return False
+    return True
+
+
+class _Job:
+    """Writes rows of an old state again.
+
+    Args:
+        table: The table.
+        wanted: The plan.
+        engine: Finds rows, and writes them.
+        old: The index of the old state.
+        options: How.
+        outcome: What is wrong with the rows.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        wanted: RevertPlan,
+        engine: Engine[Any],
+        old: Index,
+        options: RevertOptions,
+        outcome: Outcome,
+    ) -> None:
+        self._table = table
+        self._wanted = wanted
+        self._engine = engine
+        self._old = old
+        self._options = options
+        self._outcome = outcome
+        self._whole = not old_shape(wanted).keys or not _keys_readable(wanted)
+
+    def run(self) -> Reverted:
+        """Write the difference and commit it, or only find out what it is."""
+        if self._whole:
+            actions = difference.every_row(self._engine, self._old)
+        else:
+            actions = difference.difference(self._engine, self._table, self._wanted, self._old)
+        if not self._options.dry_run:
+            return self._write(actions)
+        counted = actions.count()
+        check_keys(self._wanted.head, counted)
+        return self._result(None, counted.put_back, counted.deleted)
+
+    def _result(self, transaction: int | None, put_back: int, deleted: int) -> Reverted:
+        to = self._wanted.to
+        return Reverted(
+            to.number,
+            transaction,
+            put_back,
+            None if self._whole else deleted,
+            0 if self._whole else _count(self._engine, self._old) - put_back,
+            to.schema_hash,
+            whole=self._whole,
+            **asdict(self._outcome),
+        )
+
+    def _write(self, actions: EngineActions) -> Reverted:
+        wanted, lines = self._wanted, self._lines()
+        made: list[int] = []
+
+        def committed(written: Written) -> Snapshot | None:
+            if not written.blocks and wanted.head.schema_hash == wanted.to.schema_hash:
+                return None
+            gone = {} if self._whole else {"deleted": written.deleted}
+            done = plans.commit_revert(
+                self._table.store,
+                wanted,
+                written.blocks,
+                lines.schemas,
+                writer_id=written.writer_id,
+                metrics={"put_back": written.put_back, **gone},
+                metadata={**self._options.writing.metadata, **self._said()},
+            )
+            made.append(done.number)
+            return done
+
+        written = lines.commit(actions, self._options.writing, committed, whole=self._whole)
+        if not made:
+            return self._result(None, 0, 0)
+        return self._result(made[0], written.put_back, written.deleted)
+
+    def _lines(self) -> LinesAgain:
+        wanted = self._wanted
+        if self._whole:
+            return whole_lines(self._table, wanted)
+        return LinesAgain.of(
+            self._table,
+            wanted.head,
+            wanted.to.schema_hash,
+            deleted_under={b.schema_hash for b in wanted.head.blocks_after(wanted.to.number)},
+            put_back_under={block.schema_hash for block in wanted.to.blocks},
+        )
+
+    def _said(self) -> dict[str, Any]:
+        wrong = {word: names for word, names in asdict(self._outcome).items() if names}
+        return {"by": current_user(), "reverted_to": self._wanted.to.number, **wrong}

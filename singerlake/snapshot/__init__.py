@@ -1,0 +1,1 @@
+"""The rows of a state: read from blocks, kept in files, summed up."""

@@ -1,0 +1,130 @@
+"""What a state comes down to: its fingerprints, and its values that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from singerlake.engine.base import Engine, R, Schema
+from singerlake.lake import Table
+from singerlake.reading.index import Index
+from singerlake.reading.state_reader import StateReader
+from singerlake.records.blocks import block_tasks
+from singerlake.records.blocks.misfits import FAIL, ColumnMisfits
+from singerlake.records.rows.row_columns import BLOCK, DIGEST, MISFITS, ORDINAL
+from singerlake.records.rows.steps import Batches, Pipeline, Step
+from singerlake.records.state.fingerprint import FULL, SUMMED, Content, Proof, Summer, Sums
+from singerlake.records.state.misfit_steps import COUNTED, MisfitCheck, MisfitCounter, merged
+from singerlake.snapshot import from_blocks
+from singerlake.transactions.snapshot import Snapshot
+
+_COUNT = "rows long"
+
+
+def state_content(
+    engine: Engine[Any],
+    table: Table,
+    snapshot: Snapshot,
+    proofs: tuple[Proof, ...] = FULL,
+    misfits: str = FAIL,
+) -> Content:
+    """Count and fingerprint a state from its blocks alone, past any index.
+
+    Args:
+        engine: Reads them.
+        table: The table.
+        snapshot: The table at the transaction.
+        proofs: Which fingerprints.
+        misfits: What becomes of a value that does not fit. Only the fingerprint of the records
+            tells one misfit from another that is read as null.
+
+    Raises:
+        DamagedError: A block cannot be read, or a value does not fit.
+    """
+    digests = Proof.RECORDS in proofs
+    plan = from_blocks.planned(engine, table, snapshot, digests=digests, shown=True)
+    shape = plan.shape
+    summer: Step = Summer(shape.columns, proofs)
+    if misfits == FAIL:
+        check = MisfitCheck(table.name, shape.names, keyed=bool(shape.keys))
+        summer = Pipeline((check, summer))
+    return _total(engine, from_blocks.through(engine, plan, summer, SUMMED), proofs)
+
+
+def index_content(engine: Engine[Any], index: Index, proofs: tuple[Proof, ...] = FULL) -> Content:
+    """Count and fingerprint what an index holds.
+
+    Raises:
+        IndexDamagedError: A file is not what was written.
+    """
+    columns = index.shape.columns
+    with engine.stages("adding up fingerprints"):
+        wanted = [*index.shape.aliases, DIGEST]
+        sums = _of_index(engine, index, wanted, Summer(columns, proofs), SUMMED)
+        return _total(engine, sums, proofs)
+
+
+def state_misfits(engine: Engine[Any], table: Table, snapshot: Snapshot) -> list[ColumnMisfits]:
+    """Find the values of a state that do not fit, from its blocks alone."""
+    plan = from_blocks.planned(engine, table, snapshot, shown=True)
+    counter = MisfitCounter.of(plan.shape)
+    counts = engine.collect(from_blocks.through(engine, plan, counter, COUNTED))
+    return merged(counts, plan.shape)
+
+
+def index_misfits(engine: Engine[Any], index: Index) -> list[ColumnMisfits]:
+    """Find the values in an index that do not fit."""
+    if not index.misfits:
+        return []
+    shape = index.shape
+    columns = list(dict.fromkeys((*shape.key_aliases, BLOCK, ORDINAL, MISFITS)))
+    counts = _of_index(engine, index, columns, MisfitCounter.of(shape), COUNTED)
+    return merged(engine.collect(counts), shape)
+
+
+def count_rows(engine: Engine[Any], index: Index) -> int:
+    """Count the rows of a state, file by file."""
+    counts = _of_index(engine, index, [BLOCK], _counted, _COUNT)
+    return sum(row["rows"] for row in engine.collect(counts))
+
+
+def _counted(batches: Batches) -> Batches:
+    yield pa.RecordBatch.from_pydict({"rows": [sum(len(batch) for batch in batches)]})
+
+
+def _of_index(
+    engine: Engine[R], index: Index, columns: Sequence[str], consumer: Step, schema: Schema
+) -> R:
+    """Give some columns of an index's rows to a step, file by file."""
+    reader = StateReader.of(index)
+    step = Pipeline((_FilesStep(reader, columns), consumer))
+    return engine.map(engine.source([b""] * reader.parts), step, schema)
+
+
+@dataclass
+class _FilesStep:
+    """Reads the files whose numbers come in. Sent to executors by value.
+
+    Attributes:
+        reader: Reads them.
+        columns: Those wanted.
+    """
+
+    reader: StateReader
+    columns: Sequence[str]
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """Give the rows that they have of the state."""
+        for number in block_tasks.numbers(numbers):
+            yield from self.reader.part(number, self.columns)
+
+
+def _total(engine: Engine[R], sums: R, proofs: tuple[Proof, ...]) -> Content:
+    """Add up what parts have summed: a few kilobytes each, never rows."""
+    total = Sums(proofs)
+    for row in engine.collect(sums):
+        total.add(row)
+    return total.content()

@@ -1,0 +1,69 @@
+"""Freezing, verifying, reverting and looking at tables, on the engine that a test is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from singerlake.engine.local import LocalEngine
+from singerlake.format.log import FrozenVersion
+from singerlake.lake import Table
+from singerlake.maintenance.problems import Report
+from singerlake.ops import verify as ops_verify
+from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.ops.freeze import FreezeOptions, freeze
+from singerlake.ops.revert import RevertOptions, revert
+from singerlake.reading.index import Index
+from singerlake.rows_back.revert import Reverted
+from singerlake.snapshot import building
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import WriteOptions
+
+HERE = EngineChoice(LOCAL)
+
+
+def freeze_here(table: Table, *, again: bool = True, **options: Any) -> FrozenVersion:
+    """Freeze a table in this process."""
+    return freeze(table, FreezeOptions(again=again, **options), HERE).version
+
+
+def freeze_on_spark(
+    spark: SparkSession, table: Table, *, again: bool = True, **options: Any
+) -> FrozenVersion:
+    """Freeze a table on Spark."""
+    return freeze(table, FreezeOptions(again=again, **options), on(spark)).version
+
+
+def verify_here(table: Table, version: int | str | None = None) -> Report:
+    """Verify a table in this process."""
+    return ops_verify.verify(table, version, HERE)
+
+
+def verify_on_spark(spark: SparkSession, table: Table, version: str | None = None) -> Report:
+    """Verify a table on Spark."""
+    return ops_verify.verify(table, version, on(spark))
+
+
+def revert_here(table: Table, to: int, **options: Any) -> Reverted:
+    """Turn a table back in this process."""
+    return revert(table, _options(to, **options), HERE)
+
+
+def revert_on_spark(spark: SparkSession, table: Table, to: int, **options: Any) -> Reverted:
+    """Turn a table back on Spark."""
+    return revert(table, _options(to, **options), on(spark))
+
+
+def _options(to: int, options: WriteOptions | None = None, **more: Any) -> RevertOptions:
+    return RevertOptions(to, writing=options or WriteOptions(), **more)
+
+
+def on(spark: SparkSession) -> EngineChoice:
+    """Choose a session."""
+    return EngineChoice.of(spark=spark)
+
+
+def index_here(table: Table, snapshot: Snapshot) -> Index:
+    """Make the index of a state in this process."""
+    return building.ensure(LocalEngine(), table, snapshot, shown=True)

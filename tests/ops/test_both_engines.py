@@ -1,0 +1,130 @@
+"""The same lakes through the same operations, in this process and on Spark: they answer alike."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from singerlake.format.log import Entry
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.vacuum import COMBINE, DELETE, VacuumOptions
+from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.ops.freeze import FreezeOptions, freeze
+from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
+from singerlake.ops.revert import RevertOptions, revert
+from singerlake.ops.vacuum import vacuum
+from singerlake.ops.verify import upgrade, verify
+from singerlake.records.blocks import block_tasks
+from singerlake.snapshot import building
+from tests.rows_back import histories
+from tests.rows_back.histories import NAME
+
+pytestmark = pytest.mark.usefixtures("each_operation")
+CHANGES_BY_RUN = {"commit", "time", "writer", "previous", "hash", "stands_for"}
+"""What no two entries have in common."""
+CORPUS: dict[str, Callable[[Lake], Table]] = {
+    "random": partial(histories.random_messages, seed=21, keys=["id"]),
+    "compound keys": partial(histories.random_messages, seed=22, keys=["part", "id"]),
+    "keyless": partial(histories.random_messages, seed=23, keys=[]),
+    "all kinds of keys": histories.keys_of_all_kinds,
+    "other schemas": histories.other_schemas_and_defaults,
+    "activations": histories.without_a_key,
+}
+
+
+def entry(table: Table, number: int) -> dict[str, Any]:
+    """An entry of the log as plain data, but for ids and times."""
+    (found,) = [one for one in table.entries() if one.number == number]
+    return said(found)
+
+
+def said(found: Entry) -> dict[str, Any]:
+    members = msgspec.to_builtins(found)
+    return {name: value for name, value in members.items() if name not in CHANGES_BY_RUN}
+
+
+@pytest.fixture
+def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param != "one task":
+        monkeypatch.setattr(block_tasks, "TASK_BYTES", 2_000)
+        monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
+    if request.param == "layers":
+        monkeypatch.setattr(building, "LEAST_ROWS", 1)
+        monkeypatch.setattr(building, "SHARE", 1)
+
+
+@pytest.mark.usefixtures("tasks")
+@pytest.mark.parametrize(
+    ("tasks", "name"),
+    [
+        ("one task", "all kinds of keys"),
+        ("one task", "other schemas"),
+        ("one task", "activations"),
+        ("many tasks", "random"),
+        ("many tasks", "keyless"),
+        ("layers", "compound keys"),
+    ],
+    indirect=["tasks"],
+)
+def test_freeze_verify_and_revert_answer_alike(spark: SparkSession, lake: Lake, name: str) -> None:
+    CORPUS[name](lake)
+    other = Lake.open(str(shutil.copytree(lake.store.uri, f"{lake.store.uri}-spark")))
+    found = []
+    for one, choice in ((lake, EngineChoice(LOCAL)), (other, EngineChoice.of(spark=spark))):
+        table = one.find(NAME)[0]
+        head = table.snapshot().number
+        versions = [
+            freeze(table, FreezeOptions(at=number, label=f"v{number}"), choice)
+            for number in (1, head)
+        ]
+        assert all(version.new for version in versions)
+        assert not freeze(table, FreezeOptions(at=1), choice).new
+        reports = [verify(table, None, choice), verify(table, 1, choice)]
+        would = revert(table, RevertOptions(1, dry_run=True), choice)
+        done = revert(table, RevertOptions(1), choice)
+        assert (would.put_back, would.deleted) == (done.put_back, done.deleted)
+        again = freeze(table, None, choice).version
+        assert again.rows == versions[0].version.rows
+        checked = upgrade(table, choice)
+        entries = [entry(table, number) for number in (head + 1, head + 2)]
+        found.append((reports, would, done, again.fingerprint, checked, without_times(entries)))
+    assert found[0] == found[1]
+    assert not found[0][0][0].problems
+
+
+def without_times(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for one in entries:
+        del one["version"]["time"]
+    return entries
+
+
+def test_lake_versions_have_one_fingerprint(spark: SparkSession, lake: Lake) -> None:
+    histories.random_messages(lake, 24, ["id"])
+    other = Lake.open(str(shutil.copytree(lake.store.uri, f"{lake.store.uri}-spark")))
+    made = []
+    for one, choice in ((lake, EngineChoice(LOCAL)), (other, EngineChoice.of(spark=spark))):
+        options = LakeFreezeOptions("q3")
+        done = freeze_lake(one, plan(one, one.tables, options), options, choice)
+        assert done.version is not None
+        made.append((done.new, done.version.fingerprint, [*done.made], [*done.failed]))
+    assert made[0] == made[1]
+
+
+def test_vacuums_leave_the_same_rows(spark: SparkSession, lake: Lake) -> None:
+    histories.random_messages(lake, 25, ["id"])
+    other = Lake.open(str(shutil.copytree(lake.store.uri, f"{lake.store.uri}-spark")))
+    options = VacuumOptions(retain_seconds=0, parts=(COMBINE, DELETE), guard=False)
+    left = []
+    for one, choice in ((lake, EngineChoice(LOCAL)), (other, EngineChoice.of(spark=spark))):
+        table = one.find(NAME)[0]
+        done = vacuum(table, options, choice)
+        assert done.files_in > done.files_out > 0
+        blocks = [table.read_block(block) for block in table.snapshot().blocks]
+        left.append((done.files_in, done.files_out, done.bytes_copied, blocks))
+    assert left[0] == left[1]
