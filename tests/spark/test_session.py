@@ -6,13 +6,15 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from pyspark.errors.utils import is_debugging_enabled
 from pyspark.sql import SparkSession
 
+from singerlake.errors import SingerlakeError
 from singerlake.spark.jvm import java, launch
+from singerlake.spark.jvm import session as sessions
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -58,6 +60,15 @@ def test_nothing_but_the_answer_reaches_the_terminal(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["[(1,)]", "true", *["InvalidQueryError"] * 3]
     assert [path.name for path in work.iterdir()] == ["lake"]
     assert list(temporary.glob("singerlake-spark-*")) == []
+
+
+def test_java_that_ended_since_the_last_job_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> NoReturn:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", refused)
+    with pytest.raises(SingerlakeError, match="Java ended, most likely for lack of memory"):
+        sessions.session()
 
 
 def test_a_long_session_does_not_slow_down(spark: SparkSession) -> None:

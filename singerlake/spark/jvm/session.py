@@ -48,7 +48,9 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     Raises:
         RuntimeMissingError: There is no Java 17 or later, or it does not start.
     """
-    if (running := SparkSession.getActiveSession()) is not None:
+    with plain_errors():  # its Java may have ended since the last job
+        running = SparkSession.getActiveSession()
+    if running is not None:
         return _with_python(running)
     launched = launch.take(master, conf)
     try:
