@@ -25,6 +25,7 @@ from singerlake.format.overlay import Overlay
 from singerlake.format.packed import Noted, Packed, PackedTransactions, with_lists_unread
 from singerlake.format.sealed import PLAIN, UNREADABLE, check_format
 from singerlake.format.version_notes import BlockedKeys, Count
+from singerlake.version import FORMAT
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -310,6 +311,10 @@ _DECODERS: dict[type[msgspec.Struct], msgspec.json.Decoder[Any]] = {
 }
 
 
+_OWN_FORMATS: dict[type[msgspec.Struct], int] = {LakeFile: LAKE_FORMAT, IndexMarker: INDEX_FORMAT}
+"""The greatest format numbers of files that have numbers of their own."""
+
+
 def decode(data: bytes, kind: type[T], where: str) -> T:
     """Read a metadata file.
 
@@ -324,7 +329,8 @@ def decode(data: bytes, kind: type[T], where: str) -> T:
     """
     if issubclass(kind, Manifest):
         return _decode_manifest(data, where)  # type: ignore[return-value]
-    number = check_format(data, where) if "format" in kind.__struct_fields__ else PLAIN
+    most = _OWN_FORMATS.get(kind, FORMAT)
+    number = check_format(data, where, most) if "format" in kind.__struct_fields__ else PLAIN
     if issubclass(kind, IndexMarker) and number > PLAIN:
         sealed.check_seal(data, where)
     try:

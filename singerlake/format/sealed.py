@@ -93,8 +93,13 @@ def check_seal(data: bytes, where: str) -> str:
     return recorded
 
 
-def check_format(data: bytes, where: str) -> int:
+def check_format(data: bytes, where: str, most: int = FORMAT) -> int:
     """Return the format number of a file; what a newer release wrote is refused.
+
+    Args:
+        data: The file's bytes.
+        where: What to call the place in an error.
+        most: The greatest number of this kind of file that this release knows.
 
     Raises:
         NewerFormatError: The number is above this release's.
@@ -105,11 +110,11 @@ def check_format(data: bytes, where: str) -> int:
         number = int(first[1]) if first else _FORMAT.decode(data).format
     except UNREADABLE as error:
         raise DamagedError(f"{where} cannot be read: {error}") from error
-    if number > FORMAT:
+    if number > most:
         if _SEAL_LINE.fullmatch(data[-_SEAL_BYTES:]):
             check_seal(data, where)  # a bit that changed makes one number of another
         raise NewerFormatError(
-            f"{where} has format {number}, and this Singerlake reads up to {FORMAT}: "
+            f"{where} has format {number}, and this Singerlake reads up to {most}: "
             "upgrade it (pip install --upgrade singerlake)"
         )
     if number < 1:

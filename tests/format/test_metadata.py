@@ -15,7 +15,16 @@ from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError
 from singerlake.format import log as format_log
 from singerlake.format import metadata
 from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
-from singerlake.format.metadata import Catalogue, LakeFile, Lock, Manifest
+from singerlake.format.metadata import (
+    INDEX_FORMAT,
+    LAKE_FORMAT,
+    Catalogue,
+    IndexMarker,
+    LakeFile,
+    Lock,
+    Manifest,
+    decode,
+)
 from singerlake.format.names import TableName
 from singerlake.transactions.checkpoint import from_manifest, to_manifest
 from singerlake.transactions.folding import fold
@@ -164,3 +173,13 @@ def test_other_files_of_junk(kind: Any, junk: Any) -> None:
         assert isinstance(metadata.decode(data, kind, "here"), msgspec.Struct)
     except DamagedError as error:
         assert "here" in str(error)
+
+
+@pytest.mark.parametrize(("kind", "known"), [(LakeFile, LAKE_FORMAT), (IndexMarker, INDEX_FORMAT)])
+def test_file_with_a_format_of_its_own_is_refused_above_its_number(
+    kind: type[LakeFile | IndexMarker], known: int
+) -> None:
+    """Although the tables' number is higher."""
+    assert known < FORMAT
+    with pytest.raises(NewerFormatError, match=f"format {known + 1}, .* reads up to {known}"):
+        decode(b'{"format": %d}\n' % (known + 1), kind, "the file")
