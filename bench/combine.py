@@ -23,11 +23,11 @@ from singerlake.format.log import Block
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.combine import is_little, plan_combine
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jvm.session import session
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_content
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
+from tests.frozen import vacuum_table
 
 FILES = 500
 LARGE_BYTES = 800 << 20

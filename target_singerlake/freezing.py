@@ -100,10 +100,9 @@ def freeze_as_one(
         for name in names:
             check()
             yield name
+        check()
 
-    frozen = freeze_lake(lake, wanted, options, choice, each=each)
-    for name in frozen.made:
-        done(name, frozen.tables[name])
+    frozen = freeze_lake(lake, wanted, options, choice, each=each, done=done)
     if (version := frozen.version) is None:
         raise next(iter(frozen.failed.values()))
     logger.info(

@@ -259,7 +259,8 @@ class TargetSingerlake(LakePlugin, LateMaps):
         configured = job.changes_in_settings(self.config.get("annotations"), options.tap_id)
         this_job = job.find(self.config.get("job_url"), os.environ)
         self._report = job.Report(options.tap_id, this_job, configured, logger)
-        freezing.engine_choice(self.config)  # what cannot be had is told before a long run
+        if self.config["new_version"] or self.config["new_lake_version"]:
+            freezing.engine_choice(self.config)  # a Spark that is asked for and cannot start
         lake = Lake.open(lake_uri(self.config), from_settings(self.config), create=True)
         run = Run(
             lake,

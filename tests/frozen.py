@@ -10,6 +10,8 @@ from singerlake.engine.local import LocalEngine
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.maintenance.problems import Report
+from singerlake.maintenance.vacuum import Vacuumed, VacuumOptions, VacuumPlan
+from singerlake.ops import vacuum as ops_vacuum
 from singerlake.ops import verify as ops_verify
 from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.ops.freeze import FreezeOptions, freeze
@@ -17,6 +19,7 @@ from singerlake.ops.revert import RevertOptions, revert
 from singerlake.reading.index import Index
 from singerlake.rows_back.revert import Reverted
 from singerlake.snapshot import building
+from singerlake.spark import vacuuming
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import WriteOptions
 
@@ -57,6 +60,13 @@ def revert_on_spark(spark: SparkSession, table: Table, to: int, **options: Any) 
 
 def _options(to: int, options: WriteOptions | None = None, **more: Any) -> RevertOptions:
     return RevertOptions(to, writing=options or WriteOptions(), **more)
+
+
+def vacuum_table(
+    start: Any, table: Table, options: VacuumOptions, *, plan: VacuumPlan | None = None
+) -> Vacuumed:
+    """Vacuum a table, with a session that ``start`` gives if one is needed."""
+    return vacuuming.vacuum_table(start, table, options, plan=plan, expire=ops_vacuum._expire)
 
 
 def on(spark: SparkSession) -> EngineChoice:

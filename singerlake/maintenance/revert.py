@@ -102,19 +102,30 @@ def plan(store: Store, head: Snapshot, number: int, etag: int | None = None) -> 
         ConflictError: The table is not at the transaction that it should be at.
         DamagedError: Files that the old state needs are gone; all of them are named.
     """
-    if not head.from_log:
-        raise UsageError(
-            f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
-        )
-    conflicts.check_etag(head, etag)
-    to = head.at(number)
-    if gone := missing(store, to):
+    wanted = outlined(head, number, etag)
+    if gone := missing(store, wanted.to):
         raise DamagedError.of_lines(
             f"the state of {head.table} at transaction {number} cannot be read any more, "
             f"{len(gone)} of its files are gone or cut:",
             *(f"  {file}" for file in gone),
         )
-    wanted = RevertPlan(head, to, etag)
+    return wanted
+
+
+def outlined(head: Snapshot, number: int, etag: int | None = None) -> RevertPlan:
+    """Do as :func:`plan`, without a request: so files that are gone are not looked for.
+
+    Raises:
+        UsageError: As there.
+        NotFoundError: As there.
+        ConflictError: As there.
+    """
+    if not head.from_log:
+        raise UsageError(
+            f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
+        )
+    conflicts.check_etag(head, etag)
+    wanted = RevertPlan(head, head.at(number), etag)
     if not wanted.same_state:
         _check_key_columns(wanted)
     return wanted

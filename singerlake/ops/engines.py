@@ -55,14 +55,14 @@ class EngineChoice:
         Raises:
             UsageError: There is no such engine, or a session is given for ``local``.
         """
-        if spark is not None:
-            if name == LOCAL:
-                raise UsageError("engine='local' needs no session: leave one of them out")
-            return cls(SPARK, partial(_session, spark))
-        asked = name or os.environ.get(VARIABLE) or AUTO
+        asked = name or (SPARK if spark else os.environ.get(VARIABLE)) or AUTO
         if asked not in ENGINES:
             where = "" if name else f" of {VARIABLE}"
             raise UsageError(f"the engine {asked!r}{where} is not one of {', '.join(ENGINES)}")
+        if spark is not None:
+            if asked == LOCAL:
+                raise UsageError("engine='local' needs no session: leave one of them out")
+            return cls(SPARK, partial(_session, spark))
         return cls(asked, start)
 
     def takes(self, work: Work) -> bool:

@@ -104,7 +104,14 @@ def _freeze(
     choice: EngineChoice,
     engine: Engine[Any],
 ) -> Frozen:
-    instead = _instead(head, options)
+    found: list[FrozenVersion] = []
+
+    def instead(present: Snapshot) -> FrozenVersion | None:
+        there = find(present)
+        found.extend([] if there is None else [there])
+        return there
+
+    find = _instead(head, options)
     if (there := instead(head)) is not None:
         return Frozen(there, new=False)
     with told(table, "freeze") as telling:
@@ -127,7 +134,7 @@ def _freeze(
                 instead=instead,
             )
         telling.wrote(wanted.at, rows=version.rows, version=version)
-        return Frozen(version, new=version.number > head.last_version)
+        return Frozen(version, new=not found)
 
 
 def _instead(head: Snapshot, options: FreezeOptions) -> Callable[[Snapshot], FrozenVersion | None]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from singerlake.errors import RuntimeMissingError, SingerlakeError
+from singerlake.errors import SingerlakeError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
@@ -93,6 +93,7 @@ def freeze_lake(
     choice: EngineChoice | None = None,
     *,
     each: Callable[[Sequence[TableName]], Iterable[TableName]] = iter,
+    done: Callable[[TableName, FrozenVersion], None] = lambda _table, _version: None,
 ) -> LakeFrozen:
     """Make the versions that a lake version needs, and then that.
 
@@ -102,21 +103,21 @@ def freeze_lake(
         options: What to freeze.
         choice: What may read the tables.
         each: Goes through the tables that are frozen; each one before it is.
+        done: Told of each version as soon as it is made.
 
     Raises:
         UsageError: The label was taken meanwhile.
         ConflictError: Others made lake versions faster than this one could follow.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     made: dict[TableName, FrozenVersion] = {}
     failed: dict[TableName, SingerlakeError] = {}
     for name in each(wanted.missing):
         try:
             made[name] = _frozen(lake, name, wanted, options, choice)
-        except RuntimeMissingError:
-            raise  # which all tables need
         except SingerlakeError as error:
             failed[name] = error
+        else:
+            done(name, made[name])
     before = len(lake.lake_versions())
     version = None if failed else plans.commit_lake_version(lake.store, wanted, made)
     new = version is not None and version.number > before

@@ -86,9 +86,9 @@ def revert(
         RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     choice = choice or EngineChoice()
-    # Java starts before a lease is asked for, and not for a state that is not there.
-    head = head or table.snapshot()
-    engine = _engine_for(choice, RevertPlan(head, head.at(options.to), options.etag))
+    # Java starts before a lease is asked for, and not for what is refused.
+    outline = plans.outlined(head or table.snapshot(), options.to, options.etag)
+    engine = _engine_for(choice, outline)
     with told(table, "revert", active=not options.dry_run) as telling, table.lease() as lease:
         wanted = plans.plan(table.store, lease.snapshot, options.to, options.etag)
         # Another time: the table may have grown, or got constraints, since it was looked at.
@@ -119,6 +119,8 @@ def _engine_for(
 def _asked_in_sql(wanted: RevertPlan) -> str | None:
     """Say what the old rows have to be checked for by what people say of the table now."""
     after = wanted.after
+    if wanted.same_state:
+        return None
     if after.overlay.constraints:
         return f"the constraints of {wanted.head.table}"
     if wanted.retyped:
@@ -140,17 +142,19 @@ def _outcome(
         return Outcome()
     from singerlake.spark.engine import SparkEngine
     from singerlake.spark.jobs.reverting.revert_checks import check_outcome
+    from singerlake.spark.jvm.failures import plain_errors
 
     if not isinstance(engine, SparkEngine):
         raise TypeError("old rows are checked by Spark")
-    return check_outcome(
-        engine.spark,
-        table,
-        wanted,
-        old,
-        allow_violations=options.allow_violations,
-        allow_misfits=options.allow_misfits,
-    )
+    with plain_errors():
+        return check_outcome(
+            engine.spark,
+            table,
+            wanted,
+            old,
+            allow_violations=options.allow_violations,
+            allow_misfits=options.allow_misfits,
+        )
 
 
 def _count(engine: Engine[Any], old: Index) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from singerlake import extras
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
@@ -61,10 +62,12 @@ def vacuum(
     wanted = wanted or plan(table, options)
     if wanted.needs_no_run:
         return Vacuumed(table.name, kept=wanted.garbage.kept)
-    from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+    from singerlake.spark.vacuuming import vacuum_table
 
-    here = partial(_copies_here, choice)
-    return vacuum_table(partial(_session, choice), table, options, plan=wanted, here=here)
+    here, check = partial(_copies_here, choice), partial(_check, choice)
+    check(wanted)
+    start = partial(_session, choice)
+    return vacuum_table(start, table, options, plan=wanted, here=here, check=check, expire=_expire)
 
 
 def vacuum_tables(
@@ -122,8 +125,25 @@ def _copies_here(choice: EngineChoice, groups: list[Group]) -> bool:
     return choice.name == LOCAL or (choice.name != SPARK and combine.is_little(groups))
 
 
-def _session(choice: EngineChoice) -> SparkSession:
-    if choice.name == LOCAL:
+def _check(choice: EngineChoice, wanted: VacuumPlan) -> None:
+    """Refuse what cannot be done to its end, before anything is announced.
+
+    Raises:
+        UsageError: History is to be expired, and only this process may be used.
+        RuntimeMissingError: Spark is needed, and not installed.
+    """
+    if wanted.drop_history is not None and choice.name == LOCAL:
         raise UsageError("history can only be expired by Spark: use the engine auto or spark")
+    if wanted.drop_history is not None or not _copies_here(choice, wanted.combine):
+        extras.require("pyspark", WHAT)
+
+
+def _expire(spark: SparkSession, *what: Any) -> Any:
+    from singerlake.spark.jobs.maintenance.drop_history import drop_history
+
+    return drop_history(spark, *what)
+
+
+def _session(choice: EngineChoice) -> SparkSession:
     spark: SparkSession = choice.spark_engine(WHAT).spark  # type: ignore[attr-defined]
     return spark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +14,9 @@ from singerlake.engine.base import Engine
 from singerlake.format.log import Block
 from singerlake.records.blocks import block_tasks, positions
 from singerlake.records.lines import line_writer
-from singerlake.records.lines.line_writer import Described
-from singerlake.records.rows.steps import Batches
-from singerlake.rows_back.lines_again import Actions, Counted, MakeWriter
+from singerlake.records.lines.line_writer import Described, LineWriter
+from singerlake.records.rows.steps import BATCH_ROWS, Batches
+from singerlake.rows_back.lines_again import Actions, Counted
 
 FOUND = "codes binary, deleted binary, lacking binary"
 """What finds rows gives: positions, as ``positions.codes`` gives them, int64 each; which are to be
@@ -75,7 +75,7 @@ class EngineActions(Actions):
         ]
         return Counted(put_back, deleted, min(keyless, default=None))
 
-    def write(self, blocks: Sequence[Block], writer: MakeWriter) -> Iterable[Described]:
+    def write(self, blocks: Sequence[Block], writer: LineWriter) -> Iterable[Described]:
         """Have them written, as :meth:`Actions.write` says."""
         tasks = _shared_out(blocks)
         if not tasks:
@@ -150,10 +150,10 @@ class _Write:
     """Writes the rows of a task, in the order of their positions.
 
     Attributes:
-        writer: Makes what writes rows of some blocks.
+        writer: Writes them, once it knows their blocks. Nothing else of the table goes along.
     """
 
-    writer: MakeWriter
+    writer: LineWriter
 
     def __call__(self, batches: Batches) -> Batches:
         """Take all that is found for one task, and its blocks."""
@@ -168,10 +168,11 @@ class _Write:
             return
         codes, deleted, _ = (np.concatenate(some) for some in zip(*pieces, strict=True))
         order = np.argsort(codes)
-        rows = {
+        columns = {
             "block": pa.array(positions.blocks_of(codes[order])),
             "row": pa.array(positions.ordinals_of(codes[order])),
             "deleted": pa.array(deleted[order]),
             "work": pa.nulls(len(codes), pa.binary()),
         }
-        yield from self.writer(blocks)(iter([pa.RecordBatch.from_pydict(rows)]))
+        rows = pa.table(columns).to_batches(max_chunksize=BATCH_ROWS)
+        yield from replace(self.writer, blocks=blocks)(iter(rows))

@@ -55,7 +55,8 @@ def difference(engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index
     shape = Shape(columns, tuple(range(len(columns))), survival)
     since = head.blocks_after(wanted.to.number)
     plan = from_blocks.planned(engine, table, head, digests=True, shape=shape, blocks=since)
-    rows = (old.marker.rows or 0) + sum(block.rows for block in since)
+    files = [*old.marker.files, *(old.below.marker.files if old.below is not None else [])]
+    rows = sum(file.rows for file in files) + sum(block.rows for block in since)
     parts = max(engine.parts, rows // from_blocks.PART_ROWS)
     reader = StateReader.of(old)
     before = engine.map(

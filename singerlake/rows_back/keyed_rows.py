@@ -111,15 +111,9 @@ class KeyedRows:
     def _order(self) -> Numbers:
         return np.lexsort((self.at, self.keys))
 
-    def newest(self, last_block: int | None = None) -> Numbers:
-        """Find the newest row of each key, be it a deletion; -1 where a key has none.
-
-        Args:
-            last_block: Rows of later blocks do not count.
-        """
+    def newest(self) -> Numbers:
+        """Find the newest row of each key, be it a deletion."""
         order = self._order
-        if last_block is not None:
-            order = order[self.blocks[order] <= last_block]
         found = np.full(self.count, -1, dtype=np.int64)
         found[self.keys[order]] = order  # the last of a key's stays
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from singerlake.format import messages, times
 from singerlake.format.block import MAX_ROWS
@@ -27,9 +27,6 @@ from singerlake.transactions.writer import (
     update_catalogues,
     update_checkpoint,
 )
-
-MakeWriter: TypeAlias = Callable[[Sequence[Block]], LineWriter]
-"""Makes what writes rows of some blocks."""
 
 
 class Counted(NamedTuple):
@@ -55,12 +52,12 @@ class Actions(ABC):
         """Count the rows to put back, and those to delete."""
 
     @abstractmethod
-    def write(self, blocks: Sequence[Block], writer: MakeWriter) -> Iterable[Described]:
+    def write(self, blocks: Sequence[Block], writer: LineWriter) -> Iterable[Described]:
         """Have them written.
 
         Args:
             blocks: All that rows may come from, in order.
-            writer: Makes what writes.
+            writer: Writes them; it is yet to be told the blocks of its rows.
 
         Returns:
             What writers give.
@@ -201,20 +198,18 @@ class LinesAgain:
             for name, entry in self.deletions.items()
         }
 
-        def writer(blocks: Sequence[Block]) -> LineWriter:
-            return LineWriter(
-                store=self.table.store,
-                table=head.table,
-                blocks=blocks,
-                version=version,
-                stamp=stamp,
-                block_rows=MAX_ROWS,
-                file_bytes=FILE_BYTES,
-                deletions=deletions,
-                defaults=self.defaults,
-                key=key_members(head),
-            )
-
+        writer = LineWriter(
+            store=self.table.store,
+            table=head.table,
+            blocks=(),
+            version=version,
+            stamp=stamp,
+            block_rows=MAX_ROWS,
+            file_bytes=FILE_BYTES,
+            deletions=deletions,
+            defaults=self.defaults,
+            key=key_members(head),
+        )
         # Descriptions of blocks, and never their rows.
         described = [*actions.write(head.blocks, writer)]
         written = line_writer.in_order(described, self.schema_hash)

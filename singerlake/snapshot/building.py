@@ -89,7 +89,7 @@ def base(table: Table, snapshot: Snapshot) -> Index | None:
 
 def build(engine: Engine[Any], table: Table, snapshot: Snapshot, *, fresh: bool = False) -> Index:
     """Make the index of a transaction that has none; as :func:`ensure`, for the earliest equal."""
-    if not fresh and (below := _below(table, snapshot)) is not None:
+    if not fresh and (below := layered_on(table, snapshot)) is not None:
         try:
             return _layer(engine, snapshot, below)
         except DamagedError:
@@ -116,7 +116,7 @@ def _layer(engine: Engine[Any], snapshot: Snapshot, below: Index) -> Index:
     after = below.snapshot.last_block
     plan = from_blocks.planned(engine, table, snapshot, digests=True, blocks=since, after=after)
     writer = _writer(table, snapshot, shape, layer=True)
-    with engine.stages("reading what is new"):
+    with engine.stages(*from_blocks.stage_words(plan)):
         written = engine.collect(from_blocks.through(engine, plan, writer, WRITTEN))
     return index.finish(table, snapshot, shape, written, below)
 
@@ -126,8 +126,8 @@ def _writer(table: Table, snapshot: Snapshot, shape: Shape, *, layer: bool = Fal
     return PartWriter(table.store, index.folder_of(table, snapshot), schema)
 
 
-def _below(table: Table, snapshot: Snapshot) -> Index | None:
-    """The index that a layer for a state is to lie on; None where a whole one is better."""
+def layered_on(table: Table, snapshot: Snapshot) -> Index | None:
+    """Find the index that a layer for a state is to lie on; None where a whole one is better."""
     if sum(block.rows for block in snapshot.blocks) < LEAST_ROWS:
         return None  # without a look at the store
     if (below := base(table, snapshot)) is None:

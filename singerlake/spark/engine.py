@@ -44,10 +44,12 @@ class SparkEngine(Engine[SparkRows]):
         spark: The session.
     """
 
+    @plain_errors()
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.parts = 2 * cores(spark)
 
+    @plain_errors()
     def source(self, tasks: Sequence[bytes]) -> SparkRows:  # noqa: D102
         if _are_carried(tasks):
             numbers = self.spark.range(len(tasks), numPartitions=max(1, len(tasks)))
@@ -55,15 +57,18 @@ class SparkEngine(Engine[SparkRows]):
         alone = [([number], [task]) for number, task in enumerate(tasks)]
         return SparkRows(_frame(self.spark, SOURCE, alone))
 
+    @plain_errors()
     def map(self, rows: SparkRows, step: Step, schema: Schema | StructType) -> SparkRows:
         """Do as :meth:`Engine.map`; a schema may also be one of Spark's."""
         whole = step if rows.first is None else Pipeline((rows.first, step))
         given = from_arrow_schema(schema) if isinstance(schema, pa.Schema) else schema
         return SparkRows(rows.frame.mapInArrow(whole, given))
 
+    @plain_errors()
     def union(self, *rows: SparkRows) -> SparkRows:  # noqa: D102
         return SparkRows(reduce(DataFrame.unionByName, (one.frame for one in rows)))
 
+    @plain_errors()
     def exchange(  # noqa: D102
         self, rows: SparkRows, parts: int, by: str, tasks: Sequence[bytes] | None = None
     ) -> SparkRows:
@@ -74,9 +79,9 @@ class SparkEngine(Engine[SparkRows]):
             return SparkRows(rows.frame.repartitionById(parts, by), told)
         return SparkRows(_beside(self.spark, rows.frame, by, tasks).repartitionById(parts, by))
 
+    @plain_errors()
     def collect(self, rows: SparkRows) -> list[dict[str, Any]]:  # noqa: D102
-        with plain_errors():
-            return [row.asDict() for row in rows.frame.collect()]
+        return [row.asDict() for row in rows.frame.collect()]
 
     def stages(self, *words: str, more: int = 0) -> AbstractContextManager[None]:  # noqa: D102
         return stages(self.spark, *words, more=more)

@@ -62,6 +62,7 @@ class Snapshot:
             a writer that seems to live may belong to it. Empty where nothing speaks against it.
         from_log: False where log and manifest are lost and blocks were found among the files.
         overlays: What people said of the table, by the transaction from which it holds.
+        given_up: Of a table as of an earlier transaction: the history floor of its head.
         rules: The number of the rules of types by which it is read: those that a version was frozen
             under, where it is read as that version; else the present ones.
         drops: The times in which the table was dropped, in order.
@@ -79,6 +80,7 @@ class Snapshot:
     frozen: Sequence[FrozenVersion] = field(default_factory=list)
     deleted_versions: Sequence[FrozenVersion] = field(default_factory=list)
     floor: int = 0
+    given_up: int = 0
     dropped: Mapping[str, DroppedFile] = field(default_factory=dict)
     pending_deletes: Mapping[str, int] = field(default_factory=dict)
     pending_lists: Sequence[tuple[int, FileList]] = field(default_factory=list)
@@ -293,7 +295,8 @@ class Snapshot:
             return False
         if not self.floor or last_block >= self.summary(self.floor).last_block:
             return True
-        protecting = versions.protecting(self, self.floor)
+        # As of an earlier transaction, too: a version may have been deleted since.
+        protecting = versions.protecting(self, max(self.floor, self.given_up))
         return any(self.summary(v.transaction).last_block == last_block for v in protecting)
 
     def at(self, number: int) -> Snapshot:
@@ -328,6 +331,7 @@ class Snapshot:
             frozen=[v for v in self.frozen if v.transaction <= number],
             deleted_versions=[v for v in self.deleted_versions if v.transaction <= number],
             floor=min(self.floor, number),
+            given_up=max(self.floor, self.given_up),
             dropped={p: file for p, file in self.dropped.items() if file.transaction <= number},
             checkpoint=min(self.checkpoint, number),
             checkpoint_etag=None,

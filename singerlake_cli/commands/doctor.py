@@ -86,10 +86,10 @@ def command(shared: Shared, master: str, upgrade: bool) -> None:
     singerlake --output json doctor
     """
     if upgrade:
-        from singerlake.ops.engines import AUTO, SPARK, EngineChoice
+        from singerlake.ops.engines import SPARK, EngineChoice
 
-        name = AUTO if master == LOCAL else SPARK
-        upgrade_check.run(shared, EngineChoice(name, SparkStart(master, ())))
+        name = None if master == LOCAL else SPARK
+        upgrade_check.run(shared, EngineChoice.of(name, start=SparkStart(master, ())))
         return
     jobs = [_no_spark()]
     if find_spec("pyspark") is not None:

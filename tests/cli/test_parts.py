@@ -44,7 +44,7 @@ def shop(lake: Lake) -> Lake:
         "query|select 1",
         "revert tap-shop.orders --to-transaction 1 --master local[1]",
         "verify tap-shop.orders --master local[1]",
-        "vacuum tap-shop.orders",
+        "vacuum tap-shop.orders --engine spark",
         "rows tap-shop.orders --key 1",
         "diff tap-shop.orders @1",
         "delete tap-shop.orders --key 1",

@@ -28,7 +28,6 @@ from singerlake.maintenance.vacuum import (
     plan_vacuum,
     vacuum_lock,
 )
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.lease import leases
@@ -38,6 +37,7 @@ from singerlake_cli.commands import vacuum as command
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.faults.cases import in_a_fork
+from tests.frozen import vacuum_table
 from tests.maintenance.plain_table import events, freeze, keys_at, state
 from tests.maintenance.test_combine import combine, contents
 

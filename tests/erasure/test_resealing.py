@@ -24,7 +24,6 @@ from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import DELETE
 from singerlake.maintenance.verify import check_log
 from singerlake.maintenance.verify_lake import check_lake_log
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.transactions import versions
 from singerlake.transactions.log import read_whole
 from tests.build import resealed
@@ -33,6 +32,7 @@ from tests.erasure import by_hand
 from tests.erasure.by_hand import holding, log_of, rows_at
 from tests.faults import plain
 from tests.faults.operations import no_spark, vacuum_options
+from tests.frozen import vacuum_table
 from tests.transactions.non_conditional import NonConditionalStore
 
 ADA = 7

@@ -28,7 +28,6 @@ from singerlake.maintenance.verify import check_log
 from singerlake.maintenance.verify_block import check_block
 from singerlake.maintenance.verify_data_files import check_files
 from singerlake.maintenance.verify_index import check_indexes
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from tests import recorder
@@ -42,6 +41,7 @@ from tests.faults.operations import (
     vacuum_options,
 )
 from tests.faults.plain import Dump
+from tests.frozen import vacuum_table
 
 # Spark's children start a JVM each, and a kill before a read leaves what a kill after the
 # write before it leaves.

@@ -16,7 +16,6 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.vacuum import DELETE
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.storage.base import Store
 from target_singerlake.batches.files import LocalBatchFile
 from tests.copying import world
@@ -35,6 +34,7 @@ from tests.faults.operations import (
 from tests.faults.plain import Dump
 from tests.faults.published import unbound
 from tests.files.photos import FILE, forget
+from tests.frozen import vacuum_table
 from tests.target.batches import batch, jsonl
 from tests.target.harness import record, run, schema, state
 

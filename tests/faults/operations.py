@@ -482,8 +482,8 @@ class Vacuum(Operation):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.maintenance.vacuum import PARTS
-        from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
         from singerlake.spark.jvm.session import session
+        from tests.frozen import vacuum_table
 
         options = vacuum_options(PARTS, again=again)
         vacuum_table(lambda: session("local[2]"), Lake(store).find(self.table)[0], options)
@@ -615,7 +615,7 @@ class VacuumDropped(Undrop):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.maintenance.vacuum import DELETE
-        from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+        from tests.frozen import vacuum_table
 
         options = vacuum_options((DELETE,), again=again)
         vacuum_table(no_spark, Lake(store).find(self.table)[0], options)

@@ -71,7 +71,7 @@ def freeze(lake: Lake, label: str | None = None) -> int:
 
 def clean(lake: Lake, options: VacuumOptions = AT_ONCE) -> None:
     """A vacuum that only deletes."""
-    from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+    from tests.frozen import vacuum_table
 
     vacuum_table(no_spark, lake.table(NAME), options)
 

@@ -30,10 +30,10 @@ from singerlake.projections.publishing import (
     Result,
     StagedRows,
 )
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.publishing.publish import publish
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import vacuum_table
 from tests.spark import here
 
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))

@@ -10,7 +10,7 @@ import duckdb
 
 import singerlake
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+from tests.frozen import vacuum_table
 from tests.spark import here
 from tests.target import harness
 

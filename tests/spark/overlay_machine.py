@@ -425,7 +425,7 @@ class World:
     def vacuum(self, *parts: str) -> None:
         """With nothing retained."""
         from singerlake.maintenance.vacuum import VacuumOptions
-        from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
+        from tests.frozen import vacuum_table
 
         options = VacuumOptions(retain_seconds=0, guard=False, parts=parts)
         vacuum_table(self._session, self.table, options)

@@ -14,13 +14,13 @@ from singerlake.maintenance.combine import withdraw
 from singerlake.maintenance.drop_history import plan_drop_history
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.spark.jobs.maintenance.drop_history import drop_history
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.queries.row_history import row_history
 from tests.build import commit_rows, retype
 from tests.cli.call import run
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import vacuum_table
 from tests.spark.verified import verify
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from singerlake.lake import Lake
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.copying.world import NAME, QUICK, copy, problems
 from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import vacuum_table
 from tests.frozen import verify_on_spark as verify
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.records.blocks import block_tasks
 from singerlake.snapshot import building
 from singerlake.spark import diff
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.difference import Counts, Diff
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import index_build
@@ -28,6 +27,7 @@ from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows, retype
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import vacuum_table
 from tests.spark.model import fold
 from tests.spark.stores import FarStore, WatchedStore
 

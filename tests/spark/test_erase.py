@@ -32,7 +32,6 @@ from singerlake.spark.jobs.maintenance import erase as job
 from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
 from singerlake.spark.jobs.maintenance.erase_sweep import Swept
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.state import index_build
 from singerlake.transactions.blocked import key_of
@@ -40,6 +39,7 @@ from tests.build import commit_rows
 from tests.cli import call
 from tests.erasure import planted
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import vacuum_table
 from tests.maintenance.plain_table import DELETED, events, states
 from tests.spark import here
 from tests.spark.row_sets import row_set

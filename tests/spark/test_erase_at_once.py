@@ -20,8 +20,8 @@ from singerlake.maintenance.vacuum import COMBINE, DELETE, VacuumOptions
 from singerlake.spark.jobs.maintenance import erase as job
 from singerlake.spark.jobs.maintenance.erase import Erased
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from tests.build import commit_rows
+from tests.frozen import vacuum_table
 from tests.maintenance.plain_table import states
 from tests.spark import here
 

@@ -17,7 +17,6 @@ from singerlake.maintenance.freeze import FreezePlan, commit_version
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.ops.verify import upgrade
 from singerlake.snapshot import building
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.spark.state import index_build
@@ -25,7 +24,7 @@ from singerlake.spark.state.content import state_misfits
 from tests.build import commit_rows
 from tests.cli import call
 from tests.frozen import freeze_on_spark as freeze
-from tests.frozen import on
+from tests.frozen import on, vacuum_table
 from tests.frozen import revert_on_spark as revert
 from tests.spark import here
 from tests.spark.verified import verify

@@ -15,7 +15,6 @@ from singerlake.reading import index
 from singerlake.reading.index import Index
 from singerlake.snapshot import building
 from singerlake.spark import register
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import index_build, index_rows
@@ -23,6 +22,7 @@ from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import vacuum_table
 from tests.spark import here
 from tests.spark.index_frames import read_index
 from tests.spark.stores import FarStore, WatchedStore

@@ -16,7 +16,6 @@ from singerlake.snapshot import building, candidates
 from singerlake.snapshot.from_blocks import planned
 from singerlake.spark import read_table, register
 from singerlake.spark.engine import SparkEngine
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql.result import QueryResult
@@ -25,6 +24,7 @@ from singerlake.spark.state.content import index_misfits, state_misfits
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import vacuum_table
 from tests.spark.stores import FarStore
 from tests.spark.verified import verify
 

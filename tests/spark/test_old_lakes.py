@@ -15,9 +15,9 @@ from singerlake.lake import Lake
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.records.state.fingerprint import Content
 from singerlake.spark import read_table
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import vacuum_table
 from tests.spark import here
 from tests.spark.verified import verify
 

@@ -16,7 +16,6 @@ from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import Altered, AlterOptions, OverlayChange, alter
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.spark.jobs.changes import alter as alter_job
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import index_rows
@@ -25,6 +24,7 @@ from tests.build import commit_rows
 from tests.faults.plain import dump_folder, tables
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import vacuum_table
 from tests.spark import here
 from tests.spark.verified import verify
 

@@ -15,14 +15,13 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_content
 from singerlake.spark.state.from_blocks import state
 from singerlake.storage.s3.store import S3Store
 from tests.build import commit_rows
-from tests.frozen import freeze_on_spark
+from tests.frozen import freeze_on_spark, vacuum_table
 from tests.frozen import verify_on_spark as verify
 from tests.spark.index_frames import read_index
 from tests.storage.conftest import (

@@ -29,11 +29,11 @@ from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.projections.projection import OnSchemaChange, Projection
 from singerlake.projections.refreshes import last_refresh
 from singerlake.spark.jobs.changes.table_change import TableChange
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.publishing.projected import Projected
 from singerlake.spark.jobs.publishing.stage import How, Staged, stage
 from singerlake.transactions.commit import commit
 from tests.build import commit_rows
+from tests.frozen import vacuum_table
 from tests.spark import here
 
 NAME = TableName("tap-shop", "orders")

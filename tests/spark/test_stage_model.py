@@ -28,10 +28,10 @@ from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
 from singerlake.projections.projection import Projection
 from singerlake.spark.jobs.changes.table_change import TableChange
 from singerlake.spark.jobs.loading.create_table import create
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.publishing.stage import stage
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import vacuum_table
 from tests.spark import here
 
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))

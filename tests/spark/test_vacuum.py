@@ -33,13 +33,13 @@ from singerlake.maintenance.vacuum import (
 from singerlake.maintenance.verify import check_log
 from singerlake.spark import engine as spark_engine
 from singerlake.spark.jobs.maintenance import drop_history
-from singerlake.spark.jobs.maintenance.vacuum import vacuum_table
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.staging import publish_blocks
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import vacuum_table
 from tests.maintenance.plain_table import bounds, cutoff_at, events
 from tests.maintenance.plain_table import freeze as freeze_unread
 from tests.maintenance.test_history_plan import Story

@@ -2,7 +2,7 @@
 
 The keys of all rows are read, and shared out by their hash; of each key the newest row is
 found; and those rows, and no others, are read. Each step takes and gives Arrow batches, and
-runs on the executors; how they follow one another is in ``spark/state/from_blocks.py``.
+runs on the executors; how they follow one another is in ``snapshot/from_blocks.py``.
 """
 
 from __future__ import annotations

@@ -26,5 +26,5 @@ def at_hand(table: Table, snapshot: Snapshot) -> Index | None:
 
 
 def has_base(table: Table, snapshot: Snapshot) -> bool:
-    """Tell whether an index of a transaction can begin with an earlier one."""
-    return building.base(table, snapshot) is not None
+    """Tell whether an index of a transaction can be a layer on an earlier one."""
+    return building.layered_on(table, snapshot) is not None

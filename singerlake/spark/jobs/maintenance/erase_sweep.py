@@ -11,7 +11,7 @@ from singerlake.lake import Table
 from singerlake.maintenance import leftovers, vacuum
 from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.spark.jobs.maintenance.vacuum import sweep
+from singerlake.spark.vacuuming import sweep
 from singerlake.transactions.folding import restored
 from singerlake.transactions.locks.lock import WriterLock
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.format.log import Block
 from singerlake.records.lines import line_writer
-from singerlake.records.lines.line_writer import Described
-from singerlake.rows_back.lines_again import Actions, Counted, MakeWriter
+from singerlake.records.lines.line_writer import Described, LineWriter
+from singerlake.rows_back.lines_again import Actions, Counted
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.write import routing
 
@@ -41,11 +41,11 @@ class ActionsFrame(Actions):
         return Counted(put_back, deleted, None if keyless is None else tuple(keyless))
 
     @plain_errors()
-    def write(self, blocks: Sequence[Block], writer: MakeWriter) -> Iterable[Described]:
+    def write(self, blocks: Sequence[Block], writer: LineWriter) -> Iterable[Described]:
         """Have them written, as :meth:`Actions.write` says."""
         frame = self.frame.select("block", "row", "deleted")
         routed, known = routing.by_blocks(self.frame.sparkSession, frame, blocks)
-        return routed.mapInArrow(writer(known), line_writer.WRITTEN).collect()
+        return routed.mapInArrow(replace(writer, blocks=known), line_writer.WRITTEN).collect()
 
 
 def lacking(keys: Sequence[Column]) -> Column:

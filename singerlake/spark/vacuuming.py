@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from singerlake.erasure.resealing import reseal
 from singerlake.errors import OutcomeUnknownError, SingerlakeError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Start = Callable[[], "SparkSession"]
 Here = Callable[[list[Group]], bool]
+Check = Callable[[VacuumPlan], None]
+Expire = Callable[["SparkSession", Table, Snapshot, DropHistoryPlan], Any]
 
 
 def vacuum_table(
@@ -40,6 +42,8 @@ def vacuum_table(
     *,
     plan: VacuumPlan | None = None,
     here: Here = combine.is_little,
+    check: Check = lambda _: None,
+    expire: Expire | None = None,
 ) -> Vacuumed:
     """Vacuum one table.
 
@@ -50,6 +54,8 @@ def vacuum_table(
         plan: Made just now by the same options; where the table has changed since, another
             is made.
         here: Tells whether this process copies groups of blocks.
+        check: Refuses a plan, before anything is announced.
+        expire: Writes the rows that stay where history is dropped.
 
     Raises:
         UsageError: The table has lost its log, or an option makes no sense.
@@ -71,7 +77,8 @@ def vacuum_table(
         if plan.empty:
             _finish_erasures(present, table, options, lock)
             return Vacuumed(table.name, kept=plan.garbage.kept)
-        return _Job(start, table, options, writer_id, lock, here).run(plan)
+        check(plan)
+        return _Job(start, table, options, writer_id, lock, here, expire).run(plan)
 
 
 def _finish_erasures(
@@ -117,6 +124,7 @@ class _Job:
     writer_id: str
     lock: WriterLock
     here: Here = combine.is_little
+    expire: Expire | None = None
 
     def run(self, plan: VacuumPlan) -> Vacuumed:
         store = self.table.store
@@ -166,11 +174,11 @@ class _Job:
     def _drop_history(
         self, snapshot: Snapshot, plan: DropHistoryPlan, done: Vacuumed
     ) -> tuple[Snapshot, Vacuumed]:
-        from singerlake.spark.jobs.maintenance.drop_history import drop_history
         from singerlake.spark.jvm.failures import plain_errors
 
+        assert self.expire is not None, "a sweep drops no history"  # noqa: S101
         with plain_errors():
-            dropped = drop_history(self.start(), self.table, snapshot, plan)
+            dropped = self.expire(self.start(), self.table, snapshot, plan)
         try:
             self.lock.check()
             after = commit_drop_history(
