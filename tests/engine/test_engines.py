@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
 
 from singerlake.engine.base import Engine, task_row
 from singerlake.engine.local import LocalEngine
-from singerlake.errors import DamagedError
+from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.maintenance.problems import MAX_PROBLEMS, Problem
 from singerlake.records.blocks.block_tasks import SENT, given, sent
 from singerlake.records.rows.steps import Batches
+from singerlake.spark.engine import SparkEngine
 from singerlake.verifying import checking
 
 TASKS = [b"part %d" % number for number in range(5)]
@@ -126,6 +128,16 @@ def test_parts_are_told_their_tasks(engine: Engine[Any]) -> None:
 def test_error_of_a_step_keeps_its_class(engine: Engine[Any]) -> None:
     with pytest.raises(DamagedError, match="row 3 of block 7 is damaged"):
         engine.collect(engine.map(engine.source(TASKS), broken, NUMBERS))
+
+
+def test_java_that_ended_between_two_stages_is_told() -> None:
+    def refused(*_: object, **__: object) -> NoReturn:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    engine = object.__new__(SparkEngine)
+    engine.spark = SimpleNamespace(range=refused)  # type: ignore[assignment]
+    with pytest.raises(SingerlakeError, match="Java ended, most likely for lack of memory"):
+        engine.source([b""])
 
 
 def test_nothing_is_computed_before_it_is_collected() -> None:
