@@ -52,7 +52,7 @@ def print_state(shared: Shared, table: Table, head: Snapshot, to: int, target: s
 
 
 def bookmark_stays(table: TableName, target: str, *, known: bool) -> str:
-    """Say that the tap goes on from where it is, and what to do about it.
+    """Say that the tap continues from where it is, and what to do about it.
 
     Args:
         table: The table that is turned back.
@@ -60,11 +60,11 @@ def bookmark_stays(table: TableName, target: str, *, known: bool) -> str:
         known: Whether the log keeps the STATE of then.
     """
     way = (
-        f"given the STATE that singerlake revert {table} {target} --print-state prints"
+        f"give it the STATE that singerlake revert {table} {target} --print-state prints"
         if known
-        else "run without a STATE, for the log does not keep that of then"
+        else "run it without a STATE, because the log does not contain the STATE of that time"
     )
     return (
-        "the bookmark of the tap that brought them does not go back with them: what they brought "
-        f"comes again only where the source changes it, or once the tap is {way}"
+        "the tap's bookmark is not reset: the tap sends these records again only if they change "
+        f"at the source. To have it send them now, {way}"
     )

@@ -242,7 +242,7 @@ def test_rows_sees_what_an_activation_removed(lake: Lake) -> None:
 def test_revert(shop: Lake) -> None:
     would = run(shop, "revert", "tap-shop.orders", "--to-transaction", "1", "--dry-run")
     assert "note: this would undo 1 later transaction: sync 2 (20" in would.stderr
-    assert "the bookmark of the tap that brought them does not go back" in would.stderr
+    assert "bookmark is not reset: the tap sends these records again only" in would.stderr
     assert "would be 2 rows put back, 0 deleted, 3 as they were" in would.stdout
     run(shop, "freeze", "tap-shop.orders", "--at", "1", "--label", "first")
     said = ("--comment", "wrong prices", "--metadata", "ticket=7")
