@@ -83,7 +83,7 @@ def run(folder: Path, rows: int, rounds: int) -> str:
     base = _lake(folder, rows)
     cache = folder / "cache"
     kept, none = {"SINGERLAKE_CACHE": str(cache)}, {"SINGERLAKE_CACHE": "off"}
-    trained = harness.command([sys.executable, "-m", "singerlake.spark.jobs.training"], env=kept)
+    trained = harness.command([sys.executable, "-m", "singerlake.ops.training"], env=kept)
     (archive,) = (cache / "java").glob("*.jsa")
     phases: dict[str, list[list[tuple[str, float]]]] = {"off": [], "kept": []}
     commands = _Commands(folder, base)

@@ -21,7 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from singerlake.lake import Lake
-from singerlake.spark.jobs import training
+from singerlake.ops import training
 from singerlake.spark.jvm import class_data, class_path, java
 from singerlake.spark.jvm.class_data import Archive
 
@@ -153,7 +153,7 @@ def test_one_training_at_a_time_that_outlives_the_command(
     assert started[0]["args"] == [
         sys.executable,
         "-m",
-        "singerlake.spark.jobs.training",
+        "singerlake.ops.training",
         class_data.TURN_TAKEN,
     ]
     assert started[0]["start_new_session"]

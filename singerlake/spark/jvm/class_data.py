@@ -2,8 +2,8 @@
 
 Most of what a small job costs is Java reading Spark's classes from jars. A class data archive
 takes that away; each runtime has its own format, so it is made on the machine, by a process of
-its own after the first job (``training.py``), and is a cache: one that is missing, refused by
-Java or damaged costs time and nothing else.
+its own after the first job (``singerlake/ops/training.py``), and is a cache: one that is missing,
+refused by Java or damaged costs time and nothing else.
 
 It is kept because it pays: a query of 1,000 rows takes 2.5 s with it and 5.2 s without, and a
 session that freezes, queries and reverts on Spark 4.9 s and 8.0 s (bench/RESULTS.md, ``small``).
@@ -175,7 +175,7 @@ def train_later(archive: Archive) -> None:
         if shutil.disk_usage(archive.path.parent).free < NEEDED or not take_turn(archive):
             return
         process = subprocess.Popen(
-            [sys.executable, "-m", "singerlake.spark.jobs.training", TURN_TAKEN],
+            [sys.executable, "-m", "singerlake.ops.training", TURN_TAKEN],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Makes the class data archive: ``python -m singerlake.spark.jobs.training``.
+"""Makes the class data archive: ``python -m singerlake.ops.training``.
 
 Runs freeze, query and revert on a few rows, while Java notes which classes it loads; then has
 Java write those into an archive, under a temporary name first. A list and a dump (a static
