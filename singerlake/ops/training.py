@@ -30,6 +30,9 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake, Table
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.freeze import FreezeOptions, freeze
+from singerlake.ops.revert import RevertOptions, revert
 from singerlake.spark.jvm import class_data, class_path, java, unsigned
 from singerlake.spark.jvm.class_data import Archive
 from singerlake.transactions.staging import StagedTable
@@ -157,23 +160,21 @@ def note_classes(folder: Path, classes: Path, front: Sequence[str]) -> None:
 
 def jobs(spark: Any, folder: Path) -> None:
     """Do what the commands do, on a table of a few rows in a new lake in a folder."""
-    from singerlake.snapshot import building
-    from singerlake.snapshot.content import index_content
-    from singerlake.spark.engine import SparkEngine
     from singerlake.spark.jobs.queries.query import query
 
     lake = Lake.open(str(folder / "lake"), create=True)
     table = lake.table(_TABLE)
     _sync(table, first=0)
-    engine = SparkEngine(spark)
-    for first in (5, 10):  # as a freeze reads it
-        index_content(engine, building.ensure(engine, table, table.snapshot(), shown=True))
-        _sync(table, first=first)
+    on_spark = EngineChoice.of(spark=spark)
+    freeze(table, FreezeOptions(label="before"), on_spark)
+    _sync(table, first=5)
+    freeze(table, choice=on_spark)
     for sql in _QUERIES:
         with query(spark, lake, sql) as result:
             result.first(10)
             list(result.rows())
             list(result.batches())
+    revert(table, RevertOptions(to=1), on_spark)
 
 
 def _sync(table: Table, first: int) -> None:
