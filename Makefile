@@ -21,7 +21,7 @@ help:
 	@echo "make faults  every fault at every operation on the store; the counts go into docs/internals/promises.md"
 	@echo "make soak    writers, readers, freezers and vacuums, killed at random (SECONDS=120, ARGS='--on s3'), or"
 	@echo "             first commits in the threads of fresh processes (ARGS='--on threads')"
-	@echo "make model   every order of steps of a few writers, readers, freezes and vacuums (docs/model.md;"
+	@echo "make model   every order of steps of a few writers, readers, freezes and vacuums (docs/internals/model.md;"
 	@echo "             ARGS=--large: hours)"
 	@echo "make bench   measure against peers on this machine (see bench/README.md)"
 

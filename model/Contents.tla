@@ -19,7 +19,7 @@ CONSTANTS
   Writers, Readers, Passers, Vacuums, Droppers,  \* Passers read without a lease
   Past,   \* the copy that is there at the beginning
   Again,  \* whether a writer's run commits twice
-  \* The rules; docs/model.md has a mutant for each.
+  \* The rules; docs/internals/model.md has a mutant for each.
   StoreFirst, KnownByLists, CheckAnnounced, KeepAnnounced, LostListRefuses, LookAgain,
   AnnounceFirst, NamesOnce, HeldByLeases, AgeByLists, UndropChecksAnnounced
 

@@ -22,7 +22,7 @@ CONSTANTS
   Persons, Nobody,  \* whose rows there are: of who may be erased, and of nobody in particular
   Past,             \* who wrote what is there at the beginning
   Attempts,         \* how often an erasure, or a vacuum, begins
-  \* The rules; docs/model.md has a mutant for each.
+  \* The rules; docs/internals/model.md has a mutant for each.
   AnnounceErasure, LookForComers, CompareVersions, CheckUnmoved, CheckDoomed, FreezeChecksErased,
   WaitForLeases, IndexKnowsErasures, ReplaceIfSame, LeaveNewer, ReplaceInPlace, KeepChain,
   LookUntilNothing

@@ -11,7 +11,8 @@
 (* only appended to, so to read it entry by entry until one is missing is  *)
 (* the same as to read it at once at that moment.                          *)
 (*                                                                         *)
-(* docs/model.md says which function of the code each action stands for.   *)
+(* docs/internals/model.md says which function of the code each action     *)
+(* stands for.                                                             *)
 (***************************************************************************)
 EXTENDS Naturals, Sequences, FiniteSets, TLC
 
@@ -20,7 +21,7 @@ CONSTANTS
   Droppers,      \* who drop the table, and bring it back
   Past, None,    \* who wrote what is there at the beginning; nobody
   MaxBehind,     \* how many transactions a manifest may be behind
-  \* The rules; docs/model.md has a mutant for each.
+  \* The rules; docs/internals/model.md has a mutant for each.
   LeaseBeforeSnapshot, RereadAfterLease, AnnounceBeforeDelete, CheckDoomed,
   ReadBackLostReply, KeepWhileUnknown, RetentionCoversReads, StaleAboveBeat,
   LeasesListedLast, NamesOnce, Renumber, CheckUnmoved,

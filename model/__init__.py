@@ -1,1 +1,1 @@
-"""The protocol as a model in TLA+, and what holds it to be right: see ``docs/model.md``."""
+"""The protocol as a model in TLA+, and what checks it: see ``docs/internals/model.md``."""

@@ -10,7 +10,7 @@ from model.checks import full, large, small
 from model.mutants import mutants
 from model.tlc import Check, Outcome, run
 
-PAGE = Path(__file__).parents[1] / "docs" / "model.md"
+PAGE = Path(__file__).parents[1] / "docs" / "internals" / "model.md"
 BEGIN, END = "<!-- states: made by make model -->\n", "<!-- end -->\n"
 HEAD = (
     "| module | size | states | depth | time | what holds |\n"

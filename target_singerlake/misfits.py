@@ -71,5 +71,6 @@ class Warnings:
             yield (
                 f"{stream}: {count} taken that column {column!r} ({misfits.type}) cannot hold, the "
                 f"first in {misfits.first}; a query that reads the column will fail: see 'Values "
-                "that do not fit' in docs/types.md, or refuse such values with check_values: true"
+                "that do not fit' in docs/reference/types.md, or refuse such values with "
+                "check_values: true"
             )

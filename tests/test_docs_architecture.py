@@ -17,7 +17,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
-MAP = ROOT / "docs" / "architecture.md"
+MAP = ROOT / "docs" / "internals" / "architecture.md"
 PAGES = [MAP, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", decisions_index.INDEX]
 PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake")
 

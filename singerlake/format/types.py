@@ -1,4 +1,4 @@
-"""From a JSON Schema to typed columns. ``docs/types.md`` has the table; a test compares them.
+"""From a JSON Schema to typed columns. A test holds them to ``docs/reference/types.md``.
 
 Needs neither Spark nor Arrow: whoever takes records must know what a reader will make of them.
 """

@@ -11,7 +11,7 @@ from singerlake.errors import DamagedError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import MAX_DEPTH, columns_of, key_positions, type_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "types.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
 ROW = re.compile(r"^\| `(\{.*\})` \| `([^`]+)` \|$", re.MULTILINE)
 ROWS = ROW.findall(PAGE.read_text("utf-8"))
 

@@ -86,7 +86,7 @@ def rows(folder: Path) -> list[tuple[str, int]]:
 
 def page_commands() -> list[str]:
     """The commands of the page on pipelines, in order, without their comments."""
-    text = (ROOT / "docs" / "how-to" / "pipelines.md").read_text("utf-8")
+    text = (ROOT / "docs" / "guides" / "pipelines.md").read_text("utf-8")
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return [line for line in lines if re.match(r"meltano (run|invoke|install|add)\b", line)]
 

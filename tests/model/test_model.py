@@ -16,9 +16,9 @@ from model.mutants import mutants, rules_of
 from model.tlc import Check, run
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "model.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "internals" / "model.md").read_text("utf-8")
 SURVIVORS = {"GiveWayWhenSlow", "DistrustOldLock"}
-"""Rules that nothing in the model rests on; docs/model.md says why they are kept."""
+"""Rules that nothing in the model rests on; docs/internals/model.md says why they are kept."""
 ONLY_MUTANTS = {
     *(("Lake", "RSnapshotFirst"), ("Index", "MWriteLate"), ("Publish", "UUnclaim")),
     ("LakeVersions", "FNameAhead"),

@@ -91,7 +91,7 @@ def test_what_is_shown_as_settings_are_settings() -> None:
 class TestKubernetes:
     """A cluster is not here; the manifests were held to the schemas of Kubernetes 1.37 once."""
 
-    PAGE = ROOT / "docs" / "how-to" / "kubernetes.md"
+    PAGE = ROOT / "docs" / "guides" / "kubernetes.md"
 
     def manifests(self) -> list[dict]:  # type: ignore[type-arg]
         here = [block for block in of("yaml") if block.page == self.PAGE]

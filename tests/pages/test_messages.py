@@ -9,7 +9,7 @@ import pytest
 from tests.pages.messages import texts
 from tests.pages.steps import ROOT
 
-PAGE = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "troubleshooting.md").read_text(encoding="utf-8")
 QUOTED = re.findall(r"\*\*`([^`]+)`\*\*", PAGE)
 ANYTHING = "line …: …"
 """Not one message, but how many begin."""

@@ -47,7 +47,7 @@ def text(page: Path) -> str:
 def test_it_begins_at_its_root(site: Path) -> None:
     assert "url=docs/index.html" in (site / "index.html").read_text(encoding="utf-8")
     home = (site / "docs" / "index.html").read_text(encoding="utf-8")
-    assert {"tutorial.html", "how-to/index.html", "about/index.html"} <= set(
+    assert {"tutorial.html", "guides/index.html", "about/index.html"} <= set(
         re.findall(r'href="([\w/-]+\.html)"', home)
     )
 

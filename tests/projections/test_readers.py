@@ -210,7 +210,7 @@ def test_the_fingerprint_is_computed_by_another_engine(shelf: Shelf) -> None:
 
 def blocks(language: str) -> list[str]:
     """What stands on the page in one language, as people copy it."""
-    page = (DOCS / "readers.md").read_text()
+    page = (DOCS / "guides" / "readers.md").read_text()
     found = re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert found
     return found

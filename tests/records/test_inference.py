@@ -138,7 +138,7 @@ def test_the_type_of_text_cells(cells: list[str | None], type_: str) -> None:
 
 
 def test_types_md_says_so() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "types.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "types.md").read_text("utf-8")
     table = page.split("<!-- cells:")[1].split("<!-- end -->")[0]
     rows = re.findall(r"^\| (`.*`) \| `(.*)` \|$", table, re.M)
     assert len(rows) > 10

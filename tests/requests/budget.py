@@ -1,4 +1,4 @@
-"""Holding what an operation asked for to its row of docs/requests.md."""
+"""Holding what an operation asked for to its row of docs/internals/requests.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The budgets as docs/requests.md states them."""
+"""The budgets as docs/internals/requests.md states them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "requests.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "requests.md"
 _ROW = re.compile(r"^\| `([a-z-]+)`(.*?) \| (.*) \| ([^|]*) \|$", re.MULTILINE)
 _REQUESTS = re.compile(r"(?:\*?(\d*[a-z]*)\*? )?`([A-Z]+ [a-z-]+(?: \([a-z]+\))?)`")
 _REASON = re.compile(r"^\| `([A-Z]+ [a-z-]+)` \| (.+) \|$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Each operation asks the store for what docs/requests.md says, and for nothing else."""
+"""Each operation asks the store for what docs/internals/requests.md says, and for nothing else."""
 
 from __future__ import annotations
 

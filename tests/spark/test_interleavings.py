@@ -300,7 +300,7 @@ def test_a_reader_that_opens_while_a_vacuum_runs(world: World, when: str) -> Non
 
 @pytest.mark.usefixtures("processes")
 def test_all_of_these_are_behaviours_of_the_model(journal: Path) -> None:
-    """The last of this file: the traces of those before it (docs/model.md)."""
+    """The last of this file: the traces of those before it (docs/internals/model.md)."""
     with journal.open() as file:
         traces = steps(file)
     said = dict(zip(traces, verdicts([*traces.values()]), strict=True))

@@ -1,4 +1,4 @@
-"""docs/types.md says of odd values what becomes of them."""
+"""docs/reference/types.md says of odd values what becomes of them."""
 
 from __future__ import annotations
 

@@ -369,5 +369,6 @@ def test_one_of_an_integer_and_a_number_takes_both(
     assert validator.accept([raw]) is valid
     assert validator.accept([raw] * (FEW + 1)) is valid
     if valid:
-        assert validator.values.columns == (("a", Type(Kind.NUMBER)),)  # as docs/types.md has it
+        # as docs/reference/types.md has it
+        assert validator.values.columns == (("a", Type(Kind.NUMBER)),)
         assert not list(validator.values.misfits(raw))
