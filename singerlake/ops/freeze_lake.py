@@ -18,7 +18,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance import freeze_lake as plans
 from singerlake.maintenance.freeze_lake import LakeFreeze
 from singerlake.ops.engines import EngineChoice
-from singerlake.ops.freeze import FreezeOptions, freeze
+from singerlake.ops.freeze import FreezeOptions, Frozen, freeze
 
 
 @dataclass(frozen=True)
@@ -103,25 +103,28 @@ def freeze_lake(
         options: What to freeze.
         choice: What may read the tables.
         each: Goes through the tables that are frozen; each one before it is.
-        done: Told of each version as soon as it is made.
+        done: Told of each version that is made, as soon as it is there.
 
     Raises:
         UsageError: The label was taken meanwhile.
         ConflictError: Others made lake versions faster than this one could follow.
     """
-    made: dict[TableName, FrozenVersion] = {}
+    frozen: dict[TableName, Frozen] = {}
     failed: dict[TableName, SingerlakeError] = {}
     for name in each(wanted.missing):
         try:
-            made[name] = _frozen(lake, name, wanted, options, choice)
+            frozen[name] = _frozen(lake, name, wanted, options, choice)
         except SingerlakeError as error:
             failed[name] = error
         else:
-            done(name, made[name])
+            if frozen[name].new:
+                done(name, frozen[name].version)
+    versions = {name: one.version for name, one in frozen.items()}
+    made = [name for name, one in frozen.items() if one.new]
     before = len(lake.lake_versions())
-    version = None if failed else plans.commit_lake_version(lake.store, wanted, made)
+    version = None if failed else plans.commit_lake_version(lake.store, wanted, versions)
     new = version is not None and version.number > before
-    return LakeFrozen(version, new, {**wanted.found, **made}, made.keys(), failed)
+    return LakeFrozen(version, new, {**wanted.found, **versions}, made, failed)
 
 
 def _frozen(
@@ -130,7 +133,7 @@ def _frozen(
     wanted: LakeFreeze,
     options: LakeFreezeOptions,
     choice: EngineChoice | None,
-) -> FrozenVersion:
+) -> Frozen:
     """Freeze one table as it was at the cut; a version that somebody made meanwhile will do."""
     violations = options.allow_violations
     there = partial(plans.version_at_cut, cut=wanted.cut, allow_violations=violations)
@@ -140,4 +143,4 @@ def _frozen(
         allow_violations=violations,
         instead=there,
     )
-    return freeze(lake.table(name), own, choice).version
+    return freeze(lake.table(name), own, choice)

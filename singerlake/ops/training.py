@@ -146,6 +146,7 @@ def note_classes(folder: Path, classes: Path, front: Sequence[str]) -> None:
     from singerlake.spark.jvm.session import session
 
     os.environ[class_data.SETTING] = "off"  # its own start must not use what it makes
+    os.environ["OPENLINEAGE_DISABLED"] = "true"  # a table made up for Java is in nobody's lineage
     noting = {
         "spark.driver.defaultJavaOptions": f"-XX:DumpLoadedClassList={classes}",
         "spark.driver.extraClassPath": os.pathsep.join(front),

@@ -134,7 +134,8 @@ def _check(choice: EngineChoice, wanted: VacuumPlan) -> None:
     """
     if wanted.drop_history is not None and choice.name == LOCAL:
         raise UsageError("history can only be expired by Spark: use the engine auto or spark")
-    if wanted.drop_history is not None or not _copies_here(choice, wanted.combine):
+    copies = wanted.combine and not _copies_here(choice, wanted.combine)
+    if wanted.drop_history is not None or copies:
         extras.require("pyspark", WHAT)
 
 

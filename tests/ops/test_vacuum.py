@@ -12,7 +12,7 @@ from singerlake import extras
 from singerlake.errors import RuntimeMissingError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import COMBINE, DELETE, DROP_HISTORY, VacuumOptions
-from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.ops.engines import ENGINES, LOCAL, EngineChoice
 from singerlake.ops.vacuum import vacuum
 from tests.build import commit_rows
 
@@ -37,6 +37,16 @@ def test_expiry_is_refused_before_anything_is_announced(
     with pytest.raises(RuntimeMissingError, match="this vacuum needs pyspark"):
         vacuum(table, EXPIRING)
     assert table.snapshot().number == 3
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_deleting_needs_no_pyspark(
+    table: Table, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    vacuum(table, VacuumOptions(retain_seconds=0, parts=(COMBINE,), guard=False))
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    deleting = VacuumOptions(retain_seconds=0, parts=(DELETE,), guard=False)
+    assert vacuum(table, deleting, EngineChoice(name)).files_deleted >= 3
 
 
 @pytest.mark.usefixtures("processes")

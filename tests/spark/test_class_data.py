@@ -16,13 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql import SparkSession
 
+from singerlake import lineage
 from singerlake.lake import Lake
 from singerlake.ops import training
-from singerlake.spark.jvm import class_data, class_path, java
+from singerlake.spark.jvm import class_data, class_path, java, session
 from singerlake.spark.jvm.class_data import Archive
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -379,6 +381,21 @@ def test_a_java_that_can_make_none_is_not_asked_again(
     assert training.main() == 1
     (left,) = cache.iterdir()
     assert left == place_of(program, *map(Path, class_path.needed())).refused
+
+
+def test_no_catalog_is_told_of_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openlineage.client")
+    monkeypatch.setenv(class_data.SETTING, "off")
+    monkeypatch.setenv("OPENLINEAGE_DISABLED", "false")
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
+    assert lineage.is_configured()
+    told = []
+    monkeypatch.setattr(session, "session", lambda *_: MagicMock())
+    monkeypatch.setattr(training, "jobs", lambda *_: told.append(lineage.is_configured()))
+    training.note_classes(tmp_path, tmp_path / "classes", [])
+    assert told == [False]
 
 
 def test_the_jobs_that_java_is_trained_on(spark: SparkSession, tmp_path: Path) -> None:
