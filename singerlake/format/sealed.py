@@ -93,18 +93,20 @@ def check_seal(data: bytes, where: str) -> str:
     return recorded
 
 
-def check_format(data: bytes, where: str, most: int = FORMAT) -> int:
+def check_format(data: bytes, where: str, most: int | None = None) -> int:
     """Return the format number of a file; what a newer release wrote is refused.
 
     Args:
         data: The file's bytes.
         where: What to call the place in an error.
-        most: The greatest number of this kind of file that this release knows.
+        most: The greatest number of this kind of file that this release knows; by default that
+            of a table's.
 
     Raises:
         NewerFormatError: The number is above this release's.
         DamagedError: There is no such number, or the bytes do not have the hash that they say.
     """
+    most = FORMAT if most is None else most
     first = _FORMAT_FIRST.match(data)
     try:
         number = int(first[1]) if first else _FORMAT.decode(data).format

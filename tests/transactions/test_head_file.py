@@ -266,7 +266,7 @@ def test_every_part_of_a_snapshot_is_thought_of() -> None:
     unread = {"transactions", "blocks", "frozen", "deleted_versions", "earlier_versions", "dropped"}
     of_reading = {"table", "checkpoint_etag", "anchored", "doubtful", "from_log", "vacuumed"}
     not_where_set = {"restorable", "blocked", "rules"}
-    known = kept | unread | of_reading | not_where_set | {"past"}
+    known = kept | unread | of_reading | not_where_set | {"past", "given_up"}
     assert {field.name for field in fields(Snapshot)} == known
 
 
