@@ -21,7 +21,9 @@ from singerlake.transactions import commit
 from singerlake_cli import interrupts, live_line
 from tests.build import commit_rows
 
-PROGRAM = [sys.executable, "-m", "singerlake_cli"]
+# As the installed script does. With -m CPython ends a process by SIGINT, whatever the code that it
+# exits with, if the interrupt came while a string was executed, as dataclasses do at import.
+PROGRAM = [sys.executable, "-c", "from singerlake_cli.__main__ import main; main()"]
 ROOT = Path(__file__).parents[2]
 SAID = f"error: {interrupts.NOTHING}"
 PAIRS = "from tap.s a cross join tap.s b"
