@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import Any
 
 from click.testing import CliRunner, Result
 
 from singerlake.lake import Lake
-from singerlake_cli.main import cli
+from singerlake_cli.main import COMMANDS, cli
+
+# Before a test replaces what commands import from elsewhere: the first import of a command would
+# take the replacement, and keep it for the tests after.
+for _name in COMMANDS.values():
+    importlib.import_module(f"singerlake_cli.commands.{_name}")
 
 
 def run(lake: Lake | str, *args: str, **more: Any) -> Result:
