@@ -303,7 +303,7 @@ class Lake(publishing.Lake, copies.Lake):
             raise UsageError("the list of tables is empty: leave it out to freeze all of them")
         named = [self.table(name).name for name in tables or ()]
         options = LakeFreezeOptions(label, comment, again, allow_violations, named)
-        choice = EngineChoice.of(engine or (None if spark else self._engine), spark=spark)
+        choice = EngineChoice.of(engine, default=self._engine, spark=spark)
         wanted = plan(self, self.tables if tables is None else lambda: named, options)
         done = freeze_lake(self, wanted, options, choice)
         if done.version is None:

@@ -33,7 +33,7 @@ class Table(publishing.Table):
 
     def _choice(self, engine: str | None, spark: SparkSession | None) -> EngineChoice:
         """Return what an operation may run on; see :class:`EngineChoice`."""
-        return EngineChoice.of(engine or (None if spark else self._engine), spark=spark)
+        return EngineChoice.of(engine, default=self._engine, spark=spark)
 
     def freeze(
         self,

@@ -41,6 +41,7 @@ class EngineChoice:
         cls,
         name: str | None = None,
         *,
+        default: str | None = None,
         spark: SparkSession | None = None,
         start: Callable[[], SparkSession] | None = None,
     ) -> EngineChoice:
@@ -49,12 +50,14 @@ class EngineChoice:
         Args:
             name: ``auto``, ``local`` or ``spark``; by default what ``SINGERLAKE_ENGINE`` says,
                 and ``auto`` if it says nothing.
+            default: What to take if neither a name nor a session is given.
             spark: A session; it means Spark.
             start: Starts one.
 
         Raises:
             UsageError: There is no such engine, or a session is given for ``local``.
         """
+        name = name or (None if spark else default)
         asked = name or (SPARK if spark else os.environ.get(VARIABLE)) or AUTO
         if asked not in ENGINES:
             where = "" if name else f" of {VARIABLE}"

@@ -23,8 +23,6 @@ FOUND = "codes binary, deleted binary, lacking binary"
 deleted, a byte each; and which part of its key each has a null in, int16 each, -1 for none."""
 _ROUTED = f"task int, {FOUND}"
 _COUNTED = "put_back long, deleted long, block long, row int, part int"
-WRITE_BYTES = 128 << 20
-"""Inflated bytes that one task writes again, about."""
 
 
 class Found(NamedTuple):
@@ -77,7 +75,7 @@ class EngineActions(Actions):
 
     def write(self, blocks: Sequence[Block], writer: LineWriter) -> Iterable[Described]:
         """Have them written, as :meth:`Actions.write` says."""
-        tasks = _shared_out(blocks)
+        tasks = block_tasks.to_write(blocks)
         if not tasks:
             return []
         first = np.array([task[0].first_version or task[0].number for task in tasks])
@@ -107,19 +105,6 @@ def _counted(batches: Batches) -> Batches:
     types = (pa.int64(), pa.int64(), pa.int64(), pa.int32(), pa.int32())
     arrays = [pa.array([v], t) for v, t in zip(counted.values(), types, strict=True)]
     yield pa.RecordBatch.from_arrays(arrays, names=[*counted])
-
-
-def _shared_out(blocks: Sequence[Block]) -> list[list[Block]]:
-    """The blocks that each task writes rows of again."""
-    tasks: list[list[Block]] = []
-    size = WRITE_BYTES
-    for block in blocks:
-        if size >= WRITE_BYTES:
-            tasks.append([])
-            size = 0
-        tasks[-1].append(block)
-        size += block.bytes
-    return tasks
 
 
 @dataclass

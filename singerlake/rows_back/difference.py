@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from singerlake.engine.base import Engine
+from singerlake.format.log import joined
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.maintenance.revert import RevertPlan
@@ -64,22 +65,18 @@ def difference(engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index
     )
     later = engine.map(engine.source(plan.sent), _LaterKeys(plan.reader, columns, parts), _PACKED)
     shared = engine.exchange(engine.union(before, later), parts, "part")
-    compare = _Compare(len(columns), survival, [*under_other_schemas(wanted)], wanted.default_span)
+    compare = _Compare(len(columns), survival, under_other_schemas(wanted), wanted.default_span)
     return EngineActions(engine, engine.map(shared, compare, FOUND))
 
 
 def under_other_schemas(wanted: RevertPlan) -> list[tuple[int, int]]:
     """Ranges of row versions since the old state that came under another schema."""
-    head, to = wanted.head, wanted.to
-    ranges: list[tuple[int, int]] = []
-    for block in head.blocks_after(to.number):
-        if block.schema_hash == to.schema_hash:
-            continue
-        start = block.first_version or block.number
-        if ranges and ranges[-1][1] == start - 1:
-            ranges[-1] = (ranges[-1][0], block.number)
-        else:
-            ranges.append((start, block.number))
+    since = wanted.head.blocks_after(wanted.to.number)
+    ranges = joined(
+        (block.first_version or block.number, block.number)
+        for block in since
+        if block.schema_hash != wanted.to.schema_hash
+    )
     return ranges if len(ranges) <= MOST_RANGES else [(ranges[0][0], ranges[-1][1])]
 
 

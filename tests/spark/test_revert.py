@@ -15,8 +15,8 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance import freeze as plans
 from singerlake.maintenance import overlay_changes
 from singerlake.maintenance.alter import alter
+from singerlake.records.blocks import block_tasks
 from singerlake.rows_back.revert import Reverted
-from singerlake.spark.write import routing
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
 from tests.spark import here
@@ -105,7 +105,7 @@ def test_rows_come_back_as_the_bytes_they_were(spark: SparkSession, moved: Lake)
 def test_a_revert_can_be_reverted(
     spark: SparkSession, moved: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routing, "WRITE_BYTES", 1)  # each block's rows are a task of their own
+    monkeypatch.setattr(block_tasks, "WRITE_BYTES", 1)  # each block's rows are a task of their own
     table = table_of(moved)
     moved_on = here.freeze(table)
     revert(spark, table, 1)

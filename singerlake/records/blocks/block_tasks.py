@@ -12,6 +12,8 @@ from singerlake.format.log import Block
 
 TASK_BYTES = 128 << 20
 """Inflated bytes that a task of most jobs should not exceed."""
+WRITE_BYTES = 128 << 20
+"""Inflated bytes of which one task writes rows again, about."""
 MARK = -1
 """The ``row`` of a task's mark: a row that brings the task's blocks, before its other rows."""
 _WORTHWHILE = 1 << 20
@@ -43,6 +45,19 @@ def split(blocks: Sequence[Block], least: int, task_bytes: int) -> list[list[Blo
             tasks.append([])
         tasks[-1].append(block)
         filled += block.bytes
+    return tasks
+
+
+def to_write(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Share out the blocks, in order, of which rows are written again; see ``WRITE_BYTES``."""
+    tasks: list[list[Block]] = []
+    size = WRITE_BYTES
+    for block in blocks:
+        if size >= WRITE_BYTES:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(block)
+        size += block.bytes
     return tasks
 
 

@@ -27,8 +27,6 @@ from singerlake.spark.jvm.session import cores
 
 TASK, WORK = "task", "work"
 """The first and the last column; between them those of the rows, ``block`` and ``row`` first."""
-WRITE_BYTES = 128 << 20
-"""Inflated bytes that one task writes again, about."""
 
 
 class Task(NamedTuple):
@@ -57,7 +55,7 @@ def by_blocks(
         What :func:`route` gives, each task's work its blocks; and the blocks that the tasks must
         know besides, which are all of them where one task does everything.
     """
-    tasks = _shared_out(blocks)
+    tasks = block_tasks.to_write(blocks)
     if len(tasks) > 1:
         return route(spark, actions, [Task(t, block_tasks.encode(t)) for t in tasks]), []
     # Most tables: marks and their shuffle would take longer than the writing.
@@ -78,7 +76,7 @@ def packed_by_blocks(
     Returns:
         Packed rows for :class:`InOrder`; and the blocks that the tasks must know besides.
     """
-    tasks = block_tasks.split(blocks, 2 * cores(spark), WRITE_BYTES)
+    tasks = block_tasks.split(blocks, 2 * cores(spark), block_tasks.WRITE_BYTES)
     if len(tasks) == 1:
         alone = packed.select(F.lit(0).alias(TASK), "rows", F.lit(None).cast("binary").alias(WORK))
         return alone.coalesce(1), blocks
@@ -99,19 +97,6 @@ def packed_by_blocks(
 
 
 _PACKED = f"{TASK} int, rows binary, {WORK} binary"
-
-
-def _shared_out(blocks: Sequence[Block]) -> list[list[Block]]:
-    """The blocks that each task writes rows of again."""
-    tasks: list[list[Block]] = []
-    size = WRITE_BYTES
-    for block in blocks:
-        if size >= WRITE_BYTES:
-            tasks.append([])
-            size = 0
-        tasks[-1].append(block)
-        size += block.bytes
-    return tasks
 
 
 def route(spark: SparkSession, rows: DataFrame, tasks: Sequence[Task]) -> DataFrame:
