@@ -51,7 +51,7 @@ def state_content(
     if misfits == FAIL:
         check = MisfitCheck(table.name, shape.names, keyed=bool(shape.keys))
         summer = Pipeline((check, summer))
-    return _total(engine, from_blocks.through(engine, plan, summer, SUMMED), proofs)
+    return total(engine, from_blocks.through(engine, plan, summer, SUMMED), proofs)
 
 
 def index_content(engine: Engine[Any], index: Index, proofs: tuple[Proof, ...] = FULL) -> Content:
@@ -64,7 +64,7 @@ def index_content(engine: Engine[Any], index: Index, proofs: tuple[Proof, ...] =
     with engine.stages("adding up fingerprints"):
         wanted = [*index.shape.aliases, DIGEST]
         sums = _of_index(engine, index, wanted, Summer(columns, proofs), SUMMED)
-        return _total(engine, sums, proofs)
+        return total(engine, sums, proofs)
 
 
 def state_misfits(engine: Engine[Any], table: Table, snapshot: Snapshot) -> list[ColumnMisfits]:
@@ -122,9 +122,9 @@ class _FilesStep:
             yield from self.reader.part(number, self.columns)
 
 
-def _total(engine: Engine[R], sums: R, proofs: tuple[Proof, ...]) -> Content:
+def total(engine: Engine[R], sums: R, proofs: tuple[Proof, ...]) -> Content:
     """Add up what parts have summed: a few kilobytes each, never rows."""
-    total = Sums(proofs)
+    found = Sums(proofs)
     for row in engine.collect(sums):
-        total.add(row)
-    return total.content()
+        found.add(row)
+    return found.content()

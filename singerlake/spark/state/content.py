@@ -11,11 +11,11 @@ from singerlake.lake import Table
 from singerlake.reading.index import Index
 from singerlake.records.blocks.misfits import ColumnMisfits
 from singerlake.records.rows.row_columns import BLOCK, DIGEST, MISFITS, ORDINAL, aliases
-from singerlake.records.state.fingerprint import FULL, SUMMED, Content, Proof, Summer, Sums
+from singerlake.records.state.fingerprint import FULL, SUMMED, Content, Proof, Summer
 from singerlake.records.state.misfit_steps import COUNTED, MisfitCounter, merged
 from singerlake.records.state.shape import Shape
 from singerlake.snapshot import content as contents
-from singerlake.spark.engine import SparkEngine
+from singerlake.spark.engine import SparkEngine, SparkRows
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.transactions.snapshot import Snapshot
 
@@ -41,15 +41,9 @@ def frame_content(frame: DataFrame, columns: Columns, proofs: tuple[Proof, ...] 
         proofs: Which fingerprints.
     """
     kept = frame.select(*aliases(columns), DIGEST)
-    return _total(kept.mapInArrow(Summer(columns, proofs), SUMMED), proofs)
-
-
-def _total(sums: DataFrame, proofs: tuple[Proof, ...]) -> Content:
-    """Add up what partitions have summed: a few kilobytes each, never rows."""
-    total = Sums(proofs)
-    for row in sums.collect():
-        total.add(row.asDict())
-    return total.content()
+    engine = SparkEngine(frame.sparkSession)
+    sums = engine.map(SparkRows(kept), Summer(columns, proofs), SUMMED)
+    return contents.total(engine, sums, proofs)
 
 
 def state_misfits(spark: SparkSession, table: Table, snapshot: Snapshot) -> list[ColumnMisfits]:
