@@ -51,6 +51,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(side_by_side.Recorder(config.rootpath, tiers))
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name packed bytes by their argument: some hold the time at which they were packed.
+
+    The processes that share the tests out have to find the same names.
+    """
+    if isinstance(val, bytes) and not (val.isascii() and val.decode().isprintable()):
+        return argname
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by what they need; leave out variants, unless all are asked for."""
