@@ -32,6 +32,12 @@ class Found(NamedTuple):
     deleted: NDArray[np.bool_]
     lacking: NDArray[np.int16]
 
+    @classmethod
+    def put_back(cls, codes: NDArray[np.int64]) -> Found:
+        """Return rows none of which is to be deleted."""
+        nothing = np.full(len(codes), -1, dtype=np.int16)
+        return cls(codes, np.zeros(len(codes), dtype=bool), nothing)
+
     def batch(self) -> pa.RecordBatch:
         """Return them as a row of :data:`FOUND`."""
         return pa.RecordBatch.from_pydict({n: [v.tobytes()] for n, v in self._asdict().items()})
