@@ -3,72 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from singerlake.errors import UsageError
 from singerlake.format.log import Operation
 from singerlake.lake import Table
-from singerlake.maintenance.undo import OnConflict, UndoPlan, kept, plan
+from singerlake.maintenance.undo import OnConflict, UndoPlan
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from singerlake.maintenance.alter import AlterOptions
-    from singerlake.spark.jobs.reverting.undo import Undone
+    from singerlake.ops.undo import Undone, UndoOptions
 
 SHOWN = 10
 """So many rows that were touched again are named."""
 
 
-def planned(
-    shared: Shared, table: Table, numbers: Sequence[int], options: AlterOptions
-) -> UndoPlan:
-    """Check all that needs no Java, and say what to know before anything is done."""
-    kept(options.metadata, options.comment)
-    wanted = plan(table.store, table.snapshot(), numbers, options.etag)
+def announced(shared: Shared, table: Table, options: UndoOptions) -> UndoPlan:
+    """Check all that needs no rows, and say what to know before anything is done."""
+    from singerlake.ops.undo import plan
+
+    wanted = plan(table, options)
     if not shared.json:
         for line in _notes(wanted):
             shared.output.note(line)
     return wanted
-
-
-def undone_without(
-    table: Table,
-    wanted: UndoPlan,
-    on_conflict: OnConflict,
-    options: AlterOptions,
-    start: Callable[[], Any],
-    *,
-    allow_violations: bool,
-    allow_misfits: bool,
-) -> Undone:
-    """Undo transactions; :func:`print_undone` tells what that did.
-
-    Args:
-        table: The table.
-        wanted: What :func:`planned` gave.
-        on_conflict: What becomes of rows that were touched again.
-        options: What to keep, the etag, and whether only to say what would be done.
-        start: Starts Spark.
-        allow_violations: As the option says.
-        allow_misfits: As the option says.
-    """
-    from singerlake.spark.jobs.reverting.undo import undo
-
-    return undo(
-        start(),
-        table,
-        wanted.numbers,
-        on_conflict=on_conflict,
-        dry_run=options.dry_run,
-        options=replace(options.writing, metadata=kept(options.metadata, options.comment)),
-        etag=options.etag,
-        allow_violations=allow_violations,
-        allow_misfits=allow_misfits,
-    )
 
 
 def print_undone(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,7 @@ from singerlake.lake import Table
 from singerlake.maintenance.acknowledged import is_state_kept
 from singerlake.maintenance.revert import RevertPlan, kept, undone_by
 from singerlake.maintenance.undo import OnConflict
+from singerlake.maintenance.undo import kept as undo_kept
 from singerlake.transactions import conflicts
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.versions import warn_of_rules
@@ -28,14 +29,13 @@ from singerlake_cli.shared import (
     engine_options,
 )
 from singerlake_cli.tap_states import bookmark_stays, print_state
-from singerlake_cli.undoing import numbers_of, planned, print_undone, undone_without
+from singerlake_cli.undoing import announced, numbers_of, print_undone
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.maintenance.alter import AlterOptions
     from singerlake.ops.engines import EngineChoice
     from singerlake.rows_back.revert import Reverted
-    from singerlake_cli.shared import SparkStart
 
 SHOWN = 3
 """So many of the transactions that are undone are listed."""
@@ -138,13 +138,15 @@ def command(
     allowed = {"allow_violations": allow_violations, "allow_misfits": allow_misfits}
     states = [version, to_transaction, to_time, only_state or None]
     if numbers := _only(only, more, on_conflict, states):
-        wanted = planned(shared, lake_table, numbers, options)
-        start = cast("SparkStart", choice.start)
-        start.begin()
+        from singerlake.ops.undo import UndoOptions, undo
+
         mode = OnConflict(on_conflict or OnConflict.FAIL)
+        writing = replace(options.writing, metadata=undo_kept(options.metadata, options.comment))
+        what = UndoOptions(numbers, mode, options.dry_run, writing, options.etag, **allowed)
+        outline = announced(shared, lake_table, what)
         with working(f"undoing transactions of {ref.table}"):
-            done = undone_without(lake_table, wanted, mode, options, start, **allowed)
-        print_undone(shared, wanted, done, mode, dry_run=options.dry_run)
+            undone = undo(lake_table, what, choice, outline=outline)
+        print_undone(shared, outline, undone, mode, dry_run=options.dry_run)
         return
     if only_state and (options.dry_run or options.comment or options.metadata):
         raise UsageError("--print-state changes nothing: say no --dry-run, --comment or --metadata")
@@ -156,7 +158,7 @@ def command(
     if only_state:
         print_state(shared, lake_table, head, to, spelled)
         return
-    undone = _announced(shared, lake_table, head, to, spelled, dry_run=options.dry_run)
+    before = _announced(shared, lake_table, head, to, spelled, dry_run=options.dry_run)
     if RevertPlan(head, head.at(to)).same_state and not shared.json:
         _print_same(ref.table, to)  # the document counts the rows, which Spark has to
         return
@@ -166,7 +168,7 @@ def command(
     how = RevertOptions(to, options.dry_run, writing, options.etag, **allowed)
     with working(f"reverting {ref.table}"):
         reverted = revert(lake_table, how, choice, head=head)
-    _say(shared, lake_table, head, undone, reverted, dry_run=options.dry_run)
+    _say(shared, lake_table, head, before, reverted, dry_run=options.dry_run)
 
 
 def _announced(

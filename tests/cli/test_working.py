@@ -14,8 +14,8 @@ import pytest
 
 from singerlake.errors import ConflictError
 from singerlake.lake import Lake
-from singerlake.spark.jobs.reverting.undo import Undone
-from singerlake_cli import live_line, output, shared, working
+from singerlake.ops.undo import Undone
+from singerlake_cli import live_line, output, working
 from singerlake_cli.commands import revert
 from tests.build import commit_rows
 from tests.cli.call import run
@@ -236,9 +236,7 @@ def test_an_undo_is_printed_when_the_bar_is_gone(
         happened.append("the bar is gone")
 
     done = Undone([2], None, 0, 0, 0, (), "")
-    monkeypatch.setattr("singerlake.spark.jobs.reverting.undo.undo", lambda *_, **__: done)
-    monkeypatch.setattr(shared, "begin_spark", lambda *_: None)
-    monkeypatch.setattr(shared, "start_spark", lambda *_: None)
+    monkeypatch.setattr("singerlake.ops.undo.undo", lambda *_, **__: done)
     monkeypatch.setattr(revert, "working", bar)
     monkeypatch.setattr("singerlake_cli.output.say", lambda text, **_: happened.append(text))
     result = run(lake, "revert", "t.s", "--only", "2")

@@ -271,8 +271,8 @@ class Undo(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 3, "name": "y"}])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.reverting.undo import undo
         from singerlake.spark.jvm.session import session
+        from tests.frozen import undo_on_spark as undo
 
         undo(
             session("local[2]"),

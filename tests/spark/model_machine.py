@@ -39,11 +39,11 @@ from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance.erase import erase
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.transactions.folding import restored
 from tests.faults.plain import is_time
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import undo_on_spark as undo
 from tests.frozen import vacuum_table
 from tests.spark import here
 from tests.spark.row_sets import row_set

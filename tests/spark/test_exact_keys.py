@@ -18,7 +18,6 @@ from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.ops.verify import upgrade
 from singerlake.snapshot import building
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_misfits
 from tests.build import commit_rows
@@ -26,6 +25,7 @@ from tests.cli import call
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import on, vacuum_table
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import undo_on_spark as undo
 from tests.spark import here
 from tests.spark.verified import verify
 
