@@ -154,7 +154,7 @@ class Table(publishing.Table):
     def undo(
         self,
         *transactions: int,
-        on_conflict: Literal["fail", "ours", "theirs"] = "fail",
+        on_conflict: Literal["fail", "keep", "undo"] = "fail",
         comment: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         etag: int | None = None,
@@ -169,7 +169,7 @@ class Table(publishing.Table):
         Args:
             transactions: Their numbers.
             on_conflict: What becomes of rows that were touched again since: ``fail`` undoes
-                nothing, ``ours`` leaves them as they are, ``theirs`` takes them back, too.
+                nothing, ``keep`` leaves them as they are, ``undo`` takes them back, too.
             comment: As for :meth:`revert`, and so are all that follow.
             metadata: What else to keep with the transaction.
             etag: Change nothing unless the table is still at this transaction.

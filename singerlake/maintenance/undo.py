@@ -30,10 +30,15 @@ class OnConflict(str, Enum):
 
     FAIL = "fail"
     """Nothing is undone."""
-    OURS = "ours"
+    KEEP = "keep"
     """They stay as they are now."""
-    THEIRS = "theirs"
+    UNDO = "undo"
     """They go back too, to what they were before the transactions that are undone."""
+
+    @property
+    def kept(self) -> str:
+        """Which side of a conflict is kept, as the log entry records it."""
+        return {self.KEEP: "ours", self.UNDO: "theirs"}[self]
 
     def __str__(self) -> str:
         return self.value

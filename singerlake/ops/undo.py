@@ -276,7 +276,7 @@ class _Job:
     def _said(self, found: Undone) -> dict[str, object]:
         said: dict[str, object] = {"by": current_user(), "undone": list(found.undone)}
         if found.conflicts:
-            kept = str(self._options.on_conflict)
+            kept = self._options.on_conflict.kept
             said |= {"conflicts": found.conflicts, "conflicts_kept": kept}
         wrong = asdict(Outcome(found.violations, found.misfits))
         return said | {word: names for word, names in wrong.items() if names}
@@ -312,8 +312,8 @@ def conflict_error(wanted: UndoPlan, found: Undone) -> ConflictError:
     if (more := found.conflicts - len(lines) + 1) > 0:
         lines.append(f"  and {more:,} more")
     lines.append(
-        "say what becomes of them: --ours leaves them as they are now, --theirs takes them back to "
-        "what they were before, too (on_conflict= in Python)"
+        "decide what becomes of them: --on-conflict keep leaves them as they are now, "
+        "--on-conflict undo takes them back, too (on_conflict= in Python)"
     )
     error = ConflictError("\n".join(lines))
     error.lines = tuple(lines)

@@ -144,7 +144,7 @@ def _by_key(engine: Engine[Any], table: Table, wanted: UndoPlan, on_conflict: On
         activations.survival(head.blocks),
         [_Boundaries.of(group) for group in wanted.groups],
         head.overlay.default_starts,
-        theirs=on_conflict is OnConflict.THEIRS,
+        again=on_conflict is OnConflict.UNDO,
     )
     return engine.map(engine.exchange(rows, parts, "part"), merge, MERGED)
 
@@ -250,14 +250,14 @@ class _Merge:
         survival: What the activations leave of the rows that there are.
         groups: From the oldest to the newest.
         starts: The blocks from which people gave columns other defaults.
-        theirs: Whether rows that were touched again go back, too.
+        again: Whether rows that were touched again go back, too.
     """
 
     width: int
     survival: Survival
     groups: Sequence[_Boundaries]
     starts: Sequence[int]
-    theirs: bool
+    again: bool
 
     def __call__(self, batches: Batches) -> Batches:
         """Give the positions of rows to put back, and of those to delete."""
@@ -285,7 +285,7 @@ class _Merge:
             own = ~alike(rows, at, before)
             again = own & ~_same_record(rows, goal, at) & ~_same_record(rows, goal, before)
             conflict |= again
-            goal = np.where(own if self.theirs else own & ~again, before, goal)
+            goal = np.where(own if self.again else own & ~again, before, goal)
         return goal, conflict
 
     def _same(self, rows: KeyedRows, now: Numbers, goal: Numbers) -> Mask:

@@ -278,7 +278,7 @@ class Undo(Operation):
             session("local[2]"),
             Lake(store).find(self.table)[0],
             [2],
-            on_conflict=OnConflict.OURS,
+            on_conflict=OnConflict.KEEP,
             options=write_options(again=again),
         )
 

@@ -26,7 +26,7 @@ class UndoHere(Undo):
     spark = False
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        options = UndoOptions([2], OnConflict.OURS, writing=write_options(again=again))
+        options = UndoOptions([2], OnConflict.KEEP, writing=write_options(again=again))
         undo(Lake(store).find(self.table)[0], options, HERE)
 
 

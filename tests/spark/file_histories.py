@@ -80,7 +80,7 @@ class Histories:
 
     def undo(self, number: int) -> None:
         """Rows that later ones touched again stay."""
-        undo(self._spark, self.table, [number], on_conflict=OnConflict.OURS)
+        undo(self._spark, self.table, [number], on_conflict=OnConflict.KEEP)
         before, at, now = self.states[number - 1], self.states[number], {**self.states[-1]}
         for id_, text in at.items():
             if text != before.get(id_) and now.get(id_) == text:

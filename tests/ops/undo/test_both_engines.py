@@ -31,7 +31,7 @@ def answers(table: Table, choice: EngineChoice, numbers: Sequence[int]) -> list[
     head = table.snapshot().number
     for some in (*([number] for number in numbers), [*numbers]):
         for mode in OnConflict:
-            options = UndoOptions(some, mode, dry_run=mode is OnConflict.OURS)
+            options = UndoOptions(some, mode, dry_run=mode is OnConflict.KEEP)
             try:
                 done = undo(table, options, choice)
             except SingerlakeError as error:
@@ -81,7 +81,7 @@ def test_keys_of_few_rows_are_looked_for_alike(
     monkeypatch.setattr("singerlake.snapshot.building.LEAST_ROWS", 1)
     CORPUS["random"](lake)
     other = Lake.open(str(shutil.copytree(lake.store.uri, f"{lake.store.uri}-spark")))
-    options = UndoOptions([3], OnConflict.OURS)
+    options = UndoOptions([3], OnConflict.KEEP)
     found = []
     for one, choice in ((lake, EngineChoice(LOCAL)), (other, EngineChoice.of(spark=spark))):
         done = undo(one.find(NAME)[0], options, choice)

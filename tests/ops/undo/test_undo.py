@@ -82,7 +82,7 @@ class History:
                     continue
                 if now.get(key) != then:
                     touched.add(key)
-                    if mode is not OnConflict.THEIRS:
+                    if mode is not OnConflict.UNDO:
                         continue
                 now.pop(key, None)
                 if was is not None:
@@ -127,10 +127,10 @@ def histories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[History
     ("which", "numbers", "mode"),
     [
         (0, [4, 6], OnConflict.FAIL),
-        (0, [1, 3, 7, 8], OnConflict.THEIRS),
-        (1, [2, 3, 8], OnConflict.OURS),
+        (0, [1, 3, 7, 8], OnConflict.UNDO),
+        (1, [2, 3, 8], OnConflict.KEEP),
         # Its history is in one of the others, its mode in another.
-        pytest.param(1, [3, 6, 9], OnConflict.THEIRS, marks=pytest.mark.variant),
+        pytest.param(1, [3, 6, 9], OnConflict.UNDO, marks=pytest.mark.variant),
     ],
 )
 def test_what_would_become_of_each_row(
@@ -160,9 +160,9 @@ def test_what_would_become_of_each_row(
 
 def test_a_run_does_what_its_dry_run_said(engine: EngineChoice, histories: list[History]) -> None:
     for told, numbers in zip(histories, ([4, 6, 8], [2, 6]), strict=True):
-        goal, _ = told.undone(numbers, OnConflict.THEIRS)
-        dry = undo(told.table, engine, numbers, on_conflict=OnConflict.THEIRS, dry_run=True)
-        done = undo(told.table, engine, numbers, on_conflict=OnConflict.THEIRS)
+        goal, _ = told.undone(numbers, OnConflict.UNDO)
+        dry = undo(told.table, engine, numbers, on_conflict=OnConflict.UNDO, dry_run=True)
+        done = undo(told.table, engine, numbers, on_conflict=OnConflict.UNDO)
         assert (done.put_back, done.deleted, done.conflicts) == (
             dry.put_back,
             dry.deleted,
@@ -192,7 +192,7 @@ def test_a_few_rows_are_taken_back_without_an_index(
     commit_rows(lake, "tap.s", ROW, ["id"], rows(7, 31, 50, n=2))
     commit_rows(lake, "tap.s", ROW, ["id"], rows(8, 31, n=3))
     table = lake.find("tap.s")[0]
-    done = undo(table, engine, [2], on_conflict=OnConflict.OURS)
+    done = undo(table, engine, [2], on_conflict=OnConflict.KEEP)
     assert (done.put_back, done.deleted, done.conflicts) == (1, 1, 1)
     assert {row["id"]: row["n"] for row in state(lake)} == dict.fromkeys(range(40), 1) | {
         8: 3,
@@ -216,18 +216,18 @@ def orders(lake: Lake) -> Lake:
 def test_what_is_said_and_done_on_the_command_line(engine: EngineChoice, orders: Lake) -> None:
     table = orders.find("tap.s")[0]
     on = ("--engine", engine.name)
-    refused = run(orders, "revert", "tap.s", *on, "--only", "2")
+    refused = run(orders, "undo", "tap.s", *on, "2")
     assert refused.exit_code == 4, refused.output
     assert "1 row of tap.s that transaction 2 wrote was touched again since" in refused.stderr
     assert "id 2: written again by transaction 3" in refused.stderr
-    assert "--ours" in refused.stderr and "--theirs" in refused.stderr
-    would = run(orders, "revert", "tap.s", *on, "--only", "2", "--dry-run")
+    assert "--on-conflict keep" in refused.stderr and "--on-conflict undo" in refused.stderr
+    would = run(orders, "undo", "tap.s", *on, "2", "--dry-run")
     assert "would be 2 rows put back, 1 deleted" in would.stdout
     assert "id 2: written again by transaction 3" in would.stdout
     assert "which later transactions wrote under: it stays" in would.stderr
     assert table.snapshot().number == 3
     done = run_json(
-        orders, "revert", "tap.s", *on, "--only", "2", "--ours", "--comment", "bad sync"
+        orders, "undo", "tap.s", *on, "2", "--on-conflict", "keep", "--comment", "bad sync"
     )
     assert (done["transaction"], done["put_back"], done["deleted"]) == (4, 2, 1)
     assert done["first_conflicts"] == [{"row": "2", "transaction": 3, "deleted": False}]
@@ -243,7 +243,7 @@ def test_what_is_said_and_done_on_the_command_line(engine: EngineChoice, orders:
     said = {name: entry.metadata[name] for name in ("undone", "conflicts", "conflicts_kept")}
     assert said == {"undone": [2], "conflicts": 1, "conflicts_kept": "ours"}
     assert "without transaction 2: bad sync" in run(orders, "history", "tap.s").stdout
-    again = run(orders, "revert", "tap.s", *on, "--only", "2", "--ours")
+    again = run(orders, "undo", "tap.s", *on, "2", "--on-conflict", "keep")
     assert "nothing of transaction 2 is left to undo" in again.stdout
     assert table.snapshot().number == 4
 
@@ -261,10 +261,10 @@ def test_the_schema_goes_back_where_nobody_wrote_under_it_since(
 
 def test_a_first_transaction_leaves_what_came_after(engine: EngineChoice, orders: Lake) -> None:
     table = orders.find("tap.s")[0]
-    done = undo(table, engine, [1], on_conflict=OnConflict.OURS)
+    done = undo(table, engine, [1], on_conflict=OnConflict.KEEP)
     assert (done.put_back, done.deleted, done.conflicts) == (0, 0, 2)
     assert done.transaction is None
-    done = undo(table, engine, [1], on_conflict=OnConflict.THEIRS)
+    done = undo(table, engine, [1], on_conflict=OnConflict.UNDO)
     assert [row["id"] for row in state(orders)] == [4]
     assert done.first_conflicts == [Conflict("1", 2, False), Conflict("2", 3, False)]
 
@@ -280,8 +280,8 @@ def test_rows_that_break_what_is_asked_now_do_not_come_back(
         asked = partial(with_constraint, name=name, constraint=one)
         alter(table.store, table.snapshot(), asked)
     with pytest.raises(ViolationsError, match="that would come back do not keep the constraints"):
-        undo(table, engine, [2], on_conflict=OnConflict.OURS)
-    done = undo(table, engine, [2], on_conflict=OnConflict.OURS, allow_violations=True)
+        undo(table, engine, [2], on_conflict=OnConflict.KEEP)
+    done = undo(table, engine, [2], on_conflict=OnConflict.KEEP, allow_violations=True)
     assert done.violations == ["few"]
 
 
@@ -317,6 +317,6 @@ def test_somebody_else_commits_meanwhile(
 
     monkeypatch.setattr(merge, "tally", late)
     with pytest.raises(ConflictError, match="run it again"):
-        undo(orders.find("tap.s")[0], engine, [2], on_conflict=OnConflict.OURS)
+        undo(orders.find("tap.s")[0], engine, [2], on_conflict=OnConflict.KEEP)
     assert orders.find("tap.s")[0].snapshot().number == 4
     assert {row["id"]: row for row in state(orders)}[1] == {"id": 1, "n": 9}
