@@ -34,11 +34,11 @@ from singerlake.maintenance.verify import check_log
 from singerlake.spark import engine as spark_engine
 from singerlake.spark.jobs.maintenance import drop_history
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.staging import publish_blocks
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import row_history_on_spark as row_history
 from tests.frozen import vacuum_table
 from tests.maintenance.plain_table import bounds, cutoff_at, events
 from tests.maintenance.plain_table import freeze as freeze_unread
@@ -152,7 +152,7 @@ def test_history_reverts_and_more_vacuums_on_rewritten_blocks(
     first = read(table, "1")
     vacuum(spark, table)
     commit_rows(lake, "tap.s", ROW, ["id"], [({"id": 1, "n": 7}, 7), {"id": 5, "n": 7}, {"id": 9}])
-    past = row_history(spark, table, table.snapshot(), {"id": "1"})
+    past = row_history(spark, table, id="1")
     told = [(one.row_version, one.operation, one.values["n"]) for one in past]
     assert told == [(1, "insert", 0), (3, "update", 2), (4, "update", 7)]
     assert past[0].transaction == 1
