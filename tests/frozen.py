@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from singerlake.ops import verify as ops_verify
 from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.revert import RevertOptions, revert
+from singerlake.ops.undo import Undone, UndoOptions, undo
 from singerlake.reading.index import Index
 from singerlake.rows_back.revert import Reverted
 from singerlake.snapshot import building
@@ -56,6 +58,18 @@ def revert_here(table: Table, to: int, **options: Any) -> Reverted:
 def revert_on_spark(spark: SparkSession, table: Table, to: int, **options: Any) -> Reverted:
     """Turn a table back on Spark."""
     return revert(table, _options(to, **options), on(spark))
+
+
+def undo_on_spark(
+    spark: SparkSession,
+    table: Table,
+    numbers: Sequence[int],
+    *,
+    options: WriteOptions | None = None,
+    **more: Any,
+) -> Undone:
+    """Undo transactions of a table on Spark."""
+    return undo(table, UndoOptions(numbers, writing=options or WriteOptions(), **more), on(spark))
 
 
 def _options(to: int, options: WriteOptions | None = None, **more: Any) -> RevertOptions:

@@ -46,6 +46,7 @@ EXAMPLES = {
     "vacuum": ["tap.s", "--retain", "0s", "--no-retention-guard"],
     "freeze": ["--all"],
     "revert": ["tap.s", "--to-transaction", "1"],
+    "undo": ["tap.s", "2"],
     "verify": ["--all"],
     "publish": ["--all", "--file", "{folder}/projections.yml"],
     "query": ["select * from tap.s"],
@@ -117,7 +118,7 @@ def test_command_starts_java_as_the_page_says(
         assert done.exit_code == NOTHING_THERE.get(name, 0), done.output
 
 
-@pytest.mark.parametrize("name", ["freeze", "verify", "revert", "vacuum"])
+@pytest.mark.parametrize("name", ["freeze", "verify", "revert", "undo", "vacuum"])
 def test_engine_spark_starts_it_and_engine_local_does_not(
     small: Lake, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -271,14 +271,14 @@ class Undo(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 3, "name": "y"}])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.reverting.undo import undo
         from singerlake.spark.jvm.session import session
+        from tests.frozen import undo_on_spark as undo
 
         undo(
             session("local[2]"),
             Lake(store).find(self.table)[0],
             [2],
-            on_conflict=OnConflict.OURS,
+            on_conflict=OnConflict.KEEP,
             options=write_options(again=again),
         )
 

@@ -39,11 +39,11 @@ from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance.erase import erase
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.transactions.folding import restored
 from tests.faults.plain import is_time
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import undo_on_spark as undo
 from tests.frozen import vacuum_table
 from tests.spark import here
 from tests.spark.row_sets import row_set
@@ -345,7 +345,7 @@ class Model:
         if not self.schema(self.head).keys:
             return not any(isinstance(event, Activate) for event in since)
         # Values of a type that their column has no more do not come back.
-        wanted = self.undone(number, OnConflict.THEIRS)
+        wanted = self.undone(number, OnConflict.UNDO)
         return not any(
             name in wanted.schema.columns
             and LADDER.index(column.type) > LADDER.index(wanted.schema.columns[name].type)
@@ -379,7 +379,7 @@ class Model:
                 continue
             again = not _same_record(present, then) and not _same_record(present, was)
             conflicts += again
-            if (again and mode is not OnConflict.THEIRS) or alike(was, present):
+            if (again and mode is not OnConflict.UNDO) or alike(was, present):
                 continue
             if was is not None:
                 put_back.append(was._replace())

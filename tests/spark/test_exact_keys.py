@@ -18,7 +18,6 @@ from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.ops.verify import upgrade
 from singerlake.snapshot import building
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_misfits
 from tests.build import commit_rows
@@ -26,6 +25,7 @@ from tests.cli import call
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import on, vacuum_table
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import undo_on_spark as undo
 from tests.spark import here
 from tests.spark.verified import verify
 
@@ -72,7 +72,7 @@ def test_rows_stay_apart_while_their_column_rounds_their_keys(
         ["delete", "tap.t", "--where", "x = 'a'"],
         ["diff", "tap.t", "@1", "@2"],
         ["revert", "tap.t", "--to-transaction", "1"],
-        ["revert", "tap.t", "--only", "2"],
+        ["undo", "tap.t", "2"],
         ["erase", "tap.t", "--where", "x = 'a'", "--reason", "a test"],
     ):
         done = call.run(lake, *command)
@@ -126,7 +126,7 @@ def test_every_operation_tells_keys_apart_once_their_column_holds_them(
     at = table(lake).snapshot().number
     differs = call.run_json(lake, "diff", "tap.t", "2")
     assert str(IDS[0]) in str(differs)
-    assert call.run(lake, "revert", "tap.t", "--only", str(at)).exit_code == 0
+    assert call.run(lake, "undo", "tap.t", str(at)).exit_code == 0
     assert ids(lake) == list(map(Decimal, IDS))
     commit(lake, IDS[3:5], "b")
     revert(spark, table(lake), at + 1)
