@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -78,6 +78,17 @@ class SparkEngine(Engine[SparkRows]):
             told = _ToldStep(by, [*tasks])
             return SparkRows(rows.frame.repartitionById(parts, by), told)
         return SparkRows(_beside(self.spark, rows.frame, by, tasks).repartitionById(parts, by))
+
+    @contextmanager
+    def keep(self, rows: SparkRows) -> Iterator[SparkRows]:  # noqa: D102
+        with plain_errors():
+            kept = rows.frame.persist()
+        try:
+            yield SparkRows(kept)
+        finally:
+            # If Java is gone, the error of the work within says so.
+            with suppress(Exception):
+                kept.unpersist()
 
     @plain_errors()
     def collect(self, rows: SparkRows) -> list[dict[str, Any]]:  # noqa: D102
