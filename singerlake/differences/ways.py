@@ -40,7 +40,7 @@ class Ways:
         """
         ranges: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for block in blocks:
-            first, last = block.first_version or block.number, block.number
+            first, last = block.lowest_version, block.number
             inner = [bound for bound in bounds if first < bound <= last]
             for start, after in pairwise([first, *inner, last + 1]):
                 way = (block.schema_hash, bisect_right(bounds, start))
