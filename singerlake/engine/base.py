@@ -73,7 +73,7 @@ class Engine(ABC, Generic[R]):
 
     @abstractmethod
     def keep(self, rows: R) -> AbstractContextManager[R]:
-        """Compute rows once, however often they are collected within a context.
+        """Compute rows once, when they are first asked for, however often that is in a context.
 
         Args:
             rows: They must have gone through :meth:`map`.

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from singerlake.engine.base import SOURCE, Engine, Schema, task_row
-from singerlake.records.blocks.block_tasks import SENT
+from singerlake.records.blocks.block_tasks import SENT, grouped
 from singerlake.records.rows.steps import Batches, Pipeline, Step
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import followed_by, stages
@@ -137,14 +137,7 @@ def _are_carried(tasks: Sequence[bytes]) -> bool:
 
 def _beside(spark: SparkSession, rows: DataFrame, by: str, tasks: Sequence[bytes]) -> DataFrame:
     """Add a row for each task to the rows that go there."""
-    shares: list[list[int]] = []
-    size = _SHARE_BYTES
-    for number, task in enumerate(tasks):
-        if size >= _SHARE_BYTES:
-            shares.append([])
-            size = 0
-        shares[-1].append(number)
-        size += len(task)
+    shares = grouped(range(len(tasks)), lambda number: len(tasks[number]), _SHARE_BYTES)
     groups = [(share, [tasks[number] for number in share]) for share in shares]
     told = _frame(spark, pa.schema({by: pa.int32(), SENT: pa.binary()}), groups)
     nothing = [

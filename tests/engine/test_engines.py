@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -105,6 +107,28 @@ def test_exchange_brings_rows_of_a_number_together(engine: Engine[Any]) -> None:
     for number in all_numbers():
         expected[number % 3] += number
     assert {row["part"]: row["number"] for row in rows} == expected
+
+
+@dataclass
+class Noting:
+    """Gives the numbers of tasks, and leaves a line of each in a file."""
+
+    path: str
+
+    def __call__(self, batches: Batches) -> Batches:
+        for batch in Numbers(1)(batches):
+            with Path(self.path).open("a") as file:
+                file.write("read\n")
+            yield batch
+
+
+def test_what_is_kept_is_computed_once(engine: Engine[Any], tmp_path: Path) -> None:
+    path = tmp_path / "read"
+    with engine.keep(engine.map(engine.source(TASKS), Noting(str(path)), NUMBERS)) as kept:
+        for _ in range(2):
+            found = engine.collect(kept)
+            assert sorted(row["number"] for row in found) == all_numbers()
+    assert len(path.read_text().splitlines()) == len(TASKS)
 
 
 def test_union_keeps_all_rows(engine: Engine[Any]) -> None:
