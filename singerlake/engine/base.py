@@ -72,6 +72,14 @@ class Engine(ABC, Generic[R]):
         """
 
     @abstractmethod
+    def keep(self, rows: R) -> AbstractContextManager[R]:
+        """Compute rows once, and hold them while they are used more than once.
+
+        Args:
+            rows: A few bytes for each row of a table, and never its rows.
+        """
+
+    @abstractmethod
     def collect(self, rows: R) -> list[dict[str, Any]]:
         """Compute rows, and bring them here: a few for each part.
 

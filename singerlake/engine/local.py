@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, TypeAlias
 
@@ -48,6 +49,10 @@ class LocalEngine(Engine[Parts]):
 
         return [partial(part, number) for number in range(parts)]
 
+    @contextmanager
+    def keep(self, rows: Parts) -> Iterator[Parts]:  # noqa: D102
+        yield [partial(_again, cache(partial(_all, part))) for part in rows]
+
     def collect(self, rows: Parts) -> list[dict[str, Any]]:  # noqa: D102
         return [row for batch in self.batches(rows) for row in batch.to_pylist()]
 
@@ -59,6 +64,14 @@ class LocalEngine(Engine[Parts]):
 
 def _one_task(number: int, task: bytes) -> Batches:
     yield pa.RecordBatch.from_arrays([pa.array([number]), pa.array([task])], schema=SOURCE)
+
+
+def _all(part: Callable[[], Batches]) -> list[pa.RecordBatch]:
+    return [*part()]
+
+
+def _again(known: Callable[[], list[pa.RecordBatch]]) -> Batches:
+    return iter(known())
 
 
 def _mapped(part: Callable[[], Batches], step: Step) -> Batches:

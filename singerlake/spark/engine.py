@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -78,6 +79,17 @@ class SparkEngine(Engine[SparkRows]):
             told = _ToldStep(by, [*tasks])
             return SparkRows(rows.frame.repartitionById(parts, by), told)
         return SparkRows(_beside(self.spark, rows.frame, by, tasks).repartitionById(parts, by))
+
+    @contextmanager
+    def keep(self, rows: SparkRows) -> Iterator[SparkRows]:  # noqa: D102
+        with plain_errors():
+            held = rows.frame.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            yield SparkRows(held)
+        finally:
+            # If Java is gone, the error of the work within says so.
+            with suppress(Exception):
+                held.unpersist()
 
     @plain_errors()
     def collect(self, rows: SparkRows) -> list[dict[str, Any]]:  # noqa: D102
