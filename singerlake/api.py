@@ -164,8 +164,9 @@ class Table(erasing.Table):
             retain: What was needed, or created, in this time stays; at least a day.
             drop_history: Also drop rows that a later one has replaced, if no version and no
                 state within ``retain`` needs them.
-            engine: What copies files: ``local``, ``spark``, or ``auto`` for this process up to
-                256 MiB. Only Spark expires history. By default the lake's.
+            engine: What copies files, and drops history: ``local``, ``spark``, or ``auto`` for
+                this process up to 256 MiB of files and the size that :meth:`freeze` has for
+                rows. By default the lake's.
             spark: As for :meth:`freeze`.
 
         Raises:

@@ -18,7 +18,7 @@ from tests.faults import plain
 from tests.files.photos import NAME, PHOTOS, lists, named_by_rows, stored, sync, table_of
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import undo_on_spark as undo
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 from tests.spark.row_sets import row_set
 from tests.target.harness import record, run, schema
@@ -91,7 +91,7 @@ class Histories:
     def vacuum(self) -> None:
         """Twice, for lists of what the first deleted go with the second; nothing else stays."""
         for _ in range(2):
-            vacuum_table(lambda: self._spark, self.table, AT_ONCE)
+            vacuum_on_spark(self._spark, self.table, AT_ONCE)
         self.floor = self.table.snapshot().floor
         self._follow(self.states[-1])
         named = plain.tables(plain.dump_folder(self._root))[str(NAME)]

@@ -24,7 +24,7 @@ from singerlake.spark.state.content import state_misfits
 from tests.build import commit_rows
 from tests.cli import call
 from tests.frozen import freeze_on_spark as freeze
-from tests.frozen import on, vacuum_table
+from tests.frozen import on, vacuum_on_spark
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import undo_on_spark as undo
 from tests.spark import here
@@ -154,7 +154,7 @@ def test_dropped_history_keeps_what_any_rule_in_use_needs(spark: SparkSession, l
     assert (version.rows, version.types) == (1, 2)
     assert call.run(lake, "alter", "tap.t", "retype", "id", "text").exit_code == 0
     options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
-    vacuum_table(lambda: spark, table(lake), options)
+    vacuum_on_spark(spark, table(lake), options)
     assert ids(lake) == list(map(str, IDS))
     assert len(here.rows(table(lake), table(lake).snapshot().named("old")[1])) == 1
     assert verify(spark, table(lake)).problems == []
@@ -292,7 +292,7 @@ def test_rows_with_a_null_in_their_key_are_rows_of_their_own(
     differs = call.run_json(lake, "diff", "tap.t", "@3")
     assert str(differs).count("'c'") == 2  # and nothing is said of rows that have no key
     options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
-    vacuum_table(lambda: spark, table(lake), options)
+    vacuum_on_spark(spark, table(lake), options)
     assert count(spark, lake) == 5
 
 
