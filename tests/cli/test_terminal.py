@@ -76,7 +76,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 def version(number: int, operation: str, transaction: int) -> Any:
-    from singerlake.spark.jobs.queries.row_history import RowVersion
+    from singerlake.ops.rows import RowVersion
 
     values: dict[str, Any] = {
         "id": 17,
@@ -193,13 +193,13 @@ CASES = {
         ["rows", TABLE, "--key", "17"],
         [*ROW, "2026-03-01 01:20:00", "insert", "2026-03-01T01:20:00Z", RUN],
         lambda: [version(1, "insert", 1)],
-        f"{JOBS}queries.row_history.row_history",
+        "singerlake.ops.rows.row_history",
     ),
     "rows --history": Case(
         ["rows", TABLE, "--key", "17", "--history"],
         [*ROW, "2026-03-01 01:20:00", "insert", "update", "delete", "1234.50", RUN],
         lambda: [version(1, "insert", 1), version(2, "update", 2), version(9, "delete", 3)],
-        f"{JOBS}queries.row_history.row_history",
+        "singerlake.ops.rows.row_history",
     ),
     "diff": Case(
         ["diff", TABLE, "@1"],
@@ -224,6 +224,17 @@ CASES = {
         ["1 row put back"],
         lambda: reverted(),
         "singerlake.ops.revert.revert",
+    ),
+    "undo": Case(
+        ["undo", TABLE, "1", "--on-conflict", "keep"],
+        [
+            "as transaction 8",
+            "1 row put back, 2 deleted",
+            "1,234 rows touched again since",
+            "id 17",
+        ],
+        lambda: undone(),
+        "singerlake.ops.undo.undo",
     ),
     "upload": Case(
         ["upload", TABLE, FILE],
@@ -337,6 +348,12 @@ def reverted() -> Any:
     from singerlake.rows_back.revert import Reverted
 
     return Reverted(3, 8, 1, 2, 1_000_000, "abcdefg", whole=True)
+
+
+def undone() -> Any:
+    from singerlake.ops.undo import Conflict, Undone
+
+    return Undone([1], 8, 1, 2, 1234, [Conflict("17", 3, deleted=False)], "abcdefg")
 
 
 @pytest.fixture(autouse=True)

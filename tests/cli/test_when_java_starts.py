@@ -118,7 +118,9 @@ def test_command_starts_java_as_the_page_says(
         assert done.exit_code == NOTHING_THERE.get(name, 0), done.output
 
 
-@pytest.mark.parametrize("name", ["freeze", "verify", "revert", "undo", "vacuum", "diff"])
+@pytest.mark.parametrize(
+    "name", ["freeze", "verify", "revert", "undo", "rows", "vacuum", "diff"]
+)
 def test_engine_spark_starts_it_and_engine_local_does_not(
     small: Lake, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
