@@ -8,6 +8,9 @@ from functools import cached_property
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
+from singerlake.changes import changed_blocks
+from singerlake.changes.change_writer import ChangeWriter, InsertWriter
+from singerlake.changes.changed_blocks import Target
 from singerlake.format import messages, times
 from singerlake.format.block import MAX_ROWS
 from singerlake.format.laid import block_columns
@@ -42,9 +45,7 @@ from singerlake.spark.jobs.changes.present_rows import PresentRows
 from singerlake.spark.jobs.row_sets.row_set import LINE, ROW_ID, SOURCE
 from singerlake.spark.jvm.progress import stages
 from singerlake.spark.jvm.session import cores
-from singerlake.spark.write import changed_blocks, routing
-from singerlake.spark.write.change_writer import ChangeWriter, InsertWriter
-from singerlake.spark.write.changed_blocks import Target
+from singerlake.spark.write import routing
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from singerlake.changes.changed_blocks import Out, Places, Target
+from singerlake.changes.old_lines import OldLines
 from singerlake.format import messages
 from singerlake.format.laid import BlockColumns
 from singerlake.format.log import Block
@@ -32,8 +34,6 @@ from singerlake.records.lines.record_texts import Changes
 from singerlake.records.lines.respelling import Members
 from singerlake.records.lines.written_defaults import DefaultsWritten
 from singerlake.records.rows.steps import Batches
-from singerlake.spark.write.changed_blocks import Out, Places, Target
-from singerlake.spark.write.old_lines import OldLines
 
 
 @dataclass
