@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, TypeAlias
 
@@ -19,10 +20,12 @@ Parts: TypeAlias = list[Callable[[], Batches]]
 class LocalEngine(Engine[Parts]):
     """Runs steps in this process.
 
-    Rows of a part go through all its steps batch by batch; an exchange holds its rows in memory.
+    Rows of a part go through all its steps batch by batch; an exchange holds its rows in memory, as
+    does what is kept.
     """
 
     parts = 1
+    here = True
 
     def source(self, tasks: Sequence[bytes]) -> Parts:  # noqa: D102
         return [partial(_one_task, number, task) for number, task in enumerate(tasks)]
@@ -48,6 +51,18 @@ class LocalEngine(Engine[Parts]):
 
         return [partial(part, number) for number in range(parts)]
 
+    def having(self, rows: Parts, column: str) -> Parts:  # noqa: D102
+        return [partial(_having, part, column) for part in rows]
+
+    @contextmanager
+    def keep(self, rows: Parts) -> Iterator[Parts]:  # noqa: D102
+        kept = [_Kept(part) for part in rows]
+        try:
+            yield [*kept]
+        finally:
+            for part in kept:
+                part.batches = None
+
     def collect(self, rows: Parts) -> list[dict[str, Any]]:  # noqa: D102
         return [row for batch in self.batches(rows) for row in batch.to_pylist()]
 
@@ -65,11 +80,31 @@ def _mapped(part: Callable[[], Batches], step: Step) -> Batches:
     return step(part())
 
 
+def _having(part: Callable[[], Batches], column: str) -> Batches:
+    for batch in part():
+        found = batch.filter(batch.column(column).is_valid())
+        if found.num_rows:
+            yield found
+
+
+class _Kept:
+    """A part that is computed when it is first asked for."""
+
+    def __init__(self, part: Callable[[], Batches]) -> None:
+        self._part = part
+        self.batches: list[pa.RecordBatch] | None = None
+
+    def __call__(self) -> Batches:
+        if self.batches is None:
+            self.batches = [*self._part()]
+        yield from self.batches
+
+
 def _shared_out(rows: Parts, parts: int, by: str) -> list[list[pa.RecordBatch]]:
     found: list[list[pa.RecordBatch]] = [[] for _ in range(parts)]
     for part in rows:
         for batch in part():
-            numbers = batch.column(by).to_numpy()
+            numbers = batch.column(by).to_numpy() % parts
             for number in np.unique(numbers).tolist():
                 found[number].append(batch.filter(pa.array(numbers == number)))
     return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -19,7 +20,7 @@ from singerlake.records.blocks.block_tasks import SENT
 from singerlake.records.rows.steps import Batches, Pipeline, Step
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import followed_by, stages
-from singerlake.spark.jvm.session import cores
+from singerlake.spark.jvm.session import cores, runs_here
 
 CARRIED_BYTES = 1 << 16
 """What tasks are told goes with the step up to here, to all of them. Of a table of millions of
@@ -48,6 +49,7 @@ class SparkEngine(Engine[SparkRows]):
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.parts = 2 * cores(spark)
+        self.here = runs_here(spark)
 
     @plain_errors()
     def source(self, tasks: Sequence[bytes]) -> SparkRows:  # noqa: D102
@@ -73,11 +75,26 @@ class SparkEngine(Engine[SparkRows]):
         self, rows: SparkRows, parts: int, by: str, tasks: Sequence[bytes] | None = None
     ) -> SparkRows:
         if tasks is None:
-            return SparkRows(rows.frame.repartitionById(parts, by))
+            return SparkRows(rows.frame.repartitionById(parts, F.col(by) % parts))
         if _are_carried(tasks):
             told = _ToldStep(by, [*tasks])
             return SparkRows(rows.frame.repartitionById(parts, by), told)
         return SparkRows(_beside(self.spark, rows.frame, by, tasks).repartitionById(parts, by))
+
+    @plain_errors()
+    def having(self, rows: SparkRows, column: str) -> SparkRows:  # noqa: D102
+        return SparkRows(rows.frame.where(F.col(column).isNotNull()))
+
+    @contextmanager
+    def keep(self, rows: SparkRows) -> Iterator[SparkRows]:
+        """Keep rows on the executors' disks; see :meth:`Engine.keep`."""
+        with plain_errors():
+            kept = rows.frame.persist(StorageLevel.DISK_ONLY)
+        try:
+            yield SparkRows(kept)
+        finally:
+            with plain_errors():
+                kept.unpersist()
 
     @plain_errors()
     def collect(self, rows: SparkRows) -> list[dict[str, Any]]:  # noqa: D102
