@@ -80,9 +80,9 @@ def upload(
     from singerlake.errors import NotFoundError
     from singerlake.maintenance.change import Mode
     from singerlake.maintenance.create import new_name
+    from singerlake.ops.upload import UploadOptions
+    from singerlake.ops.upload import upload as job
     from singerlake.records.given.files import open_files
-    from singerlake.spark.jobs.loading.upload import UploadOptions
-    from singerlake.spark.jobs.loading.upload import upload as job
 
     try:
         target = lake.find(table)[0]

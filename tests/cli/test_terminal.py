@@ -305,7 +305,7 @@ def differing() -> Any:
 
 
 def changed(*, dry: bool = False) -> Any:
-    from singerlake.spark.jobs.changes.change import Changed
+    from singerlake.changes.change import Changed
 
     frozen = FrozenVersion(
         number=2, transaction=9, schema_hash="abcdefg", rows=1, fingerprint=HASH, label=LABEL
@@ -328,7 +328,7 @@ def with_file(args: list[str], folder: Path) -> list[str]:
 
 def uploaded() -> Any:
     from singerlake.maintenance.change import Mode
-    from singerlake.spark.jobs.loading.upload import Uploaded
+    from singerlake.ops.upload import Uploaded
 
     return Uploaded(NAME, Mode.UPSERT, None, changed())
 

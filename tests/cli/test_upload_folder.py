@@ -12,7 +12,7 @@ from singerlake.files import folder_rows
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import vacuum
-from singerlake.spark.jobs.loading import upload_folder
+from singerlake.ops import upload_folder
 from singerlake_cli import folder_upload
 from tests.build import commit_rows
 from tests.cli.call import run, run_json

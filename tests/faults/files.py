@@ -241,8 +241,8 @@ class UploadFolder(Operation):
             self._upload(lake, lake.find(self.table)[0], again=again)
 
     def _upload(self, lake: Lake, into: Table | TableName, *, again: bool) -> None:
-        from singerlake.spark.jobs.loading.upload import UploadOptions
-        from singerlake.spark.jobs.loading.upload_folder import upload_folder
+        from singerlake.ops.upload import UploadOptions
+        from singerlake.ops.upload_folder import upload_folder
         from singerlake.spark.jvm.session import session
 
         folder = Folder.named(str(self.folder), None)

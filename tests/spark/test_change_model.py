@@ -14,18 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from singerlake.changes.change import Changed
+from singerlake.changes.row_set import Part, RowSet
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode
-from singerlake.spark.jobs.changes.change import Changed, change, change_parts
-from singerlake.spark.jobs.row_sets.asked_rows import Part
-from singerlake.spark.jobs.row_sets.row_set import RowSet
 from singerlake.spark.jobs.row_sets.selected_rows import Selection
 from singerlake.spark.state.from_blocks import state
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, change_parts, row_set
 
 pytestmark = pytest.mark.usefixtures("quick_plans")
 PROPERTIES: dict[str, Any] = {

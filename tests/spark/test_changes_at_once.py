@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 import singerlake
 from singerlake.errors import ConflictError
 from singerlake.maintenance.change import Mode
-from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.row_sets.selected_rows import Selection
 from singerlake.spark.state.from_blocks import state
 from tests.build import commit_rows
+from tests.spark.row_sets import change
 
 PROPERTIES = {"id": {"type": "integer"}, "n": {"type": "integer"}}
 

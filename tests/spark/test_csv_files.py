@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from singerlake.changes.csv_files import CsvFiles
 from singerlake.errors import InputError, RejectedRowsError
 from singerlake.format.types import DATE, INTEGER, STRING, Columns
 from singerlake.records.given.byte_sources import LocalFile
 from singerlake.records.given.csv.dialect import Dialect
 from singerlake.records.given.rows import given_schema
 from singerlake.records.rows.problems import decode
-from singerlake.spark.jobs.row_sets.csv_files import CsvFiles
 from singerlake.spark.state.frames import numbered
 
 COLUMNS: Columns = (("id", INTEGER), ("note", STRING), ("day", DATE))
