@@ -27,6 +27,7 @@ from singerlake.ops.engines import EngineChoice
 from singerlake.ops.upload import WHAT, Uploaded, UploadOptions, upload_rows
 from singerlake.records.given.csv.dialect import Dialect
 from singerlake.records.given.files import JSONL, GivenFile, kept
+from singerlake.storage.base import Store
 from singerlake.transactions import log
 from singerlake.transactions.capabilities import open_for_writing
 from singerlake.transactions.snapshot import Snapshot
@@ -150,19 +151,27 @@ class _FolderRows(FileRows):
         self._before = before
 
     def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
-        """Read them; see :meth:`FileRows.row_set`.
-
-        The change begins with a table of its own, later than the one by which files were found:
-        what a vacuum announced in between, the commit would not see.
-
-        Raises:
-            ConflictError: A vacuum announced that it deletes files.
-        """
-        before = self._before
-        later = log.refresh(self._store, before)
-        if any(by > before.number for by, _ in later.pending_lists):
-            raise ConflictError(
-                f"a vacuum of {before.table} began to delete files while these were stored: "
-                "nothing was changed; run it again"
-            )
+        """Read them; see :meth:`FileRows.row_set` and :func:`check_no_vacuum`."""
+        check_no_vacuum(self._store, self._before)
         return super().row_set(engine, present, source)
+
+
+def check_no_vacuum(store: Store, before: Snapshot) -> None:
+    """Make sure that all is still there that rows name again.
+
+    The change begins with a table of its own, later than the one by which files were found: what
+    a vacuum announced in between, the commit would not see.
+
+    Args:
+        store: The lake's store.
+        before: The table by which files were found.
+
+    Raises:
+        ConflictError: A vacuum announced that it deletes files.
+    """
+    later = log.refresh(store, before)
+    if any(by > before.number for by, _ in later.pending_lists):
+        raise ConflictError(
+            f"a vacuum of {before.table} began to delete files while these were stored: nothing "
+            "was changed; run it again"
+        )

@@ -54,8 +54,7 @@ def shop(lake: Lake) -> Lake:
 def test_what_needs_no_java_to_be_refused(
     shop: Lake, monkeypatch: pytest.MonkeyPatch, args: list[str], code: int, words: str
 ) -> None:
-    for command in ("update", "delete"):
-        monkeypatch.setattr(f"singerlake_cli.commands.{command}.begin_spark", None)
+    monkeypatch.setattr("singerlake_cli.shared.begin_spark", None)
     result = run(shop, *args)
     assert result.exit_code == code, result.stderr
     assert words in result.stderr

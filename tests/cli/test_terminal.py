@@ -229,19 +229,19 @@ CASES = {
         ["upload", TABLE, FILE],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: uploaded(),
-        f"{JOBS}loading.upload.upload",
+        "singerlake.ops.upload.upload",
     ),
     "update": Case(
         ["update", TABLE, "--set", "a = 1"],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: changed(),
-        f"{JOBS}changes.change.change",
+        "singerlake.ops.change.change",
     ),
     "delete --dry-run": Case(
         ["delete", TABLE, "--where", "id = 17", "--dry-run"],
         [f"{TABLE}:", "would be 0 rows", "1 not there to be deleted"],
         lambda: changed(dry=True),
-        f"{JOBS}changes.change.change",
+        "singerlake.ops.change.change",
     ),
     "erase": Case(
         ["erase", "--check", TABLE, "--key", "17"],

@@ -27,7 +27,6 @@ from singerlake.records.given.csv.ranges import Range
 from singerlake.records.given.csv.reader import CsvReader
 from singerlake.records.given.values.inference import Summary
 from singerlake.records.rows.problems import Problem, Problems
-from singerlake_cli.commands import upload
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.rejects import write_rejects
 from tests.build import commit_rows
@@ -171,8 +170,8 @@ def forbid_java(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> NoReturn:
         raise AssertionError("Java starts")
 
-    for name in ("begin_spark", "start_spark"):
-        monkeypatch.setattr(upload, name, started)
+    monkeypatch.setenv("SINGERLAKE_ENGINE", "spark")
+    monkeypatch.setattr("singerlake_cli.shared.begin_spark", started)
 
 
 def check_refused(result: Result, code: int, says: str) -> None:

@@ -52,6 +52,7 @@ EXAMPLES = {
     "upload": ["tap.s", "{folder}/rows.csv"],
     "update": ["tap.s", "--set", "name = 'x'", "--where", "id = 1"],
     "delete": ["tap.s", "--key", "1"],
+    "delete --where": ["tap.s", "--where", "id = 1"],
     "rows": ["tap.s", "--key", "1"],
     "diff": ["tap.s", "@1"],
     "erase": ["tap.s", "--key", "1", "--reason", "asked"],
@@ -117,7 +118,7 @@ def test_command_starts_java_as_the_page_says(
         assert done.exit_code == NOTHING_THERE.get(name, 0), done.output
 
 
-@pytest.mark.parametrize("name", ["freeze", "verify", "revert", "vacuum"])
+@pytest.mark.parametrize("name", ["freeze", "verify", "revert", "vacuum", "upload", "delete"])
 def test_engine_spark_starts_it_and_engine_local_does_not(
     small: Lake, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -311,12 +311,16 @@ class Change(Operation):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.ops.table_change import TableChange
-        from singerlake.spark.jvm.session import session
 
         options = ChangeOptions(new_version=True, writing=write_options(again=again))
         table = Lake(store).find(self.table)[0]
-        with TableChange(table, options, EngineChoice.of(spark=session("local[2]"))) as change:
+        with TableChange(table, options, self.choice()) as change:
             self.ask(change)
+
+    def choice(self) -> EngineChoice:
+        from singerlake.spark.jvm.session import session
+
+        return EngineChoice.of(spark=session("local[2]"))
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         table = plain.tables(dump)[self.table]
