@@ -110,7 +110,7 @@ def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
         assert words in result.stderr, args
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_rows_are_deleted_that_a_file_names(shop: Lake, tmp_path: Path) -> None:
     keys = tmp_path / "keys.csv"
     keys.write_text("id;status\n1;other\n77;\n")

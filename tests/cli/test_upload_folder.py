@@ -91,7 +91,7 @@ def test_a_vacuum_that_announces_meanwhile_ends_it(tmp_path: Path) -> None:
     check_no_vacuum(table.store, now)
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_a_folder_and_what_becomes_of_it(lake: Lake, work: Path) -> None:
     def upload(*args: str) -> tuple[Any, tuple[int, ...]]:
         done = run_json(lake, "upload", DOCS, *args)

@@ -120,9 +120,10 @@ def test_command_starts_java_as_the_page_says(
 
 @pytest.mark.parametrize("name", ["freeze", "verify", "revert", "vacuum", "upload", "delete"])
 def test_engine_spark_starts_it_and_engine_local_does_not(
-    small: Lake, monkeypatch: pytest.MonkeyPatch, name: str
+    small: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     started: list[str] = []
+    args = [word.format(folder=tmp_path) for word in EXAMPLES[name]]
 
     def start(*_: object) -> NoReturn:
         started.append(name)
@@ -130,12 +131,12 @@ def test_engine_spark_starts_it_and_engine_local_does_not(
 
     monkeypatch.setattr(shared, "begin_spark", start)
     monkeypatch.setattr("singerlake.ops.engines.SMALL", Work())
-    assert run(small, name, *EXAMPLES[name], "--engine", "local").exit_code == 0
+    assert run(small, name, *args, "--engine", "local").exit_code == 0
     assert not started
     if name != "vacuum":  # which this process does up to 256 MiB
         commit_rows(small, "tap.s", ID, ["id"], [{"id": 3, "name": "a"}])
-        assert "Java starts" in run(small, name, *EXAMPLES[name]).stderr
+        assert "Java starts" in run(small, name, *args).stderr
     monkeypatch.setenv("SINGERLAKE_ENGINE", "spark")
     commit_rows(small, "tap.s", ID, ["id"], [{"id": 4, "name": "a"}])
     commit_rows(small, "tap.s", ID, ["id"], [{"id": 5, "name": "a"}])
-    assert "Java starts" in run(small, name, *EXAMPLES[name]).stderr
+    assert "Java starts" in run(small, name, *args).stderr
