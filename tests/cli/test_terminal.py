@@ -240,19 +240,19 @@ CASES = {
         ["upload", TABLE, FILE],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: uploaded(),
-        f"{JOBS}loading.upload.upload",
+        "singerlake.ops.upload.upload",
     ),
     "update": Case(
         ["update", TABLE, "--set", "a = 1"],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: changed(),
-        f"{JOBS}changes.change.change",
+        "singerlake.ops.change.change",
     ),
     "delete --dry-run": Case(
         ["delete", TABLE, "--where", "id = 17", "--dry-run"],
         [f"{TABLE}:", "would be 0 rows", "1 not there to be deleted"],
         lambda: changed(dry=True),
-        f"{JOBS}changes.change.change",
+        "singerlake.ops.change.change",
     ),
     "erase": Case(
         ["erase", "--check", TABLE, "--key", "17"],
@@ -316,7 +316,7 @@ def differing() -> Any:
 
 
 def changed(*, dry: bool = False) -> Any:
-    from singerlake.spark.jobs.changes.change import Changed
+    from singerlake.changes.change import Changed
 
     frozen = FrozenVersion(
         number=2, transaction=9, schema_hash="abcdefg", rows=1, fingerprint=HASH, label=LABEL
@@ -339,7 +339,7 @@ def with_file(args: list[str], folder: Path) -> list[str]:
 
 def uploaded() -> Any:
     from singerlake.maintenance.change import Mode
-    from singerlake.spark.jobs.loading.upload import Uploaded
+    from singerlake.ops.upload import Uploaded
 
     return Uploaded(NAME, Mode.UPSERT, None, changed())
 

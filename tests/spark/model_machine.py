@@ -36,7 +36,6 @@ from singerlake.maintenance.erase import EraseOptions
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance.erase import erase
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from singerlake.spark.jobs.queries.query import query
@@ -47,7 +46,7 @@ from tests.frozen import revert_on_spark as revert
 from tests.frozen import undo_on_spark as undo
 from tests.frozen import vacuum_here, vacuum_on_spark
 from tests.spark import here
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, row_set
 from tests.tap.run import run as run_tap
 from tests.target import harness
 

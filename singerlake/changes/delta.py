@@ -8,62 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from typing import Any
 
 import msgspec
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-from pyspark.sql.pandas.types import from_arrow_schema
 
+from singerlake.changes.asked_rows import Asked
 from singerlake.errors import ConflictError
 from singerlake.format.names import TableName
 from singerlake.records.changes.asked_rows import by_place
 from singerlake.records.changes.merge_terms import (
-    ABSENT,
-    CHANGED,
     DELETED,
     INSERTED,
     MERGED,
-    POSITION_BLOCK,
-    POSITION_ROW,
     STALE,
-    STATUS,
-    UNCHANGED,
     UPDATED,
     WRONG,
     MergeSummary,
 )
 from singerlake.records.changes.merging import MergeStep
-from singerlake.records.changes.row_ids import AT_BLOCK, AT_ROW
-from singerlake.records.columns.arrow_types import arrow_type
-from singerlake.records.given.rows import TYPES, special_names
-from singerlake.records.rows.packing import Unpacked
+from singerlake.records.given.rows import special_names
 from singerlake.records.rows.problems import FIRST, Problems, RowProblem
-from singerlake.records.rows.row_columns import BLOCK, ORDINAL, alias
 from singerlake.records.state.shape import Shape
-from singerlake.spark.jobs.row_sets.asked_rows import Asked
-from singerlake.spark.jobs.row_sets.row_set import LINE, ROW_ID, SOURCE
 
-__all__ = [
-    "ABSENT",
-    "CHANGED",
-    "DELETED",
-    "INSERTED",
-    "POSITION_BLOCK",
-    "POSITION_ROW",
-    "STATUS",
-    "UNCHANGED",
-    "UPDATED",
-    "Delta",
-    "delta_frame",
-    "found_by",
-    "problems_of",
-    "repeated",
-    "stale_error",
-    "stale_problems",
-    "summary_of",
-]
 SMALL = 20_000
 """Rows asked for that one task compares."""
 _SUMMARY = msgspec.msgpack.Decoder(MergeSummary)
@@ -74,16 +40,18 @@ class Delta:
     """What becomes of a table's rows.
 
     Attributes:
-        packed: The rows that change, as ``merge_terms.MERGED`` has them.
+        merged: The rows that change, as ``merge_terms.MERGED`` has them.
         wanted: What is asked.
         summary: What has been found.
         counts: Rows by status.
+        parts: In how many parts rows were compared.
     """
 
-    packed: DataFrame
+    merged: Any
     wanted: Asked
     summary: MergeSummary
     counts: dict[str, int]
+    parts: int
 
     @property
     def anew(self) -> bool:
@@ -96,39 +64,17 @@ class Delta:
         return sum(self.counts.get(status, 0) for status in (INSERTED, UPDATED, DELETED))
 
     @property
-    def there(self) -> DataFrame:
-        """Rows that are there and change or go, packed."""
-        return self.packed.where("there").select("rows")
+    def there(self) -> Any:
+        """Rows that are there and change or go, packed in ``there``."""
+        return self.wanted.engine.having(self.merged, "there")
 
     @property
-    def new(self) -> DataFrame:
-        """Rows that are written as new records, packed."""
-        return self.packed.where("not there").select("rows")
-
-    @property
-    def frame(self) -> DataFrame:
-        """All of these rows.
-
-        They have ``STATUS``, the position, ``CHANGED``, what they are found by, the cells,
-        ``SOURCE``, ``LINE``, and an id where they have no line.
-        """
-        spec = self.wanted.spec
-        cells = {alias(i): arrow_type(spec.columns[i][1]) for i in spec.set_columns}
-        keys = {alias(i): arrow_type(spec.columns[i][1]) for i in spec.keys}
-        fields = {
-            STATUS: pa.string(),
-            POSITION_BLOCK: pa.int64(),
-            POSITION_ROW: pa.int32(),
-            CHANGED: pa.list_(pa.int32()),
-            **(keys or {AT_BLOCK: pa.int64(), AT_ROW: pa.int32()}),
-            **cells,
-            **{name: TYPES[name] for name in (SOURCE, LINE, ROW_ID)},
-        }
-        packed = self.packed.where(F.col("rows").isNotNull()).select("rows")
-        return packed.mapInArrow(Unpacked(), from_arrow_schema(pa.schema(list(fields.items()))))
+    def new(self) -> Any:
+        """Rows that are written as new records, packed in ``new``."""
+        return self.wanted.engine.having(self.merged, "new")
 
 
-def delta_frame(wanted: Asked, present: Sequence[DataFrame]) -> DataFrame:
+def merged(wanted: Asked, present: Sequence[Any]) -> tuple[Any, int]:
     """Compare what is asked with what is there.
 
     Args:
@@ -136,26 +82,20 @@ def delta_frame(wanted: Asked, present: Sequence[DataFrame]) -> DataFrame:
         present: The state's rows that may be meant, packed, in the same parts.
 
     Returns:
-        What changes, as ``merge_terms.MERGED`` has it.
+        What changes, as ``merge_terms.MERGED`` has it; and in how many parts.
     """
     count = 1 if wanted.seen.named <= SMALL and not wanted.replaces else wanted.parts
-    frames = [frame.select("part", "rows", "present") for frame in present]
-    every = reduce(DataFrame.union, frames, wanted.rows)
-    parts = every.repartitionById(count, F.col("part") % count)
-    return parts.mapInArrow(MergeStep(wanted.spec), MERGED)
+    engine = wanted.engine
+    parts = engine.exchange(engine.union(wanted.packed, *present), count, "part")
+    return engine.map(parts, MergeStep(wanted.spec), MERGED), count
 
 
-def summary_of(frame: DataFrame) -> MergeSummary:
+def summary_of(wanted: Asked, merged: Any) -> MergeSummary:
     """Compare, and fetch what has been found."""
     summary = MergeSummary()
-    for row in frame.where(F.col("summary").isNotNull()).select("summary").collect():
-        summary.merge(_SUMMARY.decode(bytes(row[0])))
+    for row in wanted.engine.collect(wanted.engine.having(merged, "summary")):
+        summary.merge(_SUMMARY.decode(row["summary"]))
     return summary
-
-
-def found_by(shape: Shape) -> list[str]:
-    """What a row of the state is found by."""
-    return shape.key_aliases or [BLOCK, ORDINAL]
 
 
 def repeated(summary: MergeSummary) -> Problems:

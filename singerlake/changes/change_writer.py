@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from singerlake.changes.changed_blocks import Out, Places, Target
+from singerlake.changes.old_lines import OldLines
 from singerlake.format import messages
 from singerlake.format.laid import BlockColumns
 from singerlake.format.log import Block
-from singerlake.records.blocks import block_tasks, positions
-from singerlake.records.blocks.block_tasks import MARK
+from singerlake.records.blocks import positions
 from singerlake.records.blocks.defaults import ColumnDefault
 from singerlake.records.changes.merge_terms import DELETED
 from singerlake.records.columns import text_bytes
@@ -32,8 +33,6 @@ from singerlake.records.lines.record_texts import Changes
 from singerlake.records.lines.respelling import Members
 from singerlake.records.lines.written_defaults import DefaultsWritten
 from singerlake.records.rows.steps import Batches
-from singerlake.spark.write.changed_blocks import Out, Places, Target
-from singerlake.spark.write.old_lines import OldLines
 
 
 @dataclass
@@ -71,12 +70,12 @@ class InsertWriter:
 class ChangeWriter:
     """Writes rows that are there again: changed, as deletions, or as they are.
 
-    A partition holds what ``routing.by_blocks`` brings: positions, ``status``, ``changed`` (null
-    for a row that stays as it is), the cells, ``source``, ``line`` and ``row_id``.
+    Rows come in the order of their positions, with ``status``, ``changed`` (null for a row that
+    stays as it is), the cells, ``source``, ``line`` and ``row_id``.
 
     Attributes:
         target: Where lines go.
-        blocks: The blocks that rows come from, where they do not come with the task's mark.
+        blocks: The blocks that rows come from, in order of number.
         deletions: By the hash of a row's schema, the hash and the SCHEMA line to delete the row
             under, where these are not its own.
         sources: What each schema that rows may be written under has of the table's columns, those
@@ -106,7 +105,7 @@ class ChangeWriter:
         texts, keys = target.texts(), target.under.shown.key_properties
         named = [i for i in target.cells if target.columns[i][0] not in keys]
         reader = OldLines(target, self.blocks, self.sources, self.shown)
-        for batch in _behind_marks(actions, reader):
+        for batch in actions:
             changed = batch.column("changed")
             nothing = pa.scalar([], changed.type)
             changes = texts.changes(batch, named, changed.fill_null(nothing))
@@ -249,16 +248,3 @@ class _Action(NamedTuple):
     def keeps_record(self) -> bool:
         """Whether its record stays as it is, but for the mark of a deletion."""
         return self.deleted or not self.changed
-
-
-def _behind_marks(actions: Batches, reader: OldLines) -> Batches:
-    """Give the rows of each task, its blocks known by then."""
-    for batch in actions:
-        rows = batch.column("row").to_numpy()
-        start = 0
-        for mark in [*np.flatnonzero(rows == MARK).tolist(), len(rows)]:
-            if start < mark:
-                yield batch.slice(start, mark - start)
-            if mark < len(rows):
-                reader.blocks = block_tasks.decode(batch.column("work")[mark].as_py())
-            start = mark + 1

@@ -1,8 +1,8 @@
 """Uploading a folder: each file's content into the lake, and the rows of all as one change.
 
-The files are stored before the rows that name them, and before Java is waited for. What was stored
-and is not named in the end, because something went wrong or somebody else was sooner, is a leftover
-that the next vacuum takes away.
+The files are stored before the rows that name them, and before Java starts. If something went wrong
+or another process was sooner, no row names them: then they are orphan files, which the next vacuum
+deletes.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from pyspark.sql import SparkSession
-
+from singerlake.changes.change import Changed
+from singerlake.changes.given_readers import FileRows, Inferred
+from singerlake.changes.new_table import NewTable, make
+from singerlake.changes.row_set import RowSet
+from singerlake.engine.base import Engine
 from singerlake.errors import ConflictError
 from singerlake.files.folder import Folder
 from singerlake.files.folder_rows import SCHEMA, FolderRows
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.records.given.files import JSONL, GivenFile, kept, within_reach
-from singerlake.spark.jobs.changes.change import Changed
-from singerlake.spark.jobs.loading.upload import Uploaded, UploadOptions, change_by
-from singerlake.spark.jobs.loading.upload_new import NewTable, make
-from singerlake.spark.jobs.row_sets.given_readers import Inferred, JsonReader
-from singerlake.spark.jvm.session import runs_here
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.upload import WHAT, Uploaded, UploadOptions, upload_rows
+from singerlake.records.given.csv.dialect import Dialect
+from singerlake.records.given.files import JSONL, GivenFile, kept
+from singerlake.storage.base import Store
 from singerlake.transactions import log
 from singerlake.transactions.capabilities import open_for_writing
 from singerlake.transactions.snapshot import Snapshot
@@ -67,11 +68,11 @@ class FolderUploaded:
 
 
 def upload_folder(
-    start: Callable[[], SparkSession],
     lake: Lake,
     table: Table | TableName,
     folder: Folder,
     options: UploadOptions,
+    choice: EngineChoice | None = None,
     *,
     follow: Callable[[FolderRows], None] = lambda _: None,
     show: Callable[[NewTable], None] = lambda _: None,
@@ -79,11 +80,11 @@ def upload_folder(
     """Upload a folder's files.
 
     Args:
-        start: Gives the session; called once the files are stored.
         lake: The lake.
         table: The table, which ``folder_rows.check_fits``; the name of one that is to be made.
         folder: The folder.
         options: How; of a table that is made, ``mode``, ``keys`` and ``types`` mean nothing.
+        choice: What may write the rows.
         follow: Is given what counts the files, before the first is read.
         show: Is shown a new table before it is made.
 
@@ -105,22 +106,20 @@ def upload_folder(
         follow(rows)
         options = _naming(options, rows)
         given = stack.enter_context(_given(rows, folder))
-        spark = start()
-        if not runs_here(spark):
-            open_for_writing(lake.store)
-            [given] = stack.enter_context(within_reach([given], lake.store))
-        reader = JsonReader([given])
+        choice = choice or EngineChoice()
+        source = stack.enter_context(_FolderRows(lake, before, given))
         if isinstance(table, Table):
-            check = partial(_check_no_vacuum, lake, before)
-            done = Uploaded(
-                name, options.mode, None, change_by(spark, table, reader, options, check)
-            )
+            done = Uploaded(name, options.mode, None, upload_rows(table, source, options, choice))
         else:
+            engine = choice.engine_for(source.work, WHAT)
             new = NewTable(
-                name, SCHEMA, reader, Inferred(SCHEMA.schema["properties"], {}, rows.done)
+                name,
+                SCHEMA,
+                source.reader(engine),
+                Inferred(SCHEMA.schema["properties"], {}, rows.done),
             )
             show(new)
-            made = make(spark, lake, new, options.change)
+            made = make(engine, lake, new, options.change)
             changed = Changed(made.transaction, inserted=made.rows, version=made.version)
             done = Uploaded(name, options.mode, new, changed)
     return FolderUploaded(done, given.described(), rows.contents.stored, rows.contents.bytes)
@@ -144,16 +143,33 @@ def _given(rows: FolderRows, folder: Folder) -> Iterator[GivenFile]:
         yield FolderGiven(source, JSONL, source.size, nobody, rows.done, rows.bytes)
 
 
-def _check_no_vacuum(lake: Lake, before: Snapshot, _present: Snapshot) -> None:
+class _FolderRows(FileRows):
+    """The rows of a folder's files, as long as all is still there that they name again."""
+
+    def __init__(self, lake: Lake, before: Snapshot, file: GivenFile) -> None:
+        super().__init__([file], Dialect(), lake.store)
+        self._before = before
+
+    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+        """Read them; see :meth:`FileRows.row_set` and :func:`check_no_vacuum`."""
+        check_no_vacuum(self._store, self._before)
+        return super().row_set(engine, present, source)
+
+
+def check_no_vacuum(store: Store, before: Snapshot) -> None:
     """Make sure that all is still there that rows name again.
 
     The change begins with a table of its own, later than the one by which files were found: what
     a vacuum announced in between, the commit would not see.
 
+    Args:
+        store: The lake's store.
+        before: The table by which files were found.
+
     Raises:
         ConflictError: A vacuum announced that it deletes files.
     """
-    later = log.refresh(lake.store, before)
+    later = log.refresh(store, before)
     if any(by > before.number for by, _ in later.pending_lists):
         raise ConflictError(
             f"a vacuum of {before.table} began to delete files while these were stored: nothing "

@@ -1,28 +1,23 @@
-"""Uploading files: their rows into a table that is there, as a change, or into a new one."""
+"""Upload: the rows of files into a table that is there, as a change, or into a new one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import SparkSession
-
+from singerlake.changes.change import Changed
+from singerlake.changes.given_readers import CsvReader, FileRows
+from singerlake.changes.new_table import NewTable, make, make_at_once, plan_new
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode
+from singerlake.ops.change import ChangeStep, change
+from singerlake.ops.engines import EngineChoice
 from singerlake.records.given.csv.dialect import Dialect
-from singerlake.records.given.files import GivenFile, within_reach
+from singerlake.records.given.files import GivenFile
 from singerlake.records.given.values.inference import Spec
-from singerlake.records.state.shape import shape_of
-from singerlake.spark.jobs.changes.change import Changed, change
-from singerlake.spark.jobs.loading.upload_new import NewTable, make, make_at_once, plan_new
-from singerlake.spark.jobs.row_sets.given_readers import CsvReader, GivenReader, reader_of
-from singerlake.spark.jobs.row_sets.row_set import RowSet
-from singerlake.spark.jvm.session import runs_here
-from singerlake.spark.state.frames import numbered
-from singerlake.transactions.capabilities import open_for_writing
-from singerlake.transactions.snapshot import Snapshot
+
+WHAT = "making a table of files"
 
 
 @dataclass(frozen=True)
@@ -62,87 +57,62 @@ class Uploaded:
 
 
 def upload(
-    spark: SparkSession,
     lake: Lake,
     table: Table | TableName,
     files: Sequence[GivenFile],
     options: UploadOptions | None = None,
+    choice: EngineChoice | None = None,
     show: Callable[[NewTable], None] = lambda _: None,
 ) -> Uploaded:
     """Upload files.
 
     Args:
-        spark: The session.
         lake: The lake.
         table: The table; the name of one that is to be made.
         files: The files, from ``given.files.open_files``.
         options: How.
+        choice: What may read the files, and write rows.
         show: Is shown a new table before it is made.
 
     Raises:
         RejectedRowsError: Rows that cannot be taken; each problem is named, nothing was changed.
         ConflictError: Rows were changed since they were read, or somebody made the table.
         UsageError: It cannot be done as asked.
+        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
-    options = options or UploadOptions()
-    local = runs_here(spark)
-    if not local:
-        open_for_writing(lake.store)
-    with nullcontext(files) if local else within_reach(files, lake.store) as found:
-        reader = reader_of(found, options.dialect)
+    options, choice = options or UploadOptions(), choice or EngineChoice()
+    with FileRows(files, options.dialect, lake.store) as rows:
         if isinstance(table, TableName):
-            return _into_new(spark, lake, table, reader, options, show)
-        done = change_by(spark, table, reader, options)
+            return _into_new(lake, table, rows, options, choice, show)
+        done = upload_rows(table, rows, options, choice)
         return Uploaded(table.name, options.mode, None, done)
 
 
+def upload_rows(
+    table: Table, rows: FileRows, options: UploadOptions, choice: EngineChoice
+) -> Changed:
+    """Change a table by the rows of files, which its log describes."""
+    described = {"files": rows.described()}
+    wanted = replace(options.change, metadata={**options.change.metadata, **described})
+    return change(table, [ChangeStep(options.mode, rows, "")], wanted, choice)
+
+
 def _into_new(
-    spark: SparkSession,
     lake: Lake,
     name: TableName,
-    reader: GivenReader,
+    rows: FileRows,
     options: UploadOptions,
+    choice: EngineChoice,
     show: Callable[[NewTable], None],
 ) -> Uploaded:
-    made = None
+    engine = choice.engine_for(rows.work, WHAT)
+    reader, made = rows.reader(engine), None
     if isinstance(reader, CsvReader) and not options.types and not options.change.dry_run:
-        new, made = make_at_once(spark, lake, name, reader, options.keys, options.change, show)
+        new, made = make_at_once(engine, lake, name, reader, options.keys, options.change, show)
     else:
-        new = plan_new(spark, name, reader, keys=options.keys, types=options.types)
+        new = plan_new(engine, name, reader, keys=options.keys, types=options.types)
     if made is None:
         show(new)
-        made = make(spark, lake, new, options.change)
+        made = make(engine, lake, new, options.change)
     changed = Changed(made.transaction, inserted=made.rows, version=made.version)
     return Uploaded(name, options.mode, new, changed)
-
-
-def change_by(
-    spark: SparkSession,
-    table: Table,
-    reader: GivenReader,
-    options: UploadOptions,
-    check: Callable[[Snapshot], None] = lambda _: None,
-) -> Changed:
-    """Change a table by the rows of files.
-
-    Args:
-        spark: The session.
-        table: The table.
-        reader: Reads the files.
-        options: How.
-        check: Looks at the table that the change goes on from; may raise to end it.
-
-    Raises:
-        SingerlakeError: As :func:`upload` does.
-    """
-    described = {"files": [file.described() for file in reader.files]}
-    wanted = replace(options.change, metadata={**options.change.metadata, **described})
-
-    def rows(present: Snapshot) -> list[RowSet]:
-        check(present)
-        columns = shape_of(present).columns
-        step, tasks = reader.step(spark, columns)
-        indexes = reader.indexes(columns)
-        return [RowSet(numbered(spark, tasks), tuple(indexes), reader.names, step, tasks)]
-
-    return change(spark, table, rows, options.mode, options=wanted)

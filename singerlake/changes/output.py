@@ -1,50 +1,37 @@
-"""What a change writes: blocks by the executors, then the one log entry."""
+"""What a change writes: blocks by the engine's tasks, then the one log entry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-
+from singerlake.changes import changed_blocks
+from singerlake.changes.change_writer import ChangeWriter, InsertWriter
+from singerlake.changes.changed_blocks import Target
+from singerlake.changes.delta import Delta
+from singerlake.changes.present_rows import PresentRows
+from singerlake.changes.writing import ROUTED, Route, written
 from singerlake.format import messages, times
 from singerlake.format.block import MAX_ROWS
 from singerlake.format.laid import block_columns
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.written import written_under
-from singerlake.lake import Table
 from singerlake.maintenance import change as plans
 from singerlake.maintenance import revert
 from singerlake.maintenance.change import ChangePlan, Frozen, Written
 from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
+from singerlake.records.blocks import block_tasks
 from singerlake.records.blocks.defaults import wanted_defaults
 from singerlake.records.blocks.positions import block_holding
+from singerlake.records.changes.merge_terms import DELETED, INSERTED, UPDATED, changed_schema
 from singerlake.records.lines import line_writer
 from singerlake.records.lines.written_defaults import DefaultsWritten, defaults_written
 from singerlake.records.rows import problems
 from singerlake.records.rows.packing import Unpacked
 from singerlake.records.rows.problems import Problems
-from singerlake.records.rows.row_columns import BLOCK, ORDINAL, alias
-from singerlake.records.rows.steps import Pipeline, Step
+from singerlake.records.rows.steps import Pipeline
 from singerlake.records.state.shape import Shape
-from singerlake.spark.jobs.changes.delta import (
-    CHANGED,
-    DELETED,
-    INSERTED,
-    POSITION_BLOCK,
-    POSITION_ROW,
-    STATUS,
-    UPDATED,
-    Delta,
-)
-from singerlake.spark.jobs.changes.present_rows import PresentRows
-from singerlake.spark.jobs.row_sets.row_set import LINE, ROW_ID, SOURCE
-from singerlake.spark.jvm.progress import stages
-from singerlake.spark.jvm.session import cores
-from singerlake.spark.write import changed_blocks, routing
-from singerlake.spark.write.change_writer import ChangeWriter, InsertWriter
-from singerlake.spark.write.changed_blocks import Target
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
@@ -58,8 +45,6 @@ class ChangeOutput:
     """Writes a difference and commits it.
 
     Args:
-        spark: The session.
-        table: The table.
         wanted: The plan.
         shape: The table's, as it is read after the change.
         found: The difference; None where no row is asked for.
@@ -69,8 +54,6 @@ class ChangeOutput:
 
     def __init__(
         self,
-        spark: SparkSession,
-        table: Table,
         wanted: ChangePlan,
         shape: Shape,
         found: Delta | None,
@@ -78,8 +61,8 @@ class ChangeOutput:
         *,
         whole: bool,
     ) -> None:
-        self._spark = spark
-        self._table = table
+        self._engine = now.engine
+        self._table = now.table
         self._wanted = wanted
         self._head = wanted.head
         self._shape = shape
@@ -187,21 +170,15 @@ class ChangeOutput:
         return blocks
 
     def _run(self, version: int | None, *, dry_run: bool) -> tuple[list[Block], Problems]:
-        """Let the executors write; descriptions of blocks come back, never rows."""
+        """Let tasks write; descriptions of blocks come back, never rows."""
         if self._found is None:
             return [], Problems()
         target = self._target(self._found, version, dry_run=dry_run)
-        frames = [self._rewritten(self._found, target), self._inserted(self._found, target)]
-        rows = []
-        with stages(self._spark, "checking rows" if dry_run else "writing rows"):
-            for frame in frames:
-                if frame is not None:
-                    rows += [frame.collect()]
+        read = [self._rewritten(self._found, target), self._inserted(self._found, target)]
+        with self._engine.stages("checking rows" if dry_run else "writing rows"):
+            rows = [self._engine.collect(some) for some in read if some is not None]
         found = problems.merged(
-            problems.decode(bytes(row["problems"]))
-            for some in rows
-            for row in some
-            if row["problems"]
+            problems.decode(row["problems"]) for some in rows for row in some if row["problems"]
         )
         blocks = [block for some in rows for block in line_writer.in_order(some, self._hash)]
         return blocks, found
@@ -224,26 +201,45 @@ class ChangeOutput:
             dry_run=dry_run,
         )
 
-    def _inserted(self, found: Delta, target: Target) -> DataFrame | None:
-        """New records."""
-        counts = found.counts
+    def _inserted(self, found: Delta, target: Target) -> Any:
+        """New records; None if there are none."""
+        counts, engine = found.counts, self._engine
         rows = counts.get(INSERTED, 0) + (counts.get(UPDATED, 0) if found.anew else 0)
         if not rows:
             return None
-        parts = max(-(-rows // MOST_INSERTED), min(2 * cores(self._spark), -(-rows // MAX_ROWS)))
-        writer = Pipeline((Unpacked(), InsertWriter(target)))
-        return found.new.coalesce(parts).mapInArrow(writer, changed_blocks.WRITTEN)
+        parts = max(-(-rows // MOST_INSERTED), min(engine.parts, -(-rows // MAX_ROWS)))
+        # Where rows were compared in many parts, each of them would write a small file.
+        new = engine.exchange(found.new, parts, "part") if parts < found.parts else found.new
+        writer = Pipeline((Unpacked(column="new"), InsertWriter(target)))
+        return engine.map(new, writer, changed_blocks.WRITTEN)
 
-    def _rewritten(self, found: Delta, target: Target) -> DataFrame | None:
-        """Rows that are there: those that change or go; where all are written, all of them."""
-        counts = found.counts
+    def _rewritten(self, found: Delta, target: Target) -> Any:
+        """Rows that are there: those that change or go; if all are written, all of them."""
+        counts, engine = found.counts, self._engine
         if not self._whole and not (counts.get(UPDATED) or counts.get(DELETED)):
             return None
-        rows, known, first = self._routed(found)
+        tasks = self._tasks(found)
+        route = Route.to(tasks)
+        routed = engine.map(found.there, route, ROUTED)
+        if self._whole:
+            routed = engine.union(routed, self._now.places(route, ROUTED))
+        schema = changed_schema(found.wanted.spec)
+        return written(engine, routed, tasks, self._writer(target), schema)
+
+    def _tasks(self, found: Delta) -> list[list[Block]]:
+        """Share out the blocks of which rows are written again."""
+        blocks = self._head.blocks
+        if self._whole:
+            return block_tasks.to_write(blocks)
+        held = {(one := block_holding(blocks, n)).number: one for n in found.summary.blocks}
+        touched = [held[number] for number in sorted(held)]
+        return block_tasks.split(touched, self._engine.parts, block_tasks.WRITE_BYTES)
+
+    def _writer(self, target: Target) -> ChangeWriter:
         state = self._wanted.state
-        writer = ChangeWriter(
+        return ChangeWriter(
             target,
-            known,
+            (),
             {
                 own: (hash_of(entry), messages.schema_line(self._head.table.stream, entry))
                 for own, entry in self._deletions.items()
@@ -255,35 +251,6 @@ class ChangeOutput:
             wanted_defaults(state, self._shape.columns),
             self._defaults,
         )
-        return rows.mapInArrow(Pipeline((*first, writer)), changed_blocks.WRITTEN)
-
-    def _routed(self, found: Delta) -> tuple[DataFrame, Sequence[Block], tuple[Step, ...]]:
-        """The rows on their way to the tasks that write them, what those know, and read first."""
-        blocks = self._head.blocks
-        if not self._whole:
-            held = {(one := block_holding(blocks, n)).number: one for n in found.summary.blocks}
-            touched = [held[number] for number in sorted(held)]
-            packed, known = routing.packed_by_blocks(self._spark, found.there, touched)
-            return packed, known, (routing.InOrder(),)
-        actions = found.frame.where(F.col(POSITION_BLOCK).isNotNull()).select(
-            POSITION_BLOCK,
-            POSITION_ROW,
-            STATUS,
-            CHANGED,
-            *(alias(index) for index in found.wanted.columns),
-            SOURCE,
-            LINE,
-            ROW_ID,
-        )
-        return *routing.by_blocks(self._spark, self._with_all_others(actions), blocks), ()
-
-    def _with_all_others(self, actions: DataFrame) -> DataFrame:
-        """The rows of the whole new state that are there now."""
-        now = self._now.frame.select(
-            F.col(BLOCK).alias(POSITION_BLOCK), F.col(ORDINAL).alias(POSITION_ROW)
-        )
-        both = now.join(actions, [POSITION_BLOCK, POSITION_ROW], "left_outer")
-        return both.where(~F.coalesce(F.col(STATUS) == DELETED, F.lit(False)))
 
     def _withdraw(self, blocks: list[Block]) -> None:
         for file in {block.file for block in blocks}:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import msgspec
-from pyspark.sql import SparkSession
 
+from singerlake.changes.csv_files import CsvFiles
+from singerlake.changes.row_set import GivenRows, RowSet
+from singerlake.engine.base import Engine
+from singerlake.engine.work import Work
 from singerlake.errors import InputError, UsageError
 from singerlake.format.types import Columns
 from singerlake.nearest import offer
@@ -18,7 +23,7 @@ from singerlake.records.given.arrow.parquet_rows import ParquetRows, ParquetSour
 from singerlake.records.given.csv.decimals import as_written, comma_advice
 from singerlake.records.given.csv.dialect import Dialect
 from singerlake.records.given.csv.guess import GuessedRows, Summed
-from singerlake.records.given.files import JSONL, PARQUET, GivenFile
+from singerlake.records.given.files import JSONL, PARQUET, GivenFile, within_reach
 from singerlake.records.given.json.line_ranges import Range, check_encoding, first_lines, ranges_of
 from singerlake.records.given.json.lines import SUMMARIES, EndCounter, JsonLines, JsonSummarizer
 from singerlake.records.given.rows import special_names
@@ -35,9 +40,10 @@ from singerlake.records.given.values.inference import (
 )
 from singerlake.records.rows.problems import Problems, decode, rejected
 from singerlake.records.rows.steps import Step
-from singerlake.spark.jobs.row_sets.csv_files import CsvFiles
-from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state.frames import numbered
+from singerlake.records.state.shape import shape_of
+from singerlake.storage.base import Store
+from singerlake.transactions.capabilities import open_for_writing
+from singerlake.transactions.snapshot import Snapshot
 
 ENDS = "part int, ends long"
 _SUMMARY = msgspec.msgpack.Decoder(Summary)
@@ -74,8 +80,13 @@ class GivenReader(ABC):
         """What messages call the files."""
         return tuple(file.name for file in self.files)
 
+    @property
+    def work(self) -> Work:
+        """What it takes to read them."""
+        return Work(sum(source.size for source in self.sources))
+
     @abstractmethod
-    def infer(self, spark: SparkSession) -> Inferred:
+    def infer(self, engine: Engine[Any]) -> Inferred:
         """Find out what all rows of the files hold.
 
         Raises:
@@ -87,11 +98,11 @@ class GivenReader(ABC):
         """Return the indexes of the table's columns that the files may name, rising."""
 
     @abstractmethod
-    def step(self, spark: SparkSession, columns: Columns) -> tuple[Step, int]:
+    def step(self, engine: Engine[Any], columns: Columns) -> tuple[Step, int]:
         """Return what reads the rows, and into how many tasks that is split.
 
         Args:
-            spark: The session.
+            engine: Reads the files.
             columns: The table's.
         """
 
@@ -115,11 +126,11 @@ class JsonReader(GivenReader):
         """The range of each task."""
         return ranges_of(self.sources)
 
-    def infer(self, spark: SparkSession) -> Inferred:
+    def infer(self, engine: Engine[Any]) -> Inferred:
         """Read them once; see :class:`GivenReader`."""
         summarizer = JsonSummarizer(self.sources, self.parts)
-        with plain_errors():
-            rows = numbered(spark, len(self.parts)).mapInArrow(summarizer, SUMMARIES).collect()
+        source = engine.source([b""] * len(self.parts))
+        rows = engine.collect(engine.map(source, summarizer, SUMMARIES))
         rows.sort(key=lambda row: row["part"])
         self._ends = [row["ends"] for row in rows]
         problems = Problems()
@@ -148,12 +159,12 @@ class JsonReader(GivenReader):
         """Return indexes; see :class:`GivenReader`."""
         return range(len(columns))
 
-    def step(self, spark: SparkSession, columns: Columns) -> tuple[Step, int]:
+    def step(self, engine: Engine[Any], columns: Columns) -> tuple[Step, int]:
         """Return the step; see :class:`GivenReader`."""
         if self._ends is None:
             counter = EndCounter(self.sources, self.parts)
-            with plain_errors():
-                rows = numbered(spark, len(self.parts)).mapInArrow(counter, ENDS).collect()
+            source = engine.source([b""] * len(self.parts))
+            rows = engine.collect(engine.map(source, counter, ENDS))
             self._ends = [row["ends"] for row in sorted(rows, key=lambda row: row["part"])]
         firsts = first_lines(self.parts, self._ends)
         return JsonLines(self.sources, self.parts, firsts, columns), len(self.parts)
@@ -167,9 +178,15 @@ class ParquetReader(GivenReader):
         """The files, with their footers."""
         return [ParquetSource(source) for source in self.sources]
 
-    def infer(self, spark: SparkSession) -> Inferred:
+    @property
+    def work(self) -> Work:
+        """What it takes to read them, inflated; see :class:`GivenReader`."""
+        cells = sum(file.rows * len(file.names) for file in self.opened)
+        return Work(sum(file.inflated for file in self.opened), cells)
+
+    def infer(self, engine: Engine[Any]) -> Inferred:
         """Read them once; see :class:`GivenReader`."""
-        del spark  # the files say it themselves
+        del engine  # the files say it themselves
         specs = self.opened[0].specs()
         for file in self.opened[1:]:
             other = file.specs()
@@ -186,9 +203,9 @@ class ParquetReader(GivenReader):
         present = {name for file in self.opened for name in file.names}
         return [index for index, (name, _) in enumerate(columns) if name in present]
 
-    def step(self, spark: SparkSession, columns: Columns) -> tuple[Step, int]:
+    def step(self, engine: Engine[Any], columns: Columns) -> tuple[Step, int]:
         """Return the step; see :class:`GivenReader`."""
-        del spark
+        del engine
         groups = [group for n, file in enumerate(self.opened) for group in file.groups(n)]
         return ParquetRows(self.sources, groups, columns, self.indexes(columns)), len(groups)
 
@@ -201,10 +218,10 @@ class CsvReader(GivenReader):
         self._dialect = dialect
         self._opened = CsvFiles(self.sources, dialect)
 
-    def infer(self, spark: SparkSession) -> Inferred:
+    def infer(self, engine: Engine[Any]) -> Inferred:
         """Read them once; see :class:`GivenReader`."""
         self._opened.check_names()
-        return self.inferred(*self._opened.summaries(spark))
+        return self.inferred(*self._opened.summaries(engine))
 
     def inferred(self, summaries: Mapping[str, Summary], rows: int) -> Inferred:
         """Say what columns hold of which there are such summaries, and how many rows."""
@@ -227,21 +244,21 @@ class CsvReader(GivenReader):
             return f"{why}: {advice}"
         return f"{why}: add --null {written} if it means null" if is_no_value(written) else why
 
-    def guess(self, spark: SparkSession) -> dict[str, Summary] | None:
+    def guess(self, engine: Engine[Any]) -> dict[str, Summary] | None:
         """Sum up what some rows hold; None where they cannot be read."""
         self._opened.check_names()
-        found = self._opened.guess(spark)
+        found = self._opened.guess(engine)
         return None if found is None else self._opened.merged([found])
 
     def guessed_step(
         self,
-        spark: SparkSession,
+        engine: Engine[Any],
         columns: Columns,
         guess: Mapping[str, Summary],
         keys: Sequence[str],
     ) -> tuple[GuessedRows, int]:
         """Return what reads the rows, and sums them up, if they are what was guessed."""
-        return self._opened.guessed_step(spark, columns, list(guess.values()), keys)
+        return self._opened.guessed_step(engine, columns, list(guess.values()), keys)
 
     def merged(self, parts: Sequence[Summed]) -> Inferred:
         """Say what the files hold of which the parts were summed up."""
@@ -252,9 +269,9 @@ class CsvReader(GivenReader):
         """Return indexes; see :class:`GivenReader`."""
         return self._opened.indexes(columns)
 
-    def step(self, spark: SparkSession, columns: Columns) -> tuple[Step, int]:
+    def step(self, engine: Engine[Any], columns: Columns) -> tuple[Step, int]:
         """Return the step; see :class:`GivenReader`."""
-        return self._opened.step(spark, columns)
+        return self._opened.step(engine, columns)
 
 
 def reader_of(files: Sequence[GivenFile], dialect: Dialect) -> GivenReader:
@@ -270,6 +287,57 @@ def reader_of(files: Sequence[GivenFile], dialect: Dialect) -> GivenReader:
     if files[0].format == JSONL:
         return JsonReader(files)
     return ParquetReader(files) if files[0].format == PARQUET else CsvReader(files, dialect)
+
+
+class FileRows(GivenRows):
+    """The rows of files of one format; to be used as a context.
+
+    Args:
+        files: The files.
+        dialect: How they are written, if they are CSV.
+        store: Where they are put within reach of a cluster.
+
+    Raises:
+        SingerlakeError: One cannot be read.
+    """
+
+    def __init__(self, files: Sequence[GivenFile], dialect: Dialect, store: Store) -> None:
+        self._dialect = dialect
+        self._store = store
+        self._stack = ExitStack()
+        self._reached = False
+        self._reader = reader_of(files, dialect)
+
+    @property
+    def work(self) -> Work:
+        """What it takes to read them; see :attr:`GivenRows.work`."""
+        return self._reader.work
+
+    def described(self) -> list[dict[str, Any]]:
+        """Return what a log entry keeps of them."""
+        return [file.described() for file in self._reader.files]
+
+    def reader(self, engine: Engine[Any]) -> GivenReader:
+        """Return what reads the files by an engine's tasks."""
+        if not (engine.here or self._reached):
+            open_for_writing(self._store)
+            files = self._stack.enter_context(within_reach(self._reader.files, self._store))
+            self._reader, self._reached = reader_of(files, self._dialect), True
+        return self._reader
+
+    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+        """Read them; see :meth:`GivenRows.row_set`. Each file is a source of its own."""
+        del source
+        reader, columns = self.reader(engine), shape_of(present).columns
+        step, tasks = reader.step(engine, columns)
+        rows, indexes = engine.source([b""] * tasks), tuple(reader.indexes(columns))
+        return RowSet(rows, indexes, reader.names, step, tasks)
+
+    def __enter__(self) -> FileRows:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
 
 def typed(

@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from singerlake.changes import change_writer
+from singerlake.changes.change_writer import ChangeWriter
+from singerlake.changes.changed_blocks import Target
 from singerlake.format.log import decode_block
 from singerlake.format.written import written_under
 from singerlake.lake import Lake
 from singerlake.records.changes.merge_terms import DELETED
 from singerlake.records.rows.problems import Problems, decode
 from singerlake.records.state.shape import shape_of
-from singerlake.spark.write import change_writer
-from singerlake.spark.write.change_writer import ChangeWriter
-from singerlake.spark.write.changed_blocks import Target
 from singerlake.transactions.blocks import read_block
 from tests import build
 

@@ -1,8 +1,8 @@
-"""Uploading files into a table that is not there: types found in all rows, one transaction.
+"""A table made of files: types found in all rows, one transaction.
 
 The files are read once for what their columns hold. What is found may be shown, and corrected,
-before the rows are read as such and written. Nothing of a file passes through Java: a task reads
-its part and writes blocks of it. Only where the values of a key do not rise from row to row are
+before the rows are read as such and written: a task reads its part and writes blocks of it. Only
+where the values of a key do not rise from row to row are
 they read once more, and compared.
 """
 
@@ -10,11 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Row, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
+from singerlake.changes.first_blocks import FirstBlocks, in_order
+from singerlake.changes.given_readers import CsvReader, GivenReader, Inferred, typed
+from singerlake.changes.given_rows_writer import (
+    CHECKED,
+    RUNS,
+    SUMMED,
+    WRITTEN,
+    GivenRowsChecker,
+    GivenRowsWriter,
+    tasks_of,
+)
+from singerlake.changes.version import Freezing
+from singerlake.engine.base import Engine
 from singerlake.errors import InputError, SingerlakeError, UsageError
 from singerlake.format.block import MAX_ROWS
 from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
@@ -28,27 +40,13 @@ from singerlake.maintenance.change import ChangeOptions, with_version
 from singerlake.records.given.csv import guess as csv_guess
 from singerlake.records.given.key_runs import all_differ
 from singerlake.records.given.repeated_keys import FIRST, LAST, KeyParts, RepeatedKeys, place
-from singerlake.records.given.rows import PROBLEMS, given_schema
+from singerlake.records.given.rows import PROBLEMS
 from singerlake.records.given.values.inference import Spec, Summary, nullable
-from singerlake.records.rows import problems
+from singerlake.records.rows import packing, problems
 from singerlake.records.rows.problems import MOST, Problem, Problems, Stages
-from singerlake.records.rows.row_columns import alias
-from singerlake.records.rows.steps import Step
+from singerlake.records.rows.row_columns import aliases
+from singerlake.records.rows.steps import Batches, Step
 from singerlake.records.state.newest_rows import SPLIT_KEYS
-from singerlake.spark.jobs.changes.change_version import Freezing
-from singerlake.spark.jobs.loading.first_blocks import FirstBlocks, in_order
-from singerlake.spark.jobs.row_sets.given_readers import CsvReader, GivenReader, Inferred, typed
-from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.jvm.session import cores
-from singerlake.spark.state.frames import numbered
-from singerlake.spark.write.given_rows_writer import (
-    CHECKED,
-    RUNS,
-    SUMMED,
-    WRITTEN,
-    GivenRowsChecker,
-    GivenRowsWriter,
-)
 from singerlake.transactions.commit import current_user
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
@@ -100,7 +98,7 @@ class NewTable:
 
 
 def plan_new(
-    spark: SparkSession,
+    engine: Engine[Any],
     table: TableName,
     reader: GivenReader,
     *,
@@ -110,7 +108,7 @@ def plan_new(
     """Find out what files hold, and what table that makes.
 
     Args:
-        spark: The session.
+        engine: Reads the files, and writes blocks.
         table: Its name.
         reader: Reads the files.
         keys: Columns that are the table's key.
@@ -121,7 +119,7 @@ def plan_new(
         RejectedRowsError: Some rows cannot be read.
         InputError: There are none.
     """
-    return _new_table(table, reader, reader.infer(spark), keys, types or {})
+    return _new_table(table, reader, reader.infer(engine), keys, types or {})
 
 
 def _new_table(
@@ -164,12 +162,12 @@ class Made:
 
 
 def make(
-    spark: SparkSession, lake: Lake, new: NewTable, options: ChangeOptions | None = None
+    engine: Engine[Any], lake: Lake, new: NewTable, options: ChangeOptions | None = None
 ) -> Made:
     """Make a table of files.
 
     Args:
-        spark: The session.
+        engine: Reads the files, and writes blocks.
         lake: The lake that gets the table.
         new: What :func:`plan_new` gave.
         options: How; ``etag`` and ``overwrite`` mean nothing here.
@@ -180,13 +178,13 @@ def make(
     """
     options, table = options or ChangeOptions(), lake.table(new.table)
     with told(table, "create", active=not options.dry_run) as telling:
-        made = _Job(spark, lake, new, options).run()
+        made = _Job(engine, lake, new, options).run()
         telling.wrote(table.snapshot, rows=made.rows, version=made.version)
     return made
 
 
 def make_at_once(
-    spark: SparkSession,
+    engine: Engine[Any],
     lake: Lake,
     table: TableName,
     reader: CsvReader,
@@ -197,7 +195,7 @@ def make_at_once(
     """Make a table of CSV that is read once, if all of it is what some of it seems to be.
 
     Args:
-        spark: The session.
+        engine: Reads the files, and writes blocks.
         lake: The lake that gets the table.
         table: Its name.
         reader: Reads the files.
@@ -212,11 +210,11 @@ def make_at_once(
     Raises:
         SingerlakeError: As :func:`plan_new` and :func:`make`.
     """
-    guess = reader.guess(spark)
+    guess = reader.guess(engine)
     if guess is None:
-        return plan_new(spark, table, reader, keys=keys), None
+        return plan_new(engine, table, reader, keys=keys), None
     seen = _new_table(table, reader, reader.inferred(guess, 1), keys, {})
-    job = _AtOnce(spark, lake, seen, options, reader, guess, show)
+    job = _AtOnce(engine, lake, seen, options, reader, guess, show)
     try:
         made = job.run()
     except _SeemedOtherwiseError:
@@ -228,7 +226,7 @@ def make_at_once(
 
 @dataclass
 class _Job:
-    spark: SparkSession
+    engine: Engine[Any]
     lake: Lake
     new: NewTable
     options: ChangeOptions
@@ -239,7 +237,7 @@ class _Job:
         if self.options.dry_run:
             return Made(None, self._check_rows(step, tasks))
         hash_ = schema_hash(new.entry.schema, new.entry.key_properties)
-        blocks = FirstBlocks(self.lake, new.table, hash_, self.options.writing)
+        blocks = FirstBlocks(self.engine, self.lake, new.table, hash_, self.options.writing)
         done = blocks.commit(
             lambda: self._write(blocks, step, tasks), self._draft(hash_), self._with_version
         )
@@ -247,55 +245,50 @@ class _Job:
         return Made(done.number, done.transactions[-1].rows, version)
 
     def _step(self) -> tuple[Step, int]:
-        return self.new.reader.step(self.spark, self.new.columns)
+        return self.new.reader.step(self.engine, self.new.columns)
 
     def _check_rows(self, step: Step, tasks: int) -> int:
         """Count the rows, unless something is wrong with one."""
         new = self.new
         checker = GivenRowsChecker(step, new.columns, new.entry, new.reader.names)
-        with plain_errors():
-            rows = numbered(self.spark, tasks).mapInArrow(checker, CHECKED).collect()
+        engine = self.engine
+        read = engine.map(engine.source(tasks_of(tasks, tasks)), checker, CHECKED)
+        rows = engine.collect(read)
         self._refuse_any(rows)
         return sum(row["rows"] for row in rows)
 
-    def _refuse_any(self, rows: Iterable[Row]) -> None:
+    def _refuse_any(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Refuse the files if tasks have found something wrong, or a key is there twice."""
         new = self.new
-        told = sorted(
-            (row["part"], bytes(row[PROBLEMS]), bytes(row[RUNS])) for row in rows if row[RUNS]
-        )
+        told = sorted((row["part"], row[PROBLEMS], row[RUNS]) for row in rows if row[RUNS])
         found = problems.merged(problems.decode(encoded) for _, encoded, _ in told)
         wrong = Stages(new.reader.names, found)
         # Of rows with problems nobody followed all keys.
         if new.keys and (found.total or not all_differ(runs for _, _, runs in told)):
-            with plain_errors():
-                wrong.add(self._repeated_keys(), of_read_cells=True)
+            wrong.add(self._repeated_keys(), of_read_cells=True)
         if wrong.total:
             raise problems.rejected(wrong.whole())
 
     def _repeated_keys(self) -> Problems:
         """Find keys that are there twice; both lines of each are named."""
         new = self.new
-        step, tasks = new.reader.step(self.spark, new.columns)
+        engine = self.engine
+        step, tasks = new.reader.step(engine, new.columns)
         # A part's keys fit into memory, as they fill a fraction of the files.
-        parts = max(2 * cores(self.spark), -(-new.size // PART_BYTES))
+        parts = max(engine.parts, -(-new.size // PART_BYTES))
         split = KeyParts(step, new.columns, new.keys, parts)
-        cells = given_schema(new.columns, new.keys)
-        places = [pa.field(FIRST, pa.int64()), pa.field(LAST, pa.int64())]
-        wanted = pa.schema([*(cells.field(alias(key)) for key in new.keys), *places])
-        twice = (
-            numbered(self.spark, tasks)
-            .mapInArrow(split, SPLIT_KEYS)
-            .repartitionById(parts, "part")
-            .mapInArrow(RepeatedKeys(len(new.keys)), from_arrow_schema(wanted))
-        )
-        found = twice.orderBy(LAST).limit(MOST).collect()
-        total = len(found) if len(found) < MOST else twice.count()
-        return Problems(total, [self._repeated(row) for row in found])
+        read = engine.map(engine.source([b""] * tasks), split, SPLIT_KEYS)
+        shared = engine.exchange(read, parts, "part")
+        told = engine.collect(engine.map(shared, _FirstRepeated(len(new.keys)), _REPEATED))
+        found = pa.concat_tables([packing.unpack(row["first"]) for row in told]) if told else None
+        if found is None:
+            return Problems()
+        first = found.sort_by(LAST).slice(0, MOST).to_pylist()
+        return Problems(sum(row["keys"] for row in told), [self._repeated(row) for row in first])
 
-    def _repeated(self, row: Row) -> Problem:
+    def _repeated(self, row: Mapping[str, Any]) -> Problem:
         names = self.new.reader.names
-        cells = [str(cell) for cell in row[: len(self.new.keys)]]
+        cells = [str(row[name]) for name in aliases(len(self.new.keys))]
         (source, line), (first_source, first_line) = place(row[LAST]), place(row[FIRST])
         here, there = names[source], names[first_source]
         where = f"line {first_line:,}" if here == there else f"{there}, line {first_line:,}"
@@ -317,11 +310,12 @@ class _Job:
             reader=step,
             names=new.reader.names,
         )
-        side_by_side = cores(self.spark)
+        engine = self.engine
+        side_by_side = max(1, engine.parts // 2)
         rounds = max(2, -(-new.size // (PART_BYTES * side_by_side)))  # none with idle cores
         parts = max(1, min(tasks, rounds * side_by_side))
-        frame = self.spark.range(tasks, numPartitions=parts).mapInArrow(writer, WRITTEN)
-        rows = blocks.collect(frame, parts)
+        made = engine.map(engine.source(tasks_of(tasks, parts)), writer, WRITTEN)
+        rows = blocks.collect(made, parts)
         self._refuse_any(rows)
         return in_order(rows)
 
@@ -348,8 +342,30 @@ class _Job:
         if not self.options.new_version:
             return first
         table = self.lake.table(self.new.table)
-        version, lanes = Freezing(self.spark, table, self.options)(Snapshot(table.name), first)
+        version, lanes = Freezing(self.engine, table, self.options)(Snapshot(table.name), first)
         return with_version(first, version, lanes)
+
+
+_REPEATED = "keys long, first binary"
+
+
+@dataclass
+class _FirstRepeated:
+    """Counts the keys of a part that are there twice, and packs the first, by their last places.
+
+    Attributes:
+        count: How many columns the key has.
+    """
+
+    count: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Take all keys of one part."""
+        found = [*RepeatedKeys(self.count)(batches)]
+        if found:
+            twice = pa.Table.from_batches(found).sort_by(LAST)
+            row = {"keys": [len(twice)], "first": [packing.pack(twice.slice(0, MOST))]}
+            yield pa.RecordBatch.from_pydict(row)
 
 
 class _SeemedOtherwiseError(SingerlakeError):
@@ -366,11 +382,11 @@ class _AtOnce(_Job):
 
     def _step(self) -> tuple[Step, int]:
         keys = self.new.entry.key_properties
-        return self.csv.guessed_step(self.spark, self.new.columns, self.guess, keys)
+        return self.csv.guessed_step(self.engine, self.new.columns, self.guess, keys)
 
-    def _refuse_any(self, rows: Iterable[Row]) -> None:
+    def _refuse_any(self, rows: Iterable[Mapping[str, Any]]) -> None:
         rows, guessed = list(rows), self.new
-        told = sorted((row["part"], bytes(row[SUMMED])) for row in rows if row[SUMMED])
+        told = sorted((row["part"], row[SUMMED]) for row in rows if row[SUMMED])
         parts = [csv_guess.decode(summed) for _, summed in told]
         unread = problems.merged(part.unread for part in parts)
         if unread.total:

@@ -1,11 +1,11 @@
-"""CSV files read by tasks on the executors: a range each, placed by what stands before it."""
+"""CSV files read by tasks of an engine: a range each, placed by what stands before it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from pyspark.sql import SparkSession
-
+from singerlake.engine.base import Engine
 from singerlake.errors import InputError
 from singerlake.format.types import Columns
 from singerlake.records.given.byte_sources import ByteSource
@@ -28,9 +28,6 @@ from singerlake.records.given.csv.rows import (
 from singerlake.records.given.values.inference import Summary, merge_all
 from singerlake.records.rows import problems
 from singerlake.records.rows.problems import FIRST, MOST
-from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.jvm.session import cores
-from singerlake.spark.state.frames import numbered
 
 _MOST_IN_ALL = 1_000_000
 """Problems that all tasks together may send to the driver."""
@@ -79,51 +76,50 @@ class CsvFiles:
         """
         return list(layouts(self.files, columns, keys)[0].cells)
 
-    def step(self, spark: SparkSession, columns: Columns) -> tuple[CsvRows, int]:
+    def step(self, engine: Engine[Any], columns: Columns) -> tuple[CsvRows, int]:
         """Return what reads the rows, and into how many tasks that is split.
 
         Args:
-            spark: The session.
+            engine: Reads the files.
             columns: The table's.
         """
         found = layouts(self.files, columns)
-        parts = self.parts(spark)
+        parts = self.parts(engine)
         return CsvRows(self.files, found, parts, columns, self._most_of(parts)), len(parts)
 
-    def guess(self, spark: SparkSession) -> list[Summary] | None:
+    def guess(self, engine: Engine[Any]) -> list[Summary] | None:
         """Sum up what some rows hold, column by column; None where they cannot be read."""
-        return csv_guess.guess(self.files, self.parts(spark))
+        return csv_guess.guess(self.files, self.parts(engine))
 
     def guessed_step(
-        self, spark: SparkSession, columns: Columns, guess: Sequence[Summary], keys: Sequence[str]
+        self, engine: Engine[Any], columns: Columns, guess: Sequence[Summary], keys: Sequence[str]
     ) -> tuple[GuessedRows, int]:
         """Return what reads the rows into guessed columns, and into how many tasks that is split.
 
         Args:
-            spark: The session.
+            engine: Reads the files.
             columns: Those of the table that the guess makes.
             guess: From :meth:`guess`.
             keys: Names of its key.
         """
-        found, parts = layouts(self.files, columns), self.parts(spark)
+        found, parts = layouts(self.files, columns), self.parts(engine)
         most = self._most_of(parts)
         return GuessedRows(self.files, found, parts, columns, most, guess, keys), len(parts)
 
-    def summaries(self, spark: SparkSession) -> tuple[dict[str, Summary], int]:
+    def summaries(self, engine: Engine[Any]) -> tuple[dict[str, Summary], int]:
         """Sum up what each column holds, by name, and count the rows.
 
         Raises:
             RejectedRowsError: Some are no rows.
         """
-        parts = self.parts(spark)
+        parts = self.parts(engine)
         summarizer = CsvSummarizer(self.files, parts, self._most_of(parts))
-        with plain_errors():
-            found = numbered(spark, len(parts)).mapInArrow(summarizer, SUMMARIES).collect()
+        found = engine.collect(engine.map(engine.source([b""] * len(parts)), summarizer, SUMMARIES))
         found.sort(key=lambda row: row["part"])
-        whole = problems.merged((problems.decode(bytes(row["problems"])) for row in found), MOST)
+        whole = problems.merged((problems.decode(row["problems"]) for row in found), MOST)
         if whole.total:
             raise problems.rejected(whole)
-        columns = (decode_summaries(bytes(row["summaries"])) for row in found)
+        columns = (decode_summaries(row["summaries"]) for row in found)
         return self.merged(columns), sum(row["rows"] for row in found)
 
     def merged(self, parts: Iterable[Sequence[Summary]]) -> dict[str, Summary]:
@@ -132,12 +128,12 @@ class CsvFiles:
         names = self.files[0].names
         return {name: merge_all(column) for name, column in zip(names, columns, strict=True)}
 
-    def parts(self, spark: SparkSession) -> list[Range]:
+    def parts(self, engine: Engine[Any]) -> list[Range]:
         """Return the range of each task, placed; counted once, and only where there are several."""
         if self._parts is None:
-            cut = [self._cut(index, 2 * cores(spark)) for index in range(len(self.files))]
+            cut = [self._cut(index, engine.parts) for index in range(len(self.files))]
             counted = [part for parts in cut for part in parts[:-1]]
-            counts = self._counts(spark, counted)
+            counts = self._counts(engine, counted)
             self._parts = []
             for parts in cut:
                 own, counts = counts[: len(parts) - 1], counts[len(parts) - 1 :]
@@ -154,11 +150,10 @@ class CsvFiles:
             return [place]
         return csv_ranges.ranges(place, file.source.size, least, self._task_bytes)
 
-    def _counts(self, spark: SparkSession, parts: list[Range]) -> list[Counts]:
+    def _counts(self, engine: Engine[Any], parts: list[Range]) -> list[Counts]:
         if not parts:
             return []
-        with plain_errors():
-            counter = CsvCounter(self.files, parts)
-            found = numbered(spark, len(parts)).mapInArrow(counter, COUNTS).collect()
+        counter = CsvCounter(self.files, parts)
+        found = engine.collect(engine.map(engine.source([b""] * len(parts)), counter, COUNTS))
         found.sort(key=lambda row: row["part"])
         return [Counts(row["quotes"], row["newlines"], row["line_start"]) for row in found]

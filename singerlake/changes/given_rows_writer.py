@@ -1,4 +1,4 @@
-"""Writes rows that somebody gives as the first rows of a new table, on the executors.
+"""Writes rows that somebody gives as the first rows of a new table.
 
 Reading and writing are one step: rows never leave Python on their way from the file to the block.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pyarrow as pa
 
+from singerlake.changes.record_writer import RecordWriter
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
+from singerlake.records.blocks import block_tasks
 from singerlake.records.columns.canonical_text import Around
 from singerlake.records.given.csv.guess import GuessedRows
 from singerlake.records.given.key_runs import KeyRuns
@@ -19,7 +22,6 @@ from singerlake.records.given.rows import LINE, PROBLEMS, SOURCE
 from singerlake.records.lines.record_texts import RecordTexts
 from singerlake.records.rows.problems import Problems, decode
 from singerlake.records.rows.steps import Batches, Step
-from singerlake.spark.write.record_writer import RecordWriter, part_number
 
 RUNS, SUMMED = "runs", "summed"
 WRITTEN = f"part int, block binary, {PROBLEMS} binary, {RUNS} binary, {SUMMED} binary"
@@ -27,9 +29,21 @@ WRITTEN = f"part int, block binary, {PROBLEMS} binary, {RUNS} binary, {SUMMED} b
 ``key_runs.py`` saw of its keys, and, where the table is guessed, with what its rows hold."""
 
 
+def tasks_of(tasks: int, parts: int) -> list[bytes]:
+    """Share the numbers of tasks that read out to parts, neighbours to the same one."""
+    ends = [tasks * part // parts for part in range(parts + 1)]
+    return [b"%d %d" % both for both in pairwise(ends)]
+
+
+def numbers_of(sent: bytes | None) -> Batches:
+    """Give the numbers that a part of :func:`tasks_of` has, as readers take them."""
+    first, stop = map(int, (sent or b"0 0").split())
+    yield pa.RecordBatch.from_pydict({"id": pa.array(range(first, stop), pa.int64())})
+
+
 @dataclass
 class GivenRowsWriter(RecordWriter):
-    """Reads rows, and writes them as blocks. Sent to the executors by value.
+    """Reads rows, and writes them as blocks. Sent to tasks by value.
 
     Attributes:
         reader: Gives batches of ``given.rows.given_schema`` with all of the table's columns.
@@ -40,9 +54,13 @@ class GivenRowsWriter(RecordWriter):
     names: Sequence[str]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Read what the numbers of tasks name, and write it; files are durable when it ends."""
+        """Read what parts are sent, and write it; files are durable when it ends."""
+        for part, sent in block_tasks.given(batches):
+            yield from self._part(part, numbers_of(sent))
+
+    def _part(self, part: int, numbers: Batches) -> Batches:
         self._noted = _Noted.of(self.columns, self.schema, self.names)
-        for written in super().__call__(self._noted.sound(self.reader(batches))):
+        for written in self.write(self._noted.sound(self.reader(numbers)), part):
             for name in (PROBLEMS, RUNS, SUMMED):
                 written = written.append_column(  # noqa: PLW2901
                     name, pa.nulls(written.num_rows, pa.binary())
@@ -51,7 +69,7 @@ class GivenRowsWriter(RecordWriter):
         summed = self.reader.summed() if isinstance(self.reader, GuessedRows) else None
         yield pa.RecordBatch.from_pydict(
             {
-                "part": pa.array([part_number()], pa.int32()),
+                "part": pa.array([part], pa.int32()),
                 "block": pa.array([None], pa.binary()),
                 PROBLEMS: pa.array([self._noted.problems.encode()], pa.binary()),
                 RUNS: pa.array([self._noted.runs.encode()], pa.binary()),
@@ -83,13 +101,17 @@ class GivenRowsChecker:
     schema: SchemaEntry
     names: Sequence[str]
 
-    def __call__(self, numbers: Batches) -> Batches:
-        """Read what the numbers of tasks name."""
+    def __call__(self, batches: Batches) -> Batches:
+        """Read what parts are sent."""
+        for part, sent in block_tasks.given(batches):
+            yield self._part(part, numbers_of(sent))
+
+    def _part(self, part: int, numbers: Batches) -> pa.RecordBatch:
         noted = _Noted.of(self.columns, self.schema, self.names)
         rows = sum(len(noted.lines(batch)) for batch in noted.sound(self.reader(numbers)))
-        yield pa.RecordBatch.from_pydict(
+        return pa.RecordBatch.from_pydict(
             {
-                "part": pa.array([part_number()], pa.int32()),
+                "part": pa.array([part], pa.int32()),
                 "rows": pa.array([rows], pa.int64()),
                 PROBLEMS: pa.array([noted.problems.encode()], pa.binary()),
                 RUNS: pa.array([noted.runs.encode()], pa.binary()),

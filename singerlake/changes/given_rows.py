@@ -1,21 +1,16 @@
-"""Rows that a program hands over, as row sets: dictionaries, and frames of all kinds.
-
-What lies in the program's own memory is read there, and only the typed rows go to Spark; a Spark
-frame is read by the executors, whatever its size.
-"""
+"""Rows that a program hands over, as row sets: dictionaries, and frames in its own memory."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from singerlake.changes.row_set import GivenRows, RowSet, sent, unpacked
+from singerlake.engine.base import Engine
+from singerlake.engine.work import Work
 from singerlake.errors import UsageError
 from singerlake.format.types import BOOLEAN, INTEGER, STRING, Columns, Type
 from singerlake.nearest import offer
@@ -34,40 +29,17 @@ from singerlake.records.given.rows import (
     special_names,
 )
 from singerlake.records.rows.problems import Problem, Problems, kept, rejected
+from singerlake.records.rows.steps import Pipeline
 from singerlake.records.state.shape import Shape, shape_of
-from singerlake.spark.jobs.row_sets.row_set import PROBLEMS, RowSet
 from singerlake.transactions.snapshot import Snapshot
 
-_FRAME_TASKS = 32
-"""For how many tasks the rows of a frame are shared out, of which nobody knows the size."""
 
-
-class Given(ABC):
-    """Rows as a program hands them over."""
-
-    @abstractmethod
-    def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
-        """Read them as rows of a table.
-
-        Args:
-            spark: The session.
-            present: The table as it is.
-            source: What messages call them.
-
-        Raises:
-            UsageError: They have columns that the table has not, or cannot take.
-            RejectedRowsError: A value does not fit its column.
-        """
-
-
-def captured(rows: Any) -> Given:
-    """Take rows of any kind.
+def captured(rows: Any) -> GivenRows:
+    """Take rows of any kind that this process has in memory.
 
     Raises:
         UsageError: They are of no kind that is known.
     """
-    if isinstance(rows, DataFrame):
-        return _SparkRows(rows)
     if isinstance(rows, pa.Table):
         return _ArrowTable(rows)
     if isinstance(rows, pa.RecordBatch):
@@ -85,52 +57,40 @@ def captured(rows: Any) -> Given:
 
 
 @dataclass
-class _SparkRows(Given):
-    frame: DataFrame
-
-    def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
-        del spark  # the frame has its own
-        shape = shape_of(present)
-        types = to_arrow_schema(self.frame.schema, timezone="UTC").types
-        reader = ArrowRows(shape.columns, self.frame.columns, source)
-        reader.check(types)
-        named = self.frame.toDF(*aliased(types).names[:-1])
-        lined = named.withColumn(LINE, F.monotonically_increasing_id() + 1)
-        return RowSet(lined, reader.indexes, (source,), reader, _FRAME_TASKS)
-
-
-@dataclass
-class _ArrowTable(Given):
+class _ArrowTable(GivenRows):
     table: pa.Table
 
-    def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
+    @property
+    def work(self) -> Work:
+        return Work(self.table.nbytes, len(self.table) * self.table.num_columns)
+
+    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
         shape = shape_of(present)
         names, types = self.table.column_names, self.table.schema.types
         reader = ArrowRows(shape.columns, names, source)
         reader.check(types)
         lined = self.table.append_column(LINE, pa.array(range(1, len(self.table) + 1), pa.int64()))
-        lined = lined.rename_columns(aliased(types).names)
-        # Without a batch Spark does not take a table: of no rows there is one.
-        batches = lined.to_batches() or [pa.RecordBatch.from_pylist([], lined.schema)]
-        read = reader(iter(batches))
-        schema = given_schema(shape.columns, reader.indexes)
-        whole = pa.Table.from_batches(read, schema)
-        return RowSet(spark.createDataFrame(whole), reader.indexes, (source,))
+        rows = sent(engine, lined.rename_columns(aliased(types).names))
+        return RowSet(rows, reader.indexes, (source,), Pipeline((unpacked, reader)))
 
 
 @dataclass
-class _PandasFrame(Given):
+class _PandasFrame(GivenRows):
     """A frame of pandas, and the levels of its index, which may be the table's key."""
 
     table: pa.Table
     index: pa.Table
 
-    def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
+    @property
+    def work(self) -> Work:
+        return _ArrowTable(self.table).work
+
+    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
         columns = dict(zip(self.table.column_names, self.table.columns, strict=True))
         for name in shape_of(present).key_names:
             if name in self.index.column_names:
                 columns.setdefault(name, self.index[name])
-        return _ArrowTable(pa.table(columns)).row_set(spark, present, source)
+        return _ArrowTable(pa.table(columns)).row_set(engine, present, source)
 
 
 def _index_of(frame: Any) -> pa.Table:
@@ -141,15 +101,20 @@ def _index_of(frame: Any) -> pa.Table:
 
 
 @dataclass
-class _Dictionaries(Given):
+class _Dictionaries(GivenRows):
     rows: list[Any]
 
-    def row_set(self, spark: SparkSession, present: Snapshot, source: str) -> RowSet:
+    @property
+    def work(self) -> Work:
+        columns = max((len(row) for row in self.rows if isinstance(row, Mapping)), default=1)
+        return Work(0, len(self.rows) * columns)
+
+    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
         shape = shape_of(present)
         reader = _DictionaryReader(shape, source)
         batch, indexes = reader.read([_by_name(row, shape) for row in self.rows])
-        whole = pa.Table.from_batches([batch]).drop_columns([PROBLEMS])
-        return RowSet(spark.createDataFrame(whole), indexes, (source,))
+        rows = sent(engine, pa.Table.from_batches([batch]))
+        return RowSet(rows, indexes, (source,), unpacked)
 
 
 def _by_name(row: Any, shape: Shape) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from singerlake.changes.changed_blocks import Target
 from singerlake.format import block as format_block
 from singerlake.format.laid import BlockColumns
 from singerlake.format.log import Block
@@ -16,7 +17,6 @@ from singerlake.records.blocks.decoding import BlockSpec
 from singerlake.records.blocks.defaults import ColumnDefault
 from singerlake.records.lines.line_writer import lines_by_position
 from singerlake.records.lines.respelling import Members, Respelling, older
-from singerlake.spark.write.changed_blocks import Target
 from singerlake.transactions.blocks import read_block
 
 

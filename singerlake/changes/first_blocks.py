@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from pyspark.sql import DataFrame, Row
-
+from singerlake.engine.base import Engine
+from singerlake.engine.local import LocalEngine
 from singerlake.format import names, times
 from singerlake.format.log import Block, Entry, decode_block
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import create as plans
-from singerlake.spark.jvm.failures import plain_errors
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import (
@@ -30,6 +30,7 @@ class FirstBlocks:
     """Writes a new table's blocks, and commits or withdraws them.
 
     Attributes:
+        engine: Runs the tasks.
         lake: The lake that gets the table.
         table: Its name.
         schema_hash: Its schema's hash.
@@ -37,6 +38,7 @@ class FirstBlocks:
         micros: ``time_extracted`` of the first task's rows, since 1970.
     """
 
+    engine: Engine[Any]
     lake: Lake
     table: TableName
     schema_hash: str
@@ -77,23 +79,22 @@ class FirstBlocks:
         update_lake(store, [done], self.lake.file.taps if self.lake.file is not None else ())
         return done
 
-    def collect(self, frame: DataFrame, parts: int) -> list[Row]:
+    def collect(self, rows: Any, parts: int) -> list[dict[str, Any]]:
         """Run the tasks that write, and keep in mind which files they made.
 
         Args:
-            frame: The tasks' answers: a description a block comes back to the driver, never rows.
+            rows: The tasks' answers: a description of each block comes back, never its rows.
             parts: How many tasks there are.
         """
         self._parts, self._unknown = parts, True
-        with plain_errors():
-            rows = frame.collect()
+        told = self.engine.collect(rows)
         self._unknown = False
-        self._files = {block.file for block in in_order(rows)}
-        return rows
+        self._files = {block.file for block in in_order(told)}
+        return told
 
     def _clean_up(self, error: BaseException, locks: HeldLocks) -> None:
         clean_up(error, locks, lambda: self._withdraw(locks))
-        if self._unknown:
+        if self._unknown and not isinstance(self.engine, LocalEngine):
             # A task that Spark has given up may still be writing. Beside a lock that goes
             # stale, nobody takes its file for a table whose log was lost.
             locks.abandon()
@@ -116,7 +117,7 @@ class FirstBlocks:
                 store.delete(item.key)
 
 
-def in_order(rows: Iterable[Row]) -> list[Block]:
+def in_order(rows: Iterable[Mapping[str, Any]]) -> list[Block]:
     """Return the blocks that tasks have described, in the order of their rows."""
     written = [
         (row["part"], decode_block(row["block"])) for row in rows if row["block"] is not None

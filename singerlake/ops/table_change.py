@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET
-from pyspark.sql import DataFrame, SparkSession
 
+from singerlake.changes.change import Changed
+from singerlake.changes.given_rows import captured
+from singerlake.changes.row_set import GivenRows
 from singerlake.errors import UsageError
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.lake import Table
@@ -17,14 +19,12 @@ from singerlake.maintenance import change as plans
 from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import OverlayChange
 from singerlake.maintenance.change import ChangeOptions, Mode
-from singerlake.spark.jobs.changes.change import Changed, change_parts
-from singerlake.spark.jobs.changes.changed_rows import changed_rows
-from singerlake.spark.jobs.row_sets import given_frames
-from singerlake.spark.jobs.row_sets.asked_rows import Part
-from singerlake.spark.jobs.row_sets.given_frames import Given
-from singerlake.spark.jvm.session import given
-from singerlake.spark.sql.conditions import with_check
+from singerlake.ops.change import ChangeStep, change
+from singerlake.ops.engines import EngineChoice
 from singerlake.transactions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class TableChange:
@@ -38,17 +38,19 @@ class TableChange:
     Args:
         table: The table.
         options: How it is changed.
-        spark: The session; the running one by default, or a new one.
+        choice: What may read rows, and write them.
 
     Attributes:
         result: What was done, once the context has been left without an error.
     """
 
-    def __init__(self, table: Table, options: ChangeOptions, spark: SparkSession | None) -> None:
+    def __init__(
+        self, table: Table, options: ChangeOptions, choice: EngineChoice | None = None
+    ) -> None:
         self._table = table
         self._options = options
-        self._spark = spark
-        self._steps: list[tuple[Mode, Given]] = []
+        self._choice = choice or EngineChoice()
+        self._steps: list[ChangeStep] = []
         self._said: list[OverlayChange] = []
         self.result: Changed | None = None
         plans.plan(table.snapshot(), options)
@@ -165,7 +167,9 @@ class TableChange:
         """
 
         def said(present: Snapshot) -> Overlay:
-            return with_check(given(self._spark), name, sql)(present)
+            from singerlake.spark.sql.conditions import with_check
+
+            return with_check(self._session("a condition"), name, sql)(present)
 
         self._say(said)
 
@@ -256,11 +260,18 @@ class TableChange:
         """
         if self.result is None:
             raise UsageError(f"the change of {self._table.name} is not over yet")
-        return changed_rows(given(self._spark), self._table, self.result.transaction)
+        spark = self._session("a Spark frame")
+        from singerlake.spark.jobs.changes.changed_rows import changed_rows
+
+        return changed_rows(spark, self._table, self.result.transaction)
+
+    def _session(self, what: str) -> SparkSession:
+        session: SparkSession = self._choice.spark_engine(what).spark  # type: ignore[attr-defined]
+        return session
 
     def _add(self, mode: Mode, rows: Any) -> None:
         self._check_open()
-        self._steps.append((mode, given_frames.captured(rows)))
+        self._steps.append(ChangeStep(mode, _given(rows), f"step {len(self._steps) + 1}"))
 
     def __enter__(self) -> TableChange:
         return self
@@ -268,20 +279,21 @@ class TableChange:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None:
             return
-        spark = given(self._spark)
-
-        def parts(present: Snapshot) -> list[Part]:
-            return [
-                Part((given.row_set(spark, present, f"step {number}"),), mode)
-                for number, (mode, given) in enumerate(self._steps, start=1)
-            ]
-
         said = self._overlay if self._said else None
         options = replace(self._options, said=said)
-        self.result = change_parts(spark, self._table, parts, options=options)
+        self.result = change(self._table, self._steps, options, self._choice)
 
     def _overlay(self, present: Snapshot) -> Overlay:
         """All that is said of columns, each thing on top of what was said before."""
         for said in self._said:
             present = present.laid_over(said(present))
         return present.overlay
+
+
+def _given(rows: Any) -> GivenRows:
+    """Take rows of any kind."""
+    if not type(rows).__module__.startswith("pyspark."):
+        return captured(rows)
+    from singerlake.spark.jobs.row_sets.frame_rows import FrameRows
+
+    return FrameRows(rows)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
+from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
+from singerlake.changes.row_set import Part
+from singerlake.engine.base import Engine
 from singerlake.errors import UsageError
 from singerlake.format.names import TableName
 from singerlake.maintenance.change import Mode
@@ -22,8 +23,6 @@ from singerlake.records.changes.asked_rows import SHARED, AskedStep, AskedSummar
 from singerlake.records.changes.merge_terms import MergeSpec
 from singerlake.records.state.blocked_keys import BlockedRows
 from singerlake.records.state.shape import Shape
-from singerlake.spark.jobs.row_sets.row_set import RowSet
-from singerlake.spark.jvm.session import cores
 from singerlake.transactions.snapshot import Snapshot
 
 MOST_PARTS = 512
@@ -34,30 +33,19 @@ _SUMMARY = msgspec.msgpack.Decoder(AskedSummary)
 
 
 @dataclass(frozen=True)
-class Part:
-    """One step of a change.
-
-    Attributes:
-        row_sets: Rows that are one set: no row may be in them twice.
-        mode: What is asked of them.
-    """
-
-    row_sets: tuple[RowSet, ...]
-    mode: Mode
-
-
-@dataclass(frozen=True)
 class Asked:
     """What a change asks of a table's rows.
 
     Attributes:
-        frame: The rows, packed, as ``asked_rows.SHARED`` has them.
+        engine: Reads the rows.
+        rows: The rows, packed, and what was seen of them, as ``asked_rows.SHARED`` has them.
         spec: What is asked of them.
         modes: Those of the steps.
         parts: Parts that rows are shared out to.
     """
 
-    frame: DataFrame
+    engine: Engine[Any]
+    rows: Any
     spec: MergeSpec
     modes: tuple[Mode, ...]
     parts: int
@@ -73,25 +61,20 @@ class Asked:
         return self.spec.cells
 
     @property
-    def join(self) -> tuple[str, ...]:
-        """What a row is found by: its key's columns, or its position."""
-        return self.spec.join
-
-    @property
     def sources(self) -> tuple[str, ...]:
         """What messages call the rows' sources."""
         return self.spec.sources
 
     @property
-    def rows(self) -> DataFrame:
-        """The packed rows."""
-        return self.frame.where(F.col("part").isNotNull()).select("part", "rows", "present")
+    def packed(self) -> Any:
+        """The packed rows alone."""
+        return self.engine.having(self.rows, "part")
 
     @cached_property
     def seen(self) -> Seen:
         """What the rows are like; they are read for it."""
-        told = self.frame.where(F.col("summary").isNotNull()).select("summary").collect()
-        return Seen([_SUMMARY.decode(bytes(row[0])) for row in told])
+        told = self.engine.collect(self.engine.having(self.rows, "summary"))
+        return Seen([_SUMMARY.decode(row["summary"]) for row in told])
 
 
 class Seen:
@@ -127,7 +110,7 @@ _MOST_KEY_BYTES = 64 << 20
 
 
 def asked(
-    spark: SparkSession,
+    engine: Engine[Any],
     state: Snapshot,
     shape: Shape,
     parts: Sequence[Part],
@@ -138,7 +121,7 @@ def asked(
     """Put the rows of all parts together.
 
     Args:
-        spark: The session.
+        engine: Reads them.
         state: The table as it is.
         shape: The table's.
         parts: In the order in which they are applied.
@@ -157,9 +140,9 @@ def asked(
     sets = [(number, one) for number, part in enumerate(parts) for one in part.row_sets]
     cells = tuple(sorted({*shape.keys, *(index for _, one in sets for index in one.columns)}))
     rows = sum(block.rows for block in state.blocks)
-    many = max(2 * cores(spark), rows // PART_ROWS, *(2 * one.tasks for _, one in sets))
+    many = max(engine.parts, rows // PART_ROWS, *(2 * one.tasks for _, one in sets))
     shared = min(many, MOST_PARTS)
-    frames: list[DataFrame] = []
+    read: list[Any] = []
     sources: list[str] = []
     for number, (step, row_set) in enumerate(sets):
         ready = AskedStep(
@@ -176,7 +159,7 @@ def asked(
             parts=shared,
             blocked=blocked,
         )
-        frames.append(row_set.frame.mapInArrow(ready, SHARED))
+        read.append(engine.map(row_set.rows, ready, SHARED))
         sources += row_set.sources
     spec = MergeSpec(
         columns=shape.columns,
@@ -189,7 +172,7 @@ def asked(
         blind=blind,
         replaces=Mode.REPLACE in modes,
     )
-    return Asked(reduce(DataFrame.unionByName, frames), spec, modes, shared)
+    return Asked(engine, engine.union(*read), spec, modes, shared)
 
 
 def check_named(wanted: Asked, table: TableName) -> None:

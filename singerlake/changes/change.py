@@ -1,4 +1,4 @@
-"""The change job: rows inserted, changed and deleted, as one transaction.
+"""Rows inserted, changed and deleted, as one transaction, on an engine.
 
 What is asked is held against the table's state, and the difference alone is written. Others may
 commit meanwhile: as long as they changed other rows, the change is committed on top of theirs; if
@@ -11,12 +11,17 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-
+from singerlake.changes import asked_rows, delta
+from singerlake.changes.delta import Delta
+from singerlake.changes.output import ChangeOutput
+from singerlake.changes.overtaking import are_changed
+from singerlake.changes.present_rows import PresentRows
+from singerlake.changes.row_set import Part, RowIds
+from singerlake.changes.same_rows import are_the_same
+from singerlake.changes.version import Freezing
+from singerlake.engine.base import Engine
 from singerlake.errors import ConflictError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
@@ -24,25 +29,17 @@ from singerlake.lineage import told
 from singerlake.maintenance import blocking
 from singerlake.maintenance import change as plans
 from singerlake.maintenance.change import ChangeOptions, ChangePlan, Mode
+from singerlake.records.changes.merge_terms import (
+    ABSENT,
+    DELETED,
+    INSERTED,
+    UNCHANGED,
+    UPDATED,
+)
 from singerlake.records.rows import problems
-from singerlake.records.rows.packing import Unpacked
 from singerlake.records.rows.problems import Problems, Stages
-from singerlake.records.rows.row_columns import BLOCK, MISFITS
 from singerlake.records.state.blocked_keys import BlockedRows
 from singerlake.records.state.shape import Shape, shape_of
-from singerlake.spark.jobs.changes import delta
-from singerlake.spark.jobs.changes.change_output import ChangeOutput
-from singerlake.spark.jobs.changes.change_version import Freezing
-from singerlake.spark.jobs.changes.delta import DELETED, INSERTED, UNCHANGED, UPDATED, Delta
-from singerlake.spark.jobs.changes.present_rows import PresentRows
-from singerlake.spark.jobs.changes.state_after import check_outcome
-from singerlake.spark.jobs.row_sets import asked_rows
-from singerlake.spark.jobs.row_sets.asked_rows import Asked, Part
-from singerlake.spark.jobs.row_sets.row_set import RowSet
-from singerlake.spark.jobs.row_sets.selected_rows import named_rows
-from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.jvm.progress import stages
-from singerlake.spark.state import frames
 from singerlake.transactions import blocked, conflicts, log
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import update_catalogues, update_checkpoint
@@ -50,8 +47,12 @@ from singerlake.transactions.writer import update_catalogues, update_checkpoint
 ATTEMPTS = 5
 """Times that a change is worked out anew, because others changed the same rows."""
 
-Parts: TypeAlias = Callable[[Snapshot], Sequence[Part]]
+Parts: TypeAlias = Callable[[Engine[Any], Snapshot], Sequence[Part]]
 """Makes the parts of a change for a table as it is: their columns are that table's."""
+EngineFor: TypeAlias = Callable[[ChangePlan], Engine[Any]]
+"""Chooses the engine of an attempt."""
+PresentOf: TypeAlias = Callable[[Engine[Any], Table, ChangePlan, Shape], PresentRows]
+"""Knows the rows that there are, and what SQL has to check of them."""
 
 
 @dataclass(frozen=True)
@@ -85,23 +86,21 @@ class _OvertakenError(ConflictError):
     """Others changed the same rows: the change is to be worked out anew."""
 
 
-def change(
-    spark: SparkSession,
+def change_rows(
     table: Table,
-    rows: Callable[[Snapshot], Sequence[RowSet]],
-    mode: Mode,
-    *,
-    options: ChangeOptions | None = None,
+    parts: Parts,
+    options: ChangeOptions,
+    engine_for: EngineFor,
+    present_of: PresentOf = PresentRows,
 ) -> Changed:
-    """Change rows of a table.
+    """Change rows of a table in several steps that are one transaction.
 
     Args:
-        spark: The session.
         table: The table.
-        rows: Makes what is asked for the table as it is; called again where others changed the
-            same rows meanwhile, or its columns.
-        mode: What is asked of the rows.
+        parts: The steps, in order; made again if others changed the same rows meanwhile.
         options: How.
+        engine_for: Chooses the engine, for each attempt.
+        present_of: Reads what there is.
 
     Raises:
         RejectedRowsError: Rows that cannot be taken; each problem is named.
@@ -110,35 +109,15 @@ def change(
         UsageError: It cannot be done as asked.
         LockTimeoutError: A writer did not give its lock up in time.
     """
-
-    def parts(present: Snapshot) -> list[Part]:
-        return [Part(tuple(rows(present)), mode)]
-
-    return change_parts(spark, table, parts, options=options)
-
-
-def change_parts(
-    spark: SparkSession, table: Table, parts: Parts, *, options: ChangeOptions | None = None
-) -> Changed:
-    """Change rows of a table in several steps that are one transaction.
-
-    Args:
-        spark: The session.
-        table: The table.
-        parts: The steps, in order.
-        options: How.
-
-    Raises:
-        SingerlakeError: As :func:`change` does.
-    """
-    options = options or ChangeOptions()
     telling = told(table, "change", active=not options.dry_run)
-    with telling as run, table.lease() as lease, plain_errors():
+    with telling as run, table.lease() as lease:
         present = first = lease.snapshot
         for _ in range(ATTEMPTS):
             wanted = plans.plan(present, options)
+            shape = shape_of(wanted.state)
+            now = present_of(engine_for(wanted), table, wanted, shape)
             try:
-                done = _Job(spark, table, wanted).run(parts)
+                done = _Job(now, wanted, shape).run(parts)
             except _OvertakenError:
                 present = log.refresh(table.store, present)
                 conflicts.check_not_dropped(present, first)
@@ -153,47 +132,47 @@ def change_parts(
 class _Job:
     """One attempt, on the table as it is."""
 
-    def __init__(self, spark: SparkSession, table: Table, wanted: ChangePlan) -> None:
-        self._spark = spark
-        self._table = table
+    def __init__(self, now: PresentRows, wanted: ChangePlan, shape: Shape) -> None:
+        self._now = now
+        self._engine = now.engine
+        self._table = now.table
         self._wanted = wanted
         self._state = wanted.state
-        self._shape: Shape = shape_of(self._state)
-        self._now = PresentRows(spark, table, wanted, self._shape)
+        self._shape = shape
         self._checked = wanted.head
 
     def run(self, parts: Parts) -> Changed:
-        given = [part for part in parts(self._state) if part.row_sets]
+        given = [part for part in parts(self._engine, self._state) if part.row_sets]
         if not given and self._wanted.asks_rows:
-            given = [Part((named_rows(self._spark, [], str(self._table.name)),), Mode.UPSERT)]
+            nobody = RowIds([]).row_set(self._engine, self._state, str(self._table.name))
+            given = [Part((nobody,), Mode.UPSERT)]
         with ExitStack() as stack:
             found = self._difference(given, stack) if given else None
             return self._carry_out(found)
 
     def _difference(self, given: list[Part], stack: ExitStack) -> Delta:
-        """The difference, kept on the executors' disks for as long as it is needed."""
-        state, shape, options = self._state, self._shape, self._wanted.options
-        blind, left_out = options.overwrite, self._left_out()
-        wanted = asked_rows.asked(self._spark, state, shape, given, blind=blind, blocked=left_out)
-        _keep(wanted.frame, stack)
-        with stages(self._spark, "reading the rows", more=2):
+        """The difference, kept for as long as it is needed."""
+        engine, state, shape = self._engine, self._state, self._shape
+        blind, left_out = self._wanted.options.overwrite, self._left_out()
+        wanted = asked_rows.asked(engine, state, shape, given, blind=blind, blocked=left_out)
+        wanted = replace(wanted, rows=stack.enter_context(engine.keep(wanted.rows)))
+        with engine.stages("reading the rows", more=2):
             wrong = Stages(wanted.sources, problems.merged(wanted.seen.problems))
         if wrong.blind:
             raise problems.rejected(wrong.whole())
         asked_rows.check_named(wanted, state.table)
         self._now.check_key(replaced=wanted.replaces)
-        rows: list[DataFrame] = []
-        if wanted.replaces or wanted.seen.named:
-            rows = self._now.meant(wanted)
-        frame = _keep(delta.delta_frame(wanted, rows), stack)
-        with stages(self._spark, "comparing with the table", more=1):
-            summary = delta.summary_of(frame)
+        needed = wanted.replaces or wanted.seen.named
+        merged, count = delta.merged(wanted, self._now.meant(wanted) if needed else [])
+        merged = stack.enter_context(engine.keep(merged))
+        with engine.stages("comparing with the table", more=1):
+            summary = delta.summary_of(wanted, merged)
         wrong.add(delta.repeated(summary), of_read_cells=True)
-        found = Delta(frame, wanted, summary, summary.counts)
+        found = Delta(merged, wanted, summary, summary.counts, count)
         self._refuse(found, wrong)
         if error := delta.stale_error(found, state.table, shape):
             raise error
-        check_outcome(found, self._now, self._wanted, shape)
+        self._now.check_outcome(found)
         return self._unless_the_same(found)
 
     def _left_out(self) -> BlockedRows | None:
@@ -219,9 +198,7 @@ class _Job:
 
     def _output(self, found: Delta | None) -> ChangeOutput:
         whole = found is not None and self._whole(found)
-        return ChangeOutput(
-            self._spark, self._table, self._wanted, self._shape, found, self._now, whole=whole
-        )
+        return ChangeOutput(self._wanted, self._shape, found, self._now, whole=whole)
 
     def _whole(self, found: Delta) -> bool:
         """Whether all rows are written anew."""
@@ -238,14 +215,7 @@ class _Job:
             return found
         if found.wanted.columns != tuple(range(len(shape.columns))):
             return found
-        # What is left out may have a default, and a misfit only reads as null: never the same.
-        left_out = F.size(delta.CHANGED) < len(shape.columns)
-        misfits = F.coalesce(F.size(MISFITS), F.lit(0)) > 0
-        new = found.frame.where(F.col(delta.STATUS) == INSERTED)
-        new = new.select(*shape.aliases, F.when(left_out, 1).otherwise(0))
-        now = self._now.frame
-        now = now.select(*shape.aliases, F.when(misfits, 2).otherwise(0))
-        if new.exceptAll(now).isEmpty():
+        if are_the_same(self._engine, self._table, self._state, found):
             return replace(found, counts={UNCHANGED: rows})
         return found
 
@@ -260,7 +230,7 @@ class _Job:
             updated=told[UPDATED],
             deleted=told[DELETED],
             unchanged=told[UNCHANGED],
-            absent=counts.get(delta.ABSENT, 0),
+            absent=counts.get(ABSENT, 0),
             whole=whole,
             blocked=found.wanted.seen.blocked if found is not None else 0,
         )
@@ -272,7 +242,9 @@ class _Job:
         if options.dry_run:
             _check(output.problems())
             return done
-        frozen = Freezing(self._spark, self._table, options) if options.new_version else None
+        frozen = None
+        if options.new_version:
+            frozen = Freezing(self._engine, self._table, options, self._now.check_version)
         after = output.write(told, still_apart=partial(self._check_apart, found), frozen=frozen)
         update_checkpoint(self._table.store, after)
         update_catalogues(self._table.store, [after])
@@ -308,31 +280,14 @@ class _Job:
         since = present.blocks_after(before.number)
         if any(block.activations for block in since):
             return True  # it may remove rows of any key
-        columns = self._shape.key_columns
-        shape = Shape(columns, tuple(range(len(columns))), self._shape.survival)
-        later = frames.read_blocks(self._spark, self._table, present, since, shape)
-        # A block that a vacuum put together may hold older rows too.
-        later = later.where(F.col(BLOCK) > before.last_block).select(*shape.aliases)
-        own = self._asked_keys(found.wanted, shape)
-        with stages(self._spark, "looking at what others changed"):
-            return not own.join(later, shape.aliases, "left_semi").isEmpty()
-
-    def _asked_keys(self, wanted: Asked, shape: Shape) -> DataFrame:
-        """The keys of all rows that are asked for, also of those that are as they should be."""
-        schema = frames.frame_schema(shape.columns, ())
-        return wanted.rows.select("rows").mapInArrow(Unpacked(self._shape.key_aliases), schema)
+        with self._engine.stages("looking at what others changed"):
+            last, survival = before.last_block, self._shape.survival
+            return are_changed(self._table, present, since, last, found.wanted, survival)
 
 
 def _together(state: Snapshot) -> bool:
     """Whether something is asked of all rows of a table together."""
     return any(one.kind == "unique" for one in state.overlay.constraints.values())
-
-
-def _keep(frame: DataFrame, stack: ExitStack) -> DataFrame:
-    """Have a frame computed once, and then kept on the executors' disks."""
-    frame.persist(StorageLevel.DISK_ONLY)
-    stack.callback(frame.unpersist)
-    return frame
 
 
 def _check(found: Problems) -> None:
