@@ -155,7 +155,7 @@ def number_text(value: float) -> str:
 
 
 def row_text(values: dict[str, Any]) -> str:
-    """The canonical text of a row, as docs/reference/types.md has it."""
+    """The canonical text of a row, as docs/internals/fingerprints.md has it."""
     members = (
         json.dumps(name, ensure_ascii=False)
         + ":"
@@ -167,12 +167,12 @@ def row_text(values: dict[str, Any]) -> str:
 
 
 def fingerprint(texts: Iterable[str]) -> str:
-    """The content fingerprint, as docs/reference/types.md has it."""
+    """The content fingerprint, as docs/internals/fingerprints.md has it."""
     return set_hash(text.encode() for text in texts)
 
 
 def record_fingerprint(rows: Iterable[Row]) -> str:
-    """The fingerprint of the records, as docs/reference/types.md has it."""
+    """The fingerprint of the records, as docs/internals/fingerprints.md has it."""
     return set_hash(blake3(row.text.encode()).digest()[:20] for row in rows)
 
 
