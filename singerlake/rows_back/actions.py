@@ -105,7 +105,7 @@ class Actions:
         tasks = block_tasks.to_write(blocks)
         if not tasks:
             return []
-        first = np.array([task[0].first_version or task[0].number for task in tasks])
+        first = np.array([task[0].lowest_version for task in tasks])
         engine = self.engine
         routed = engine.map(self.rows, _Route(first), _ROUTED)
         told = engine.exchange(routed, len(tasks), "task", [*map(block_tasks.encode, tasks)])

@@ -71,7 +71,7 @@ def under_other_schemas(wanted: RevertPlan) -> list[tuple[int, int]]:
     """Ranges of row versions since the old state that came under another schema."""
     since = wanted.head.blocks_after(wanted.to.number)
     ranges = joined(
-        (block.first_version or block.number, block.number)
+        (block.lowest_version, block.number)
         for block in since
         if block.schema_hash != wanted.to.schema_hash
     )

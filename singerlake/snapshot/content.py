@@ -87,11 +87,12 @@ def index_misfits(engine: Engine[Any], index: Index) -> list[ColumnMisfits]:
 
 def count_rows(engine: Engine[Any], index: Index) -> int:
     """Count the rows of a state, file by file."""
-    counts = of_index(engine, index, [BLOCK], _counted, _COUNT)
+    counts = of_index(engine, index, [BLOCK], counted, _COUNT)
     return sum(row["rows"] for row in engine.collect(counts))
 
 
-def _counted(batches: Batches) -> Batches:
+def counted(batches: Batches) -> Batches:
+    """Count the rows of a part."""
     yield pa.RecordBatch.from_pydict({"rows": [sum(len(batch) for batch in batches)]})
 
 

@@ -205,13 +205,13 @@ CASES = {
         ["diff", TABLE, "@1"],
         [*ROW, "changed", "added", "somebody.with.a.long.name@example.org", "1 row added"],
         lambda: differing(),
-        f"{JOBS}queries.difference.diff",
+        "singerlake.ops.diff.diff",
     ),
     "diff --stat": Case(
         ["diff", TABLE, "@1", "--stat"],
         ["1 row added, 1 changed, 0 removed, 1,234 unchanged", "customer_email", "cells changed"],
         lambda: differing(),
-        f"{JOBS}queries.difference.diff",
+        "singerlake.ops.diff.diff",
     ),
     "create-table": Case(
         ["create-table", "views.totals", "--from-query", "select 1"],
@@ -240,19 +240,19 @@ CASES = {
         ["upload", TABLE, FILE],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: uploaded(),
-        f"{JOBS}loading.upload.upload",
+        "singerlake.ops.upload.upload",
     ),
     "update": Case(
         ["update", TABLE, "--set", "a = 1"],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: changed(),
-        f"{JOBS}changes.change.change",
+        "singerlake.ops.change.change",
     ),
     "delete --dry-run": Case(
         ["delete", TABLE, "--where", "id = 17", "--dry-run"],
         [f"{TABLE}:", "would be 0 rows", "1 not there to be deleted"],
         lambda: changed(dry=True),
-        f"{JOBS}changes.change.change",
+        "singerlake.ops.change.change",
     ),
     "erase": Case(
         ["erase", "--check", TABLE, "--key", "17"],
@@ -290,10 +290,10 @@ def created() -> Any:
 
 def differing() -> Any:
     """What differs, where every column of a row does, and another row is new."""
+    from singerlake.differences.diff import Counts, LocalDiff
     from singerlake.maintenance.difference import plan
-    from singerlake.spark.jobs.queries.difference import Counts, Diff
 
-    class Ready(Diff):
+    class Ready(LocalDiff):
         def __init__(self) -> None:
             head = SHOPS[0].find(TABLE)[0].snapshot()
             self.compared, self.misfits = plan(head, "@1"), {}
@@ -316,7 +316,7 @@ def differing() -> Any:
 
 
 def changed(*, dry: bool = False) -> Any:
-    from singerlake.spark.jobs.changes.change import Changed
+    from singerlake.changes.change import Changed
 
     frozen = FrozenVersion(
         number=2, transaction=9, schema_hash="abcdefg", rows=1, fingerprint=HASH, label=LABEL
@@ -339,7 +339,7 @@ def with_file(args: list[str], folder: Path) -> list[str]:
 
 def uploaded() -> Any:
     from singerlake.maintenance.change import Mode
-    from singerlake.spark.jobs.loading.upload import Uploaded
+    from singerlake.ops.upload import Uploaded
 
     return Uploaded(NAME, Mode.UPSERT, None, changed())
 
