@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import erasing, publishing
 from singerlake.copying import copies
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from singerlake.differences.diff import Diff
     from singerlake.format.lake_log import LakeVersion
     from singerlake.maintenance.problems import Report
     from singerlake.maintenance.vacuum import Vacuumed
-    from singerlake.spark.jobs.changes.table_change import TableChange
+    from singerlake.ops.table_change import TableChange
     from singerlake.spark.sql.result import QueryResult
 
 __all__ = ["Lake", "Table"]
@@ -103,6 +104,52 @@ class Table(erasing.Table):
             raise UsageError("this names no file of the lake: give what a row has, with its path")
         return stored.opened(self.store, self.name, found)
 
+    def diff(
+        self,
+        before: int | str,
+        after: int | str | None = None,
+        *,
+        misfits: Literal["fail", "null", "text"] = "fail",
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Diff[Any]:
+        """Find what differs between two states of the table.
+
+        Both are read with the columns, the types and the key of the second. A row that nobody
+        wrote in between is unchanged, even if the schema changed. Without a key, rows are told
+        apart by where they lie and by their records: none is ever changed, only removed and added.
+
+        ::
+
+            with lake["tap-shop.orders"].diff("monday") as found:
+                print(found.counts())
+                changes = found.flat_rows().to_arrow()
+
+        Args:
+            before: A version's number or label, or ``"@17"`` for the state at transaction 17.
+            after: The same; the head by default.
+            misfits: What becomes of values that do not fit their columns, in rows that differ:
+                with ``fail`` it is an error to read one, ``null`` reads it as null, and ``text``
+                makes text of its column.
+            engine: As for :meth:`freeze`.
+            spark: As for :meth:`freeze`.
+
+        Returns:
+            How the schemas differ (``compared.schema``), ``counts()``, and rows. While it is held,
+            no vacuum deletes what it reads.
+
+        Raises:
+            NotFoundError: There is no such version or transaction, or its state was given up.
+            UsageError: The table has lost its log, or the first state lacks a column of the
+                second's key.
+            DamagedError: A block that is needed cannot be read, or a key does not fit.
+            RuntimeMissingError: Spark is needed, and it or Java is not installed.
+        """
+        from singerlake.ops.diff import DiffOptions, diff
+
+        second = None if after is None else str(after)
+        return diff(self, DiffOptions(str(before), second, misfits), self._choice(engine, spark))
+
     def vacuum(
         self,
         *,
@@ -171,6 +218,7 @@ class Table(erasing.Table):
         new_version: bool = False,
         label: str | None = None,
         dry_run: bool = False,
+        engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> TableChange:
         """Begin a change, to be used as a context; at its end all of it is one transaction.
@@ -192,10 +240,12 @@ class Table(erasing.Table):
             new_version: Freeze what the change leaves, in the same transaction.
             label: That version's label.
             dry_run: Only work out what would be done.
-            spark: The session; the running one by default, or a new one.
+            engine: What reads and writes rows: ``local``, ``spark``, or ``auto`` for this process
+                if the table and the rows are small. By default the lake's.
+            spark: A session; it means Spark.
         """
         from singerlake.maintenance.change import ChangeOptions
-        from singerlake.spark.jobs.changes.table_change import TableChange
+        from singerlake.ops.table_change import TableChange
 
         options = ChangeOptions(
             comment=comment,
@@ -206,7 +256,7 @@ class Table(erasing.Table):
             label=label,
             dry_run=dry_run,
         )
-        return TableChange(self, options, spark)
+        return TableChange(self, options, self._choice(engine, spark))
 
 
 class LakeState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,6 +16,8 @@ from singerlake.ops import verify as ops_verify
 from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.revert import RevertOptions, revert
+from singerlake.ops.rows import RowsOptions, RowVersion, row_history
+from singerlake.ops.undo import Undone, UndoOptions, undo
 from singerlake.ops.vacuum import vacuum
 from singerlake.reading.index import Index
 from singerlake.rows_back.revert import Reverted
@@ -55,6 +58,23 @@ def revert_here(table: Table, to: int, **options: Any) -> Reverted:
 def revert_on_spark(spark: SparkSession, table: Table, to: int, **options: Any) -> Reverted:
     """Turn a table back on Spark."""
     return revert(table, _options(to, **options), on(spark))
+
+
+def undo_on_spark(
+    spark: SparkSession,
+    table: Table,
+    numbers: Sequence[int],
+    *,
+    options: WriteOptions | None = None,
+    **more: Any,
+) -> Undone:
+    """Undo transactions of a table on Spark."""
+    return undo(table, UndoOptions(numbers, writing=options or WriteOptions(), **more), on(spark))
+
+
+def row_history_on_spark(spark: SparkSession, table: Table, **key: str) -> list[RowVersion]:
+    """List the versions of a row on Spark."""
+    return row_history(table, RowsOptions(key), on(spark))
 
 
 def _options(to: int, options: WriteOptions | None = None, **more: Any) -> RevertOptions:

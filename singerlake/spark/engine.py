@@ -16,11 +16,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from singerlake.engine.base import SOURCE, Engine, Schema, task_row
-from singerlake.records.blocks.block_tasks import SENT
+from singerlake.records.blocks.block_tasks import SENT, grouped
 from singerlake.records.rows.steps import Batches, Pipeline, Step
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import followed_by, stages
-from singerlake.spark.jvm.session import cores
+from singerlake.spark.jvm.session import cores, runs_here
 
 CARRIED_BYTES = 1 << 16
 """What tasks are told goes with the step up to here, to all of them. Of a table of millions of
@@ -49,6 +49,7 @@ class SparkEngine(Engine[SparkRows]):
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.parts = 2 * cores(spark)
+        self.here = runs_here(spark)
 
     @plain_errors()
     def source(self, tasks: Sequence[bytes]) -> SparkRows:  # noqa: D102
@@ -74,22 +75,27 @@ class SparkEngine(Engine[SparkRows]):
         self, rows: SparkRows, parts: int, by: str, tasks: Sequence[bytes] | None = None
     ) -> SparkRows:
         if tasks is None:
-            return SparkRows(rows.frame.repartitionById(parts, by))
+            return SparkRows(rows.frame.repartitionById(parts, F.col(by) % parts))
         if _are_carried(tasks):
             told = _ToldStep(by, [*tasks])
             return SparkRows(rows.frame.repartitionById(parts, by), told)
         return SparkRows(_beside(self.spark, rows.frame, by, tasks).repartitionById(parts, by))
 
     @contextmanager
-    def keep(self, rows: SparkRows) -> Iterator[SparkRows]:  # noqa: D102
+    def keep(self, rows: SparkRows) -> Iterator[SparkRows]:
+        """Do as :meth:`Engine.keep`, on the executors' disks."""
         with plain_errors():
-            held = rows.frame.persist(StorageLevel.MEMORY_AND_DISK)
+            kept = rows.frame.persist(StorageLevel.DISK_ONLY)
         try:
-            yield SparkRows(held)
+            yield SparkRows(kept)
         finally:
             # If Java is gone, the error of the work within says so.
             with suppress(Exception):
-                held.unpersist()
+                kept.unpersist()
+
+    @plain_errors()
+    def having(self, rows: SparkRows, column: str) -> SparkRows:  # noqa: D102
+        return SparkRows(rows.frame.where(F.col(column).isNotNull()))
 
     @plain_errors()
     def collect(self, rows: SparkRows) -> list[dict[str, Any]]:  # noqa: D102
@@ -136,14 +142,7 @@ def _are_carried(tasks: Sequence[bytes]) -> bool:
 
 def _beside(spark: SparkSession, rows: DataFrame, by: str, tasks: Sequence[bytes]) -> DataFrame:
     """Add a row for each task to the rows that go there."""
-    shares: list[list[int]] = []
-    size = _SHARE_BYTES
-    for number, task in enumerate(tasks):
-        if size >= _SHARE_BYTES:
-            shares.append([])
-            size = 0
-        shares[-1].append(number)
-        size += len(task)
+    shares = grouped(range(len(tasks)), lambda number: len(tasks[number]), _SHARE_BYTES)
     groups = [(share, [tasks[number] for number in share]) for share in shares]
     told = _frame(spark, pa.schema({by: pa.int32(), SENT: pa.binary()}), groups)
     nothing = [

@@ -27,7 +27,6 @@ from singerlake.maintenance.overlay_changes import with_name
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions, plan_vacuum
 from singerlake.reading import index
-from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance import erase as job
 from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
 from singerlake.spark.jobs.maintenance.erase_sweep import Swept
@@ -42,7 +41,7 @@ from tests.frozen import revert_on_spark as revert
 from tests.frozen import vacuum_on_spark
 from tests.maintenance.plain_table import DELETED, events, states
 from tests.spark import here
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, row_set
 from tests.spark.verified import verify
 from tests.tap.run import run as run_tap
 
