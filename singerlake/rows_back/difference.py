@@ -20,7 +20,7 @@ from singerlake.records.state import activations
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.shape import Shape
 from singerlake.rows_back import keyed_rows
-from singerlake.rows_back.actions import FOUND, EngineActions, Found
+from singerlake.rows_back.actions import FOUND, Actions, Found
 from singerlake.rows_back.keyed_rows import SHARED, KeyedRows, Mask, Numbers, Share
 from singerlake.snapshot import content, from_blocks
 
@@ -28,13 +28,13 @@ MOST_RANGES = 200
 """Ranges of versions that each task compares with; of more, more rows are written than need be."""
 
 
-def every_row(engine: Engine[Any], old: Index) -> EngineActions:
+def every_row(engine: Engine[Any], old: Index) -> Actions:
     """Return all rows of a state, none of them to be deleted."""
     rows = content.of_index(engine, old, (BLOCK, ORDINAL), _every, FOUND)
-    return EngineActions(engine, rows)
+    return Actions(engine, rows)
 
 
-def difference(engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index) -> EngineActions:
+def difference(engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index) -> Actions:
     """Find the rows to put back and those to delete, by their keys.
 
     Args:
@@ -64,7 +64,7 @@ def difference(engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index
     shared = engine.exchange(engine.union(before, later), parts, "part")
     others = under_other_schemas(wanted)
     compare = _Compare(len(columns), last, survival, others, wanted.default_span)
-    return EngineActions(engine, engine.map(shared, compare, FOUND))
+    return Actions(engine, engine.map(shared, compare, FOUND))
 
 
 def under_other_schemas(wanted: RevertPlan) -> list[tuple[int, int]]:

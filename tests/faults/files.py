@@ -16,6 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.vacuum import DELETE
+from singerlake.ops.engines import EngineChoice
 from singerlake.storage.base import Store
 from target_singerlake.batches.files import LocalBatchFile
 from tests.copying import world
@@ -27,14 +28,13 @@ from tests.faults.operations import (
     TAP,
     Operation,
     Target,
-    no_spark,
     vacuum_options,
     write_options,
 )
 from tests.faults.plain import Dump
 from tests.faults.published import unbound
 from tests.files.photos import FILE, forget
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_here
 from tests.target.batches import batch, jsonl
 from tests.target.harness import record, run, schema, state
 
@@ -98,7 +98,7 @@ class VacuumFiles(Operation):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         table = Lake(store).find(TABLE)[0]
-        vacuum_table(no_spark, table, vacuum_options((DELETE,), again=again))
+        vacuum_here(table, vacuum_options((DELETE,), again=again))
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         assert contents(dump) == {0: "b", 1: "c"}
@@ -241,16 +241,20 @@ class UploadFolder(Operation):
             self._upload(lake, lake.find(self.table)[0], again=again)
 
     def _upload(self, lake: Lake, into: Table | TableName, *, again: bool) -> None:
-        from singerlake.spark.jobs.loading.upload import UploadOptions
-        from singerlake.spark.jobs.loading.upload_folder import upload_folder
-        from singerlake.spark.jvm.session import session
+        from singerlake.ops.upload import UploadOptions
+        from singerlake.ops.upload_folder import upload_folder
 
         folder = Folder.named(str(self.folder), None)
         assert folder is not None
         options = UploadOptions(
             Mode.REPLACE, change=ChangeOptions(writing=write_options(again=again))
         )
-        upload_folder(lambda: session("local[2]"), lake, into, folder, options)
+        upload_folder(lake, into, folder, options, self.choice())
+
+    def choice(self) -> EngineChoice:
+        from singerlake.spark.jvm.session import session
+
+        return EngineChoice.of(spark=session("local[2]"))
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         table = plain.tables(dump)[self.table]

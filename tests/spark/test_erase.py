@@ -27,7 +27,6 @@ from singerlake.maintenance.overlay_changes import with_name
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions, plan_vacuum
 from singerlake.reading import index
-from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.maintenance import erase as job
 from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
 from singerlake.spark.jobs.maintenance.erase_sweep import Swept
@@ -39,10 +38,10 @@ from tests.build import commit_rows
 from tests.cli import call
 from tests.erasure import planted
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.maintenance.plain_table import DELETED, events, states
 from tests.spark import here
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, row_set
 from tests.spark.verified import verify
 from tests.tap.run import run as run_tap
 
@@ -300,11 +299,11 @@ def test_a_vacuum_finishes_what_was_killed_after_the_commit(
     rows = query(spark, lake, f"select * from `tap`.`t` where id = {KEY}").frame.count()
     assert rows == 0
     assert call.run_json(lake, "erase", "--check", str(NAME), "--key", KEY, code=5)["found"]
-    vacuum_table(lambda: spark, table, VacuumOptions(lease_wait_seconds=0))
+    vacuum_on_spark(spark, table, VacuumOptions(lease_wait_seconds=0))
     check_nowhere(lake)
     assert here.problems(table) == []
     later = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS, lease_wait_seconds=0)
-    vacuum_table(lambda: spark, table, later)
+    vacuum_on_spark(spark, table, later)
     assert here.problems(table) == []
 
 

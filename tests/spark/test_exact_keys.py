@@ -19,14 +19,14 @@ from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.ops.verify import upgrade
 from singerlake.snapshot import building
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_misfits
 from tests.build import commit_rows
 from tests.cli import call
 from tests.frozen import freeze_on_spark as freeze
-from tests.frozen import on, vacuum_table
+from tests.frozen import on, vacuum_on_spark
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import undo_on_spark as undo
 from tests.spark import here
 from tests.spark.verified import verify
 
@@ -84,7 +84,7 @@ def test_rows_stay_apart_while_their_column_rounds_their_keys(
         ["delete", "tap.t", "--where", "x = 'a'"],
         ["diff", "tap.t", "@1", "@2"],
         ["revert", "tap.t", "--to-transaction", "1"],
-        ["revert", "tap.t", "--only", "2"],
+        ["undo", "tap.t", "2"],
         ["erase", "tap.t", "--where", "x = 'a'", "--reason", "a test"],
     ):
         done = call.run(lake, *command)
@@ -138,7 +138,7 @@ def test_every_operation_tells_keys_apart_once_their_column_holds_them(
     at = table(lake).snapshot().number
     differs = call.run_json(lake, "diff", "tap.t", "2")
     assert str(IDS[0]) in str(differs)
-    assert call.run(lake, "revert", "tap.t", "--only", str(at)).exit_code == 0
+    assert call.run(lake, "undo", "tap.t", str(at)).exit_code == 0
     assert ids(lake) == list(map(Decimal, IDS))
     commit(lake, IDS[3:5], "b")
     revert(spark, table(lake), at + 1)
@@ -154,7 +154,7 @@ def test_dropped_history_keeps_what_any_rule_in_use_needs(spark: SparkSession, l
     assert (version.rows, version.types) == (1, 2)
     assert call.run(lake, "alter", "tap.t", "retype", "id", "text").exit_code == 0
     options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
-    vacuum_table(lambda: spark, table(lake), options)
+    vacuum_on_spark(spark, table(lake), options)
     assert ids(lake) == list(map(str, IDS))
     assert len(here.rows(table(lake), table(lake).snapshot().named("old")[1])) == 1
     assert verify(spark, table(lake)).problems == []
@@ -292,7 +292,7 @@ def test_rows_with_a_null_in_their_key_are_rows_of_their_own(
     differs = call.run_json(lake, "diff", "tap.t", "@3")
     assert str(differs).count("'c'") == 2  # and nothing is said of rows that have no key
     options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
-    vacuum_table(lambda: spark, table(lake), options)
+    vacuum_on_spark(spark, table(lake), options)
     assert count(spark, lake) == 5
 
 

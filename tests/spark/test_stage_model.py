@@ -25,13 +25,14 @@ from singerlake.maintenance.alter import AlterOptions, alter
 from singerlake.maintenance.change import ChangeOptions
 from singerlake.maintenance.drop import drop_table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.table_change import TableChange
 from singerlake.projections.projection import Projection
-from singerlake.spark.jobs.changes.table_change import TableChange
 from singerlake.spark.jobs.loading.create_table import create
 from singerlake.spark.jobs.publishing.stage import stage
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))
@@ -134,7 +135,7 @@ class World:
             here.freeze(table)
         elif what == "drop history":
             options = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
-            vacuum_table(lambda: self.spark, table, options)
+            vacuum_on_spark(self.spark, table, options)
         elif what == "begin anew":
             drop_table(self.lake.store, table.snapshot(), AlterOptions())
             self.sync(said)
@@ -156,7 +157,7 @@ class World:
         if back:
             revert(self.spark, table, 1, allow_misfits=True)
             return
-        with TableChange(table, ChangeOptions(), self.spark) as change:
+        with TableChange(table, ChangeOptions(), EngineChoice.of(spark=self.spark)) as change:
             row = {name: "a" if name == "part" else 3 for name in self.staged.key}
             change.upsert([row, {**row, "part": "mine"}])
 

@@ -26,7 +26,7 @@ from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows, retype
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark.model import fold
 from tests.spark.stores import FarStore, WatchedStore
 
@@ -370,7 +370,7 @@ def test_states_that_a_vacuum_has_been_over(
         rows: list[Any] = [{"id": i, "s": f"{n}"} for i in range(50, 60)]
         commit_rows(lake, "tap.s", {**ID, "s": COLUMNS["s"]}, ["id"], rows)
     options = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
-    vacuum_table(lambda: spark, table, options)
+    vacuum_on_spark(spark, table, options)
     assert any(block.rewritten for block in table.snapshot().blocks)
     counts, rows_now = counted(compare(engine, table, "1"))
     assert [row for row in rows_now if not 50 <= row[1]["id"] < 60] == expected_rows
