@@ -85,7 +85,7 @@ class Engine(ABC, Generic[R]):
 
     @abstractmethod
     def keep(self, rows: R) -> AbstractContextManager[R]:
-        """Compute rows once, however often they are asked for within a context.
+        """Compute rows once, when they are first asked for, however often that is in a context.
 
         Args:
             rows: They must have gone through :meth:`map`.

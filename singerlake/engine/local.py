@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from singerlake.engine.base import SOURCE, Engine, Schema, task_row
+from singerlake.engine.spill import SpilledParts
 from singerlake.records.rows.steps import Batches, Step
 
 Parts: TypeAlias = list[Callable[[], Batches]]
@@ -20,8 +21,8 @@ Parts: TypeAlias = list[Callable[[], Batches]]
 class LocalEngine(Engine[Parts]):
     """Runs steps in this process.
 
-    Rows of a part go through all its steps batch by batch; an exchange holds its rows in memory, as
-    does what is kept.
+    Rows of a part go through all its steps batch by batch. An exchange holds its rows, in memory up
+    to a limit and beyond it in a temporary file.
     """
 
     parts = 1
@@ -39,15 +40,15 @@ class LocalEngine(Engine[Parts]):
     def exchange(  # noqa: D102
         self, rows: Parts, parts: int, by: str, tasks: Sequence[bytes] | None = None
     ) -> Parts:
-        @cache
-        def shared_out() -> list[list[pa.RecordBatch]]:
-            return _shared_out(rows, parts, by)
+        shared_out = cache(partial(_shared_out, rows, parts, by))
 
         def part(number: int) -> Batches:
-            batches = shared_out()[number]
-            if batches and tasks is not None:
-                yield task_row(batches[0].schema, by, number, tasks[number])
-            yield from batches
+            waiting = None if tasks is None else tasks[number]
+            for batch in shared_out().read(number):
+                if waiting is not None:
+                    yield task_row(batch.schema, by, number, waiting)
+                    waiting = None
+                yield batch
 
         return [partial(part, number) for number in range(parts)]
 
@@ -56,12 +57,11 @@ class LocalEngine(Engine[Parts]):
 
     @contextmanager
     def keep(self, rows: Parts) -> Iterator[Parts]:  # noqa: D102
-        kept = [_Kept(part) for part in rows]
+        kept = cache(partial(_kept, rows))
         try:
-            yield [*kept]
+            yield [partial(_read, kept, number) for number in range(len(rows))]
         finally:
-            for part in kept:
-                part.batches = None
+            kept.cache_clear()
 
     def collect(self, rows: Parts) -> list[dict[str, Any]]:  # noqa: D102
         return [row for batch in self.batches(rows) for row in batch.to_pylist()]
@@ -87,24 +87,23 @@ def _having(part: Callable[[], Batches], column: str) -> Batches:
             yield found
 
 
-class _Kept:
-    """A part that is computed when it is first asked for."""
-
-    def __init__(self, part: Callable[[], Batches]) -> None:
-        self._part = part
-        self.batches: list[pa.RecordBatch] | None = None
-
-    def __call__(self) -> Batches:
-        if self.batches is None:
-            self.batches = [*self._part()]
-        yield from self.batches
+def _kept(rows: Parts) -> SpilledParts:
+    found = SpilledParts(len(rows))
+    for number, part in enumerate(rows):
+        for batch in part():
+            found.add(number, batch)
+    return found
 
 
-def _shared_out(rows: Parts, parts: int, by: str) -> list[list[pa.RecordBatch]]:
-    found: list[list[pa.RecordBatch]] = [[] for _ in range(parts)]
+def _read(parts: Callable[[], SpilledParts], number: int) -> Batches:
+    return parts().read(number)
+
+
+def _shared_out(rows: Parts, parts: int, by: str) -> SpilledParts:
+    found = SpilledParts(parts)
     for part in rows:
         for batch in part():
             numbers = batch.column(by).to_numpy() % parts
             for number in np.unique(numbers).tolist():
-                found[number].append(batch.filter(pa.array(numbers == number)))
+                found.add(number, batch.filter(pa.array(numbers == number)))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from singerlake.engine.base import SOURCE, Engine, Schema, task_row
-from singerlake.records.blocks.block_tasks import SENT
+from singerlake.records.blocks.block_tasks import SENT, grouped
 from singerlake.records.rows.steps import Batches, Pipeline, Step
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import followed_by, stages
@@ -81,20 +81,21 @@ class SparkEngine(Engine[SparkRows]):
             return SparkRows(rows.frame.repartitionById(parts, by), told)
         return SparkRows(_beside(self.spark, rows.frame, by, tasks).repartitionById(parts, by))
 
-    @plain_errors()
-    def having(self, rows: SparkRows, column: str) -> SparkRows:  # noqa: D102
-        return SparkRows(rows.frame.where(F.col(column).isNotNull()))
-
     @contextmanager
     def keep(self, rows: SparkRows) -> Iterator[SparkRows]:
-        """Keep rows on the executors' disks; see :meth:`Engine.keep`."""
+        """Do as :meth:`Engine.keep`, on the executors' disks."""
         with plain_errors():
             kept = rows.frame.persist(StorageLevel.DISK_ONLY)
         try:
             yield SparkRows(kept)
         finally:
-            with plain_errors():
+            # If Java is gone, the error of the work within says so.
+            with suppress(Exception):
                 kept.unpersist()
+
+    @plain_errors()
+    def having(self, rows: SparkRows, column: str) -> SparkRows:  # noqa: D102
+        return SparkRows(rows.frame.where(F.col(column).isNotNull()))
 
     @plain_errors()
     def collect(self, rows: SparkRows) -> list[dict[str, Any]]:  # noqa: D102
@@ -141,14 +142,7 @@ def _are_carried(tasks: Sequence[bytes]) -> bool:
 
 def _beside(spark: SparkSession, rows: DataFrame, by: str, tasks: Sequence[bytes]) -> DataFrame:
     """Add a row for each task to the rows that go there."""
-    shares: list[list[int]] = []
-    size = _SHARE_BYTES
-    for number, task in enumerate(tasks):
-        if size >= _SHARE_BYTES:
-            shares.append([])
-            size = 0
-        shares[-1].append(number)
-        size += len(task)
+    shares = grouped(range(len(tasks)), lambda number: len(tasks[number]), _SHARE_BYTES)
     groups = [(share, [tasks[number] for number in share]) for share in shares]
     told = _frame(spark, pa.schema({by: pa.int32(), SENT: pa.binary()}), groups)
     nothing = [

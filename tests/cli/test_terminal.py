@@ -76,7 +76,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 def version(number: int, operation: str, transaction: int) -> Any:
-    from singerlake.spark.jobs.queries.row_history import RowVersion
+    from singerlake.ops.rows import RowVersion
 
     values: dict[str, Any] = {
         "id": 17,
@@ -193,25 +193,25 @@ CASES = {
         ["rows", TABLE, "--key", "17"],
         [*ROW, "2026-03-01 01:20:00", "insert", "2026-03-01T01:20:00Z", RUN],
         lambda: [version(1, "insert", 1)],
-        f"{JOBS}queries.row_history.row_history",
+        "singerlake.ops.rows.row_history",
     ),
     "rows --history": Case(
         ["rows", TABLE, "--key", "17", "--history"],
         [*ROW, "2026-03-01 01:20:00", "insert", "update", "delete", "1234.50", RUN],
         lambda: [version(1, "insert", 1), version(2, "update", 2), version(9, "delete", 3)],
-        f"{JOBS}queries.row_history.row_history",
+        "singerlake.ops.rows.row_history",
     ),
     "diff": Case(
         ["diff", TABLE, "@1"],
         [*ROW, "changed", "added", "somebody.with.a.long.name@example.org", "1 row added"],
         lambda: differing(),
-        f"{JOBS}queries.difference.diff",
+        "singerlake.ops.diff.diff",
     ),
     "diff --stat": Case(
         ["diff", TABLE, "@1", "--stat"],
         ["1 row added, 1 changed, 0 removed, 1,234 unchanged", "customer_email", "cells changed"],
         lambda: differing(),
-        f"{JOBS}queries.difference.diff",
+        "singerlake.ops.diff.diff",
     ),
     "create-table": Case(
         ["create-table", "views.totals", "--from-query", "select 1"],
@@ -224,6 +224,17 @@ CASES = {
         ["1 row put back"],
         lambda: reverted(),
         "singerlake.ops.revert.revert",
+    ),
+    "undo": Case(
+        ["undo", TABLE, "1", "--on-conflict", "keep"],
+        [
+            "as transaction 8",
+            "1 row put back, 2 deleted",
+            "1,234 rows touched again since",
+            "id 17",
+        ],
+        lambda: undone(),
+        "singerlake.ops.undo.undo",
     ),
     "upload": Case(
         ["upload", TABLE, FILE],
@@ -279,10 +290,10 @@ def created() -> Any:
 
 def differing() -> Any:
     """What differs, where every column of a row does, and another row is new."""
+    from singerlake.differences.diff import Counts, LocalDiff
     from singerlake.maintenance.difference import plan
-    from singerlake.spark.jobs.queries.difference import Counts, Diff
 
-    class Ready(Diff):
+    class Ready(LocalDiff):
         def __init__(self) -> None:
             head = SHOPS[0].find(TABLE)[0].snapshot()
             self.compared, self.misfits = plan(head, "@1"), {}
@@ -337,6 +348,12 @@ def reverted() -> Any:
     from singerlake.rows_back.revert import Reverted
 
     return Reverted(3, 8, 1, 2, 1_000_000, "abcdefg", whole=True)
+
+
+def undone() -> Any:
+    from singerlake.ops.undo import Conflict, Undone
+
+    return Undone([1], 8, 1, 2, 1234, [Conflict("17", 3, deleted=False)], "abcdefg")
 
 
 @pytest.fixture(autouse=True)

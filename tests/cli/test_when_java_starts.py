@@ -43,9 +43,10 @@ EXAMPLES = {
     "create-table --columns": ["tap.made", "--columns", "id integer"],
     "create-table --from-query": ["tap.made", "--from-query", "select 1 as id"],
     "files": ["ls", "tap.s"],
-    "vacuum": ["tap.s", "--retain", "0s", "--no-retention-guard"],
+    "vacuum": ["tap.s", "--drop-history", "--retain", "0s", "--no-retention-guard"],
     "freeze": ["--all"],
     "revert": ["tap.s", "--to-transaction", "1"],
+    "undo": ["tap.s", "2"],
     "verify": ["--all"],
     "publish": ["--all", "--file", "{folder}/projections.yml"],
     "query": ["select * from tap.s"],
@@ -118,7 +119,10 @@ def test_command_starts_java_as_the_page_says(
         assert done.exit_code == NOTHING_THERE.get(name, 0), done.output
 
 
-@pytest.mark.parametrize("name", ["freeze", "verify", "revert", "vacuum", "upload", "delete"])
+@pytest.mark.parametrize(
+    "name",
+    ["freeze", "verify", "revert", "undo", "rows", "vacuum", "diff", "upload", "delete"],
+)
 def test_engine_spark_starts_it_and_engine_local_does_not(
     small: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -38,7 +38,7 @@ from tests.build import commit_rows
 from tests.cli import call
 from tests.erasure import planted
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.maintenance.plain_table import DELETED, events, states
 from tests.spark import here
 from tests.spark.row_sets import change, row_set
@@ -299,11 +299,11 @@ def test_a_vacuum_finishes_what_was_killed_after_the_commit(
     rows = query(spark, lake, f"select * from `tap`.`t` where id = {KEY}").frame.count()
     assert rows == 0
     assert call.run_json(lake, "erase", "--check", str(NAME), "--key", KEY, code=5)["found"]
-    vacuum_table(lambda: spark, table, VacuumOptions(lease_wait_seconds=0))
+    vacuum_on_spark(spark, table, VacuumOptions(lease_wait_seconds=0))
     check_nowhere(lake)
     assert here.problems(table) == []
     later = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS, lease_wait_seconds=0)
-    vacuum_table(lambda: spark, table, later)
+    vacuum_on_spark(spark, table, later)
     assert here.problems(table) == []
 
 

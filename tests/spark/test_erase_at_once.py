@@ -21,7 +21,7 @@ from singerlake.spark.jobs.maintenance import erase as job
 from singerlake.spark.jobs.maintenance.erase import Erased
 from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from tests.build import commit_rows
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.maintenance.plain_table import states
 from tests.spark import here
 
@@ -88,7 +88,7 @@ def test_two_erasures_and_a_vacuum(
     def others() -> None:
         for other in (
             lambda: erase(spark, table, "2"),
-            lambda: vacuum_table(lambda: spark, table, options),
+            lambda: vacuum_on_spark(spark, table, options),
         ):
             with pytest.raises(ConflictError, match="another vacuum"):
                 other()

@@ -475,7 +475,7 @@ def test_erasing_between_all_the_others(world: World) -> None:
     world.vacuum("combine")
     second = world.freeze()
     erase(2)
-    world.undo(4, OnConflict.OURS)
+    world.undo(4, OnConflict.KEEP)
     world.read_downstream()
     world.revert(first.transaction)
     world.drop_and_bring_back(lambda: world.erase((1, "a")))
@@ -556,7 +556,7 @@ def test_undoing_between_all_the_others(world: World, kind: str) -> None:
     world.sync((plain, [row(1, 3), row(5)]))
     world.undo(2, OnConflict.FAIL)  # row 1 was touched again, if it has a key
     if kind != "keyless":  # which is written anew by then
-        world.undo(2, OnConflict.OURS)
+        world.undo(2, OnConflict.KEEP)
     world.check()
     world.read_downstream()
     world.sync((more, [row(6, 1, x=7), row(3, 2, x=1)]))
@@ -564,8 +564,8 @@ def test_undoing_between_all_the_others(world: World, kind: str) -> None:
     world.check()
     world.read_downstream()
     if kind != "keyless":
-        world.undo(4, OnConflict.THEIRS)
-        world.undo(1, OnConflict.THEIRS)
+        world.undo(4, OnConflict.UNDO)
+        world.undo(1, OnConflict.UNDO)
     world.sync((more, [row(7, 1, x=7), (row(8, 2, x=1), 3), 3]))
     world.undo(world.model.head, OnConflict.FAIL)  # what it removed comes back
     world.read_downstream()
@@ -628,8 +628,8 @@ def test_the_model_knows_the_published_fingerprint() -> None:
     assert row_text({"name": "a", "id": 1, "none": None}) == '{"id":1,"name":"a"}'
     published = "lt1:dfd46c52a5c44eab4135beae8912228cfb4a1c843bfe5099233f8e8292c3da22"
     assert fingerprint(['{"id":1,"name":"a"}']) == published
-    types = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
-    assert published in types.read_text("utf-8")
+    page = Path(__file__).parents[2] / "docs" / "internals" / "fingerprints.md"
+    assert published in page.read_text("utf-8")
 
 
 DUCKDB = """

@@ -11,7 +11,7 @@ from singerlake.lake import Table
 from singerlake.maintenance import leftovers, vacuum
 from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.spark.vacuuming import sweep
+from singerlake.ops.vacuum import sweep
 from singerlake.transactions.folding import restored
 from singerlake.transactions.locks.lock import WriterLock
 
@@ -35,7 +35,7 @@ class Swept:
 
 
 def sweep_erased(
-    start: Callable[[], SparkSession],
+    start: Callable[[], SparkSession],  # noqa: ARG001
     table: Table,
     options: VacuumOptions,
     writer_id: str,
@@ -72,7 +72,7 @@ def sweep_erased(
             why = f"it was found when all had been swept {ROUNDS} times"
             left += [replace(item, reason=why) for item in plan.garbage.everything]
             break
-        swept = sweep(start, table, options, writer_id, lock, plan)
+        swept = sweep(table, options, writer_id, lock, plan)
         files, size = files + swept.files_deleted, size + swept.bytes_deleted
         left = [item for item in swept.kept if item.key not in young]
         if swept.kept:
