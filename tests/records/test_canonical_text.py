@@ -22,7 +22,6 @@ from singerlake.format.types import BOOLEAN, INTEGER, STRING, Kind, Type, column
 from singerlake.records.columns import canonical_text, text_bytes
 from singerlake.records.columns.arrow_types import arrow_type
 from singerlake.records.rows.row_columns import alias
-from singerlake.spark.write import record_writer
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.blocks import read_block
 
@@ -103,7 +102,6 @@ def test_blocks_are_closed_at_the_row_that_fills_them(
     rows: int, size: int, sizes: list[int], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(format_block, "BLOCK_BYTES", size)
-    monkeypatch.setattr(record_writer, "part_number", lambda: 0)
     store, table = LocalStore(tmp_path), TableName("t", "s")
     entry = SchemaEntry({"type": "object", "properties": {"n": {"type": "integer"}}}, [])
     writer = RecordWriter(store, table, columns_of(entry), entry, "N" * 7, 0, rows, 1 << 20)
