@@ -62,15 +62,17 @@ class KeyedRows:
     Attributes:
         rows: What :func:`whole` gave.
         width: How many columns the key has.
+        apart: Whether a row with a null in its key is a row of its own.
     """
 
     rows: pa.Table
     width: int
+    apart: bool = True
 
     @cached_property
     def keys(self) -> Numbers:
         """The number of each row's key, from 0; equal keys have the same."""
-        return keys.numbered(self.rows.select(aliases(self.width)))
+        return keys.numbered(self.rows.select(aliases(self.width)), apart=self.apart)
 
     @cached_property
     def lacking(self) -> NDArray[np.int16]:
@@ -111,9 +113,13 @@ class KeyedRows:
     def _order(self) -> Numbers:
         return np.lexsort((self.at, self.keys))
 
-    def newest(self) -> Numbers:
-        """Find the newest row of each key, be it a deletion."""
-        order = self._order
+    def newest(self, among: Mask | None = None) -> Numbers:
+        """Find the newest row of each key, be it a deletion; -1 where none counts.
+
+        Args:
+            among: Which rows count; all by default.
+        """
+        order = self._order if among is None else self._order[among[self._order]]
         found = np.full(self.count, -1, dtype=np.int64)
         found[self.keys[order]] = order  # the last of a key's stays
         return found
