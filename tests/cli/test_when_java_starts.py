@@ -117,7 +117,7 @@ def test_command_starts_java_as_the_page_says(
         assert done.exit_code == NOTHING_THERE.get(name, 0), done.output
 
 
-@pytest.mark.parametrize("name", ["freeze", "verify", "revert", "vacuum"])
+@pytest.mark.parametrize("name", ["freeze", "verify", "revert", "vacuum", "erase"])
 def test_engine_spark_starts_it_and_engine_local_does_not(
     small: Lake, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

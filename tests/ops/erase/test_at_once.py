@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -17,16 +18,14 @@ from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.erase import EraseOptions
 from singerlake.maintenance.vacuum import COMBINE, DELETE, VacuumOptions
-from singerlake.spark.jobs.maintenance import erase as job
-from singerlake.spark.jobs.maintenance.erase import Erased
-from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.erase import table as job
+from tests import erasing
 from tests.build import commit_rows
+from tests.faults.operations import no_spark
 from tests.frozen import vacuum_table
 from tests.maintenance.plain_table import states
 from tests.spark import here
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NAME = TableName("tap", "t")
 COLUMNS = {"id": {"type": "integer"}, "name": {"type": "string"}}
@@ -49,8 +48,7 @@ def table(lake: Lake) -> Table:
     return filled(lake)
 
 
-def erase(spark: SparkSession, table: Table, *ids: str) -> Erased:
-    return job.erase(lambda: spark, table, AskedRows(ids), WHY, clear=lambda *_: None)
+erase = partial(erasing.erase, options=WHY)
 
 
 def meanwhile(patch: pytest.MonkeyPatch, step: str, what: Callable[[], object]) -> None:
@@ -78,7 +76,7 @@ def ids_at(table: Table) -> dict[int, list[int]]:
 
 
 def test_two_erasures_and_a_vacuum(
-    lake: Lake, table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, table: Table, engine: EngineChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They take turns; and who was taken for dead commits nothing by what it had read."""
     parts = (COMBINE, DELETE)
@@ -87,50 +85,50 @@ def test_two_erasures_and_a_vacuum(
 
     def others() -> None:
         for other in (
-            lambda: erase(spark, table, "2"),
-            lambda: vacuum_table(lambda: spark, table, options),
+            lambda: erase(engine, table, "2"),
+            lambda: vacuum_table(no_spark, table, options),
         ):
             with pytest.raises(ConflictError, match="another vacuum"):
                 other()
             refused.append(other)
 
     with monkeypatch.context() as patch:
-        meanwhile(patch, "_commit", lambda: _taken_for_dead(lake, table, spark))
+        meanwhile(patch, "_commit", lambda: _taken_for_dead(lake, table, engine))
         with pytest.raises(ConflictError):
-            erase(spark, table, "1")
+            erase(engine, table, "1")
     assert [t.operation for t in table.snapshot().transactions].count(Operation.ERASE) == 1
     assert ids_at(table)[1] == [1]
     with monkeypatch.context() as patch:
         meanwhile(patch, "_commit", others)
-        assert erase(spark, table, "1").lines == 2
+        assert erase(engine, table, "1").lines == 2
     assert len(refused) == 2
     check_nowhere(lake, table, "1", "2")
     assert ids_at(table)[3] == [3]
 
 
-def _taken_for_dead(lake: Lake, table: Table, spark: SparkSession) -> None:
+def _taken_for_dead(lake: Lake, table: Table, engine: EngineChoice) -> None:
     """Another finds the lock given up, and erases another row."""
     lake.store.delete(NAME.vacuum_lock)
-    assert erase(spark, table, "2").lines == 2
+    assert erase(engine, table, "2").lines == 2
 
 
 def test_a_reader_keeps_its_rows_until_it_is_done(
-    lake: Lake, table: Table, spark: SparkSession
+    lake: Lake, table: Table, engine: EngineChoice
 ) -> None:
     with table.lease() as lease:
         before = lease.snapshot
         was = states(table, before)
-        done = erase(spark, table, "1")
+        done = erase(engine, table, "1")
         assert done.lines == 2
         assert done.left and all("reader" in item.reason for item in done.left)
         assert states(table, before) == was, "by the files that it began with"
         assert ids_at(table)[3] == [2, 3], "and who comes later sees nothing of it"
-    assert erase(spark, table, "1").left == []
+    assert erase(engine, table, "1").left == []
     check_nowhere(lake, table, "1")
 
 
 def test_dropped_and_brought_back_meanwhile_and_later(
-    lake: Lake, table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, table: Table, engine: EngineChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def drop_and_bring_back() -> None:
         drop_table(lake.store, table.snapshot(), AlterOptions(), with_versions=True)
@@ -138,7 +136,7 @@ def test_dropped_and_brought_back_meanwhile_and_later(
 
     with monkeypatch.context() as patch:
         meanwhile(patch, "_commit", drop_and_bring_back)
-        assert erase(spark, table, "1").lines == 2
+        assert erase(engine, table, "1").lines == 2
     operations = [t.operation for t in table.snapshot().transactions]
     assert operations.index(Operation.ERASE) > operations.index(Operation.UNDROP)
     drop_and_bring_back()

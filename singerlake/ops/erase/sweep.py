@@ -1,11 +1,9 @@
-"""Deletes what an erasure leaves behind it: what had the rows, and nobody needs any more."""
+"""Deletes what had the rows, and nothing needs any more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-
-from pyspark.sql import SparkSession
+from typing import NoReturn
 
 from singerlake.lake import Table
 from singerlake.maintenance import leftovers, vacuum
@@ -34,20 +32,13 @@ class Swept:
     left: list[Item] = field(default_factory=list)
 
 
-def sweep_erased(
-    start: Callable[[], SparkSession],
-    table: Table,
-    options: VacuumOptions,
-    writer_id: str,
-    lock: WriterLock,
-) -> Swept:
+def sweep_erased(table: Table, options: VacuumOptions, writer_id: str, lock: WriterLock) -> Swept:
     """Delete all that may have the rows and that nobody needs any more.
 
     Of a table that was dropped, what an undrop would bring back stays: it has no such row any more,
     and waits for a vacuum.
 
     Args:
-        start: Gives the Spark session; called only if it is needed.
         table: The table.
         options: Its retention is how old something is at least: what is younger cannot have them.
         writer_id: Who holds the lock.
@@ -72,7 +63,7 @@ def sweep_erased(
             why = f"it was found when all had been swept {ROUNDS} times"
             left += [replace(item, reason=why) for item in plan.garbage.everything]
             break
-        swept = sweep(start, table, options, writer_id, lock, plan)
+        swept = sweep(_no_spark, table, options, writer_id, lock, plan)
         files, size = files + swept.files_deleted, size + swept.bytes_deleted
         left = [item for item in swept.kept if item.key not in young]
         if swept.kept:
@@ -81,3 +72,7 @@ def sweep_erased(
     files += len(leftovers.remove_leftovers(store, staged))
     left += [] if younger else staged.kept
     return Swept(files, size, left)
+
+
+def _no_spark() -> NoReturn:
+    raise AssertionError("deleting needs no Spark")
