@@ -93,10 +93,6 @@ class Intake:
             self._one_by_one(chunk.lines)
         self._progress.advance(len(data))
 
-    def close(self) -> None:
-        """Let go of what it has of the system; no lines come any more."""
-        self._batches.close()
-
     def _mixed(self, chunk: Chunk) -> None:
         """Take lines that are one object each, the stretches of RECORDs in the fastest way."""
         others = chunk.not_records()

@@ -110,8 +110,6 @@ class TargetSingerlake(LakePlugin, LateMaps):
         except BaseException as error:
             self._end_early(error)
             raise
-        finally:
-            intake.close()
         return intake.counts
 
     def process_endofpipe(self) -> None:

@@ -69,7 +69,6 @@ class Validator:
 
     Attributes:
         values: Knows what the columns can hold.
-        made_of: Arguments that make another which proves the same.
 
     Args:
         stream: The stream's name, for errors.
@@ -100,14 +99,6 @@ class Validator:
         noted: Noted | None = None,
         retyped: Callable[[], Container[str]] | None = None,
     ) -> None:
-        self.made_of: dict[str, Any] = {
-            "stream": stream,
-            "schema": schema,
-            "keys": keys,
-            "records": records,
-            "formats": formats,
-            "check_values": check_values,
-        }
         self._stream = stream
         self._keys = keys
         self._full: FullValidator | None = None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from singerlake.lake import Lake
 from tests import needs, recorder
@@ -40,6 +41,11 @@ os.environ["SINGERLAKE_CACHE"] = "off"
 for _name in ("GITHUB_RUN_ID", "AIRFLOW_CTX_DAG_ID", "DAGSTER_RUN_ID"):
     os.environ.pop(_name, None)
 os.environ["OPENLINEAGE_DISABLED"] = "true"
+# On a busy machine anything may take long: no example fails by the clock, nor does making one.
+settings.register_profile(
+    "by no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("by no clock")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -104,7 +104,10 @@ def _story() -> None:
     _cli("revert", "tap-shop.orders", "--to", "monday")
     _cli("query", SUMS.format("tap_shop.orders"))
     _cli("history", "tap-shop.orders")
+    _say("Monday's rows are back. Frozen again, by Spark this time, they have the same fingerprint")
+    _cli("freeze", "tap-shop.orders", "--label", "monday-again", "--engine", "spark")
     _cli("versions", "tap-shop.orders")
+    _same_fingerprint("tap-shop.orders", "monday", "monday-again")
     _say("The shop calls: three orders are paid. A CSV corrects them, as one more transaction")
     _show("cat corrections.csv")
     click.echo(CORRECTIONS, nl=False)
@@ -125,6 +128,15 @@ def _story() -> None:
         "tap-singerlake", ["--config", "tap.json", "--state", "tap-state.json"], None, "new.jsonl"
     )
     _count("new.jsonl")
+
+
+def _same_fingerprint(table: str, *labels: str) -> None:
+    """Hold versions of the same rows against each other; the demo fails where they differ."""
+    from singerlake.lake import Lake
+
+    snapshot = Lake.open("lake").table(table).snapshot()
+    if len({snapshot.version(label).fingerprint for label in labels}) > 1:
+        raise SingerlakeError(f"the same rows have several fingerprints: {', '.join(labels)}")
 
 
 def _read_published(place: str) -> None:

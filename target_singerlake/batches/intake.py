@@ -58,7 +58,6 @@ class _Source:
         file: Where it lies.
         wrapped: Knows whole messages, which are no records.
         line: The last line that was taken.
-        columns: Whether it turned out to hold columns.
     """
 
     stream: str
@@ -69,7 +68,6 @@ class _Source:
     file: BatchFile
     wrapped: Wrapped
     line: int = 0
-    columns: bool = False
 
     def around(self, stamp: str) -> tuple[bytes, bytes]:
         """Return what stands before and after a record in its line."""
@@ -119,7 +117,6 @@ class BatchIntake:
         self._how = how
         self._quarantine = quarantine
         self._most = most
-        self._proofs = proving.Proofs()
 
     def take(self, message: Batch, number: int) -> None:
         """Take the records of all files that a message names.
@@ -146,23 +143,18 @@ class BatchIntake:
         instant = times.parse(message.time_extracted) if message.time_extracted else None
         stamp = "" if instant is None else times.iso(instant)
         files = self._found(message.manifest, where)
-        self._proofs.begin(sum(file.size for file in files))
         validator = self._streams.validator(stream)
         wrapped = Wrapped(self._streams.schemas[stream])
         sources = [
             _Source(stream, shown(file.name), number, version, stamp, file, wrapped)
             for file in files
         ]
-        pieces = self._pieces(sources, said, where)
-        for source, data, known in self._proofs.of(pieces, validator):
+        for source, data in self._pieces(sources, said, where):
             self._check()
+            known = proving.DOUBTFUL if validator is None else proving.prove(validator, data)
             self._chunk(source, data, known)
             self._progress.advance(len(data))
             del data
-
-    def close(self) -> None:
-        """Let go of what it has of the system."""
-        self._proofs.close()
 
     def _found(self, manifest: Sequence[str], where: str) -> list[BatchFile]:
         """Find the files of a manifest, all of them before the first is read."""
@@ -183,12 +175,12 @@ class BatchIntake:
 
     def _pieces(
         self, sources: Sequence[_Source], said: Encoding, where: str
-    ) -> Iterator[tuple[_Source, bytes, bool]]:
-        """Yield the lines of all files, some at a time, and whether they were JSON before."""
+    ) -> Iterator[tuple[_Source, bytes]]:
+        """Yield the lines of all files, some at a time."""
         for source in sources:
             for data in self._lines(said, source, where):
                 if data:
-                    yield source, data, not source.columns
+                    yield source, data
                 del data
             self._clean_up.read(source.file)
 
@@ -202,8 +194,6 @@ class BatchIntake:
                 if isinstance(content, Iterator):
                     yield from content
                     return
-                # Their lines cost more to make than to prove.
-                source.columns = True
                 # Late: it brings pyarrow.
                 from singerlake.records.lines.arrow_lines import ArrowLines
 

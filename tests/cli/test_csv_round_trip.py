@@ -72,7 +72,9 @@ def test_every_type(tmp_path: Path, form: str, safe: bool) -> None:
 @pytest.mark.parametrize("form", ["csv", "tsv"])
 @given(texts=st.lists(st.none() | st.text('a"\r\n,\t\ufeff ', max_size=3)))
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_one_column_of_text(tmp_path: Path, form: str, texts: list[str | None]) -> None:
     """Where a row is one cell, null is a blank line, and an empty text is not."""
@@ -89,7 +91,9 @@ FORMULAS = st.text("'=+-@\t\r\n＝＠a\",1", max_size=4)
 @pytest.mark.parametrize("safe", [True, False])
 @given(name=FORMULAS.filter(bool), texts=st.lists(st.none() | FORMULAS, max_size=4))
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_texts_that_look_like_formulas_come_back_or_are_refused(
     tmp_path: Path, form: str, safe: bool, name: str, texts: list[str | None]

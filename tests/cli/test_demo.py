@@ -11,8 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from singerlake.errors import SingerlakeError
+from singerlake.format.names import TableName
+from singerlake.lake import Lake
+from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake_cli.commands import demo
 from singerlake_cli.main import cli
+from tests.build import commit_rows
 
 
 @pytest.mark.parametrize(("args", "records"), [([], 1100), (["monday"], 1100), (["tuesday"], 88)])
@@ -74,3 +79,17 @@ def test_what_it_published_is_read_with_duckdb_where_that_is(
     monkeypatch.setitem(sys.modules, "duckdb", None)
     demo._read_published("place")
     assert capsys.readouterr().out == ""
+
+
+def test_the_same_rows_must_have_one_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever engine froze them; the demo freezes Monday's orders on both."""
+    monkeypatch.chdir(tmp_path)
+    lake = Lake.open("lake", create=True)
+    for number in (1, 2):
+        commit_rows(lake, "tap.s", {"id": {"type": "integer"}}, ["id"], [{"id": number}])
+        freeze(lake.table(TableName("tap", "s")), FreezeOptions(label=f"l{number}"))
+    demo._same_fingerprint("tap.s", "l1", "l1")
+    with pytest.raises(SingerlakeError, match="several fingerprints: l1, l2"):
+        demo._same_fingerprint("tap.s", "l1", "l2")

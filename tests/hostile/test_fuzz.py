@@ -32,7 +32,9 @@ from tests.hostile.conftest import Chunks
 from tests.target.harness import run
 
 EXAMPLES = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 scalars = st.one_of(
     st.none(),

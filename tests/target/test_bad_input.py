@@ -150,8 +150,10 @@ def test_one_error_and_nothing_partial(
 
 @pytest.mark.parametrize("validate", [True, False])
 def test_a_schema_of_any_depth_is_taken_or_refused_in_words(tmp_path: Path, validate: bool) -> None:
+    # How deep is too deep depends on the interpreter; the last is for each of them.
+    depths = (100, *range(900, 1001, 10), 20_000)
     refused = 0
-    for depth in (100, *range(900, 1001, 10)):
+    for depth in depths:
         nested = b'{"items":' * depth + b"{}" + b"}" * depth
         line = b'{"type":"SCHEMA","stream":"c","schema":{"properties":{"a":%s}}}' % nested
         try:
@@ -159,7 +161,7 @@ def test_a_schema_of_any_depth_is_taken_or_refused_in_words(tmp_path: Path, vali
         except InputError as error:
             assert "line 1" in str(error)
             refused += 1
-    assert 0 < refused < 12
+    assert 0 < refused < len(depths)
 
 
 def test_a_key_that_is_no_property_is_refused(tmp_path: Path) -> None:

@@ -39,7 +39,9 @@ from tests.target.harness import (
 STREAMS = ["a", "b", "ü/…", "c d"]
 FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
 MODEST = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 numbers = st.sampled_from(

@@ -21,7 +21,6 @@ from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.types import EXACT_KEYS, RULES, Columns, Kind, Type, exact, rounds
 from singerlake.records.blocks import (
-    alike_lines,
     digests,
     exact_decoding,
     fast_decoding,
@@ -96,19 +95,17 @@ def read(text: bytes, spec: BlockSpec) -> pa.RecordBatch:
             fewer rows than the log says.
     """
     source = _wanted(spec)
-    decoded = _read_alike(text, text.find(b"\n") + 1, source, spec)
-    if decoded is None:
-        lines = format_block.after_schema(text)
-        ends, wanted = format_block.line_ends(text) - 1, spec.in_records(source)
-        rows = fast_decoding.read(lines, wanted, ends, proved=spec.proved, rules=spec.rules)
-        if rows is None:
-            rows = _read_exactly(bytes(lines), source, spec)
-        decoded = rows, _digests(lines, spec, len(rows))
-    if len(decoded[0]) != spec.block.rows:
+    lines = format_block.after_schema(text)
+    ends, wanted = format_block.line_ends(text) - 1, spec.in_records(source)
+    rows = fast_decoding.read(lines, wanted, ends, proved=spec.proved, rules=spec.rules)
+    if rows is None:
+        rows = _read_exactly(bytes(lines), source, spec)
+    if len(rows) != spec.block.rows:
         raise DamagedError(
-            f"{spec.where} has {len(decoded[0])} rows where the log says {spec.block.rows}"
+            f"{spec.where} has {len(rows)} rows where the log says {spec.block.rows}"
         )
-    return _batch(*decoded, source, spec, positions.of_block(text, spec.block))
+    hashes = _digests(lines, spec, len(rows))
+    return _batch(rows, hashes, source, spec, positions.of_block(text, spec.block))
 
 
 def read_some(text: bytes, spec: BlockSpec, picked: NDArray[np.int64]) -> pa.RecordBatch:
@@ -133,17 +130,14 @@ def read_some(text: bytes, spec: BlockSpec, picked: NDArray[np.int64]) -> pa.Rec
     if len(picked) < _MOST_PICKED * spec.block.rows and all(target[n] == t for n, t in source):
         lines = record_lines(text, spec.block)
         picked_lines = b"".join([lines[row] for row in picked.tolist()])
-        decoded = _read_alike(picked_lines, 0, source, spec)
-        if decoded is None:
-            wanted = spec.in_records(source)
-            rows = fast_decoding.read(
-                picked_lines, wanted, len(picked), proved=spec.proved, rules=spec.rules
-            )
-            if rows is not None and len(rows) == len(picked):
-                decoded = rows, _digests(picked_lines, spec, len(rows))
-        if decoded is not None:
+        wanted = spec.in_records(source)
+        rows = fast_decoding.read(
+            picked_lines, wanted, len(picked), proved=spec.proved, rules=spec.rules
+        )
+        if rows is not None and len(rows) == len(picked):
+            hashes = _digests(picked_lines, spec, len(rows))
             codes = positions.of_block(text, spec.block)[picked]
-            return _batch(*decoded, source, spec, codes)
+            return _batch(rows, hashes, source, spec, codes)
     return read(text, spec).take(pa.array(picked))
 
 
@@ -166,20 +160,6 @@ def record_lines(text: bytes, block: Block) -> list[bytes]:
     if len(lines) != block.rows:
         raise DamagedError(f"block {block.number} has {len(lines)} rows, the log says {block.rows}")
     return lines
-
-
-def _read_alike(
-    text: bytes, start: int, source: Columns, spec: BlockSpec
-) -> tuple[DecodedRows, pa.Array] | None:
-    """Read proved lines that differ in their records alone, with these records' digests."""
-    wanted = spec.in_records(source)
-    if not (spec.proved and spec.digests and fast_decoding.reads_proved(wanted)):
-        return None
-    alike = alike_lines.read(text, start)
-    if alike is None:
-        return None
-    rows = fast_decoding.read_proved(alike.text, wanted, alike.versions, spec.rules)
-    return None if rows is None else (rows, alike.digests)
 
 
 def _digests(lines: bytes | memoryview, spec: BlockSpec, count: int) -> pa.Array:

@@ -20,28 +20,26 @@ from singerlake.format.values import SURE_DIGITS, exact_number
 from singerlake.records.blocks.line_types import Activation
 
 
-def are_certain(lines: bytes | memoryview, columns: Columns, *, in_records: bool = False) -> bool:
+def are_certain(lines: bytes | memoryview, columns: Columns) -> bool:
     """Tell whether each number of a key is certain to be the double that it is read as.
 
     Args:
         lines: RECORD and ACTIVATE_VERSION lines.
         columns: The columns that are wanted, by the names that records have for them.
-        in_records: Whether the lines are records, without what was around them.
     """
     names = tuple(name for name, type_ in columns if _has_exact_number(type_))
     if not names or not lines:
         return True
     types = dict(columns)
-    decoder = _decoder_of(names, in_records=in_records)
+    decoder = _decoder_of(names)
     if decoder is None or any(types[name].kind is not Kind.NUMBER for name in names):
         return False
     try:
         found = [one for one in decoder.decode_lines(lines) if type(one) is not Activation]
     except (*UNREADABLE, ValueError):
         return False
-    where = "" if in_records else "record."
     return all(
-        _are_exact(list(map(attrgetter(f"{where}c{number}"), found)))
+        _are_exact(list(map(attrgetter(f"record.c{number}"), found)))
         for number in range(len(names))
     )
 
@@ -64,7 +62,7 @@ def _are_exact(tokens: list[msgspec.Raw]) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _decoder_of(names: tuple[str, ...], *, in_records: bool) -> msgspec.json.Decoder[Any] | None:
+def _decoder_of(names: tuple[str, ...]) -> msgspec.json.Decoder[Any] | None:
     """Build what decodes lines as far as some members of their records; None for odd names."""
     fields: list[tuple[str, Any, Any]] = [
         (f"c{number}", msgspec.Raw, msgspec.Raw(b"null")) for number in range(len(names))
@@ -72,8 +70,6 @@ def _decoder_of(names: tuple[str, ...], *, in_records: bool) -> msgspec.json.Dec
     own = {f"c{number}": name for number, name in enumerate(names)}
     try:
         record = msgspec.defstruct("Numbers", fields, rename=own, gc=False)
-        if in_records:
-            return msgspec.json.Decoder(record)
         line = msgspec.defstruct(
             "Record", [("record", record)], tag="RECORD", tag_field="type", gc=False
         )

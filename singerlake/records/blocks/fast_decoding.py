@@ -76,38 +76,6 @@ def read(
     return _tried(lines, columns, count, _read_strictly, rules)
 
 
-def reads_proved(columns: Columns) -> bool:
-    """Tell whether records whose types are proved can be read without what is around them."""
-    return lenient_json.ready() and all(type_prover.provable(type_) for _, type_ in columns)
-
-
-def read_proved(
-    records: bytes, columns: Columns, versions: pa.Array, rules: int = RULES
-) -> DecodedRows | None:
-    """Read records whose types are proved.
-
-    Args:
-        records: One a line, without what was around them.
-        columns: As for :func:`read`; :func:`reads_proved` has looked at them.
-        versions: The records' Singer versions.
-        rules: The number of the rules by which they are read.
-
-    Returns:
-        None where only the exact way will do, or there are not as many as there are versions.
-    """
-    fields = _fields(columns)
-    if not exact_numbers.are_certain(records, columns, in_records=True):
-        return None
-    try:
-        table = _read_proved(records, pa.schema(fields))
-        if table.num_rows != len(versions):
-            return None
-        members = [_single(table.column(i), field.type) for i, field in enumerate(fields)]
-        return _rows(members, columns, versions, rules)
-    except (_StepAsideError, pa.ArrowException, OverflowError):
-        return None
-
-
 def _tried(
     lines: bytes | memoryview, columns: Columns, count: int, parse: _Parser, rules: int = RULES
 ) -> DecodedRows | None:

@@ -2,9 +2,8 @@
 
 Each step is taken by the descriptor of the folder before it and follows no symbolic link, so
 that no key leads out of the lake, whatever was planted in it and whoever swaps folders
-meanwhile. Where the system takes all steps in one call, it is told the same (``beneath.py``).
-Only the lake's own folder may be a link: that is the user's choice of a place. What
-is opened is a regular file; a pipe in the place of one would hold its reader up for ever.
+meanwhile. Only the lake's own folder may be a link: that is the user's choice of a place. What is
+opened is a regular file; a pipe in the place of one would hold its reader up for ever.
 """
 
 from __future__ import annotations
@@ -17,12 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from singerlake.errors import DamagedError, InvalidNameError
-from singerlake.storage.local.beneath import whole_way
 
 # With O_PATH (Linux) a folder that may be entered need not be readable as well.
 _ENTER = os.O_DIRECTORY | getattr(os, "O_PATH", 0)
 _STEP = _ENTER | os.O_NOFOLLOW
-_whole_way = whole_way()
 _PIECE = 1 << 16
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -56,10 +53,6 @@ class DurableNames:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], bool] = {}
-
-    def has_all(self, parts: Sequence[str]) -> bool:
-        """Whether each folder on a way is known to be durable, the lake's own included."""
-        return all(self._known.get(tuple(parts[:n])) for n in range(len(parts), -1, -1))
 
     def make(self, parts: Sequence[str], parent: int) -> None:
         """Make a folder that was missing, durable in its parent."""
@@ -251,9 +244,11 @@ def readable(handle: int) -> Iterator[int]:
 def _opened(
     root: Path, parts: Sequence[str], make: DurableNames | None, seeing_to: DurableNames | None
 ) -> int:
-    handle, entered = _entered(root, parts, make, seeing_to)
+    handle = _open_root(root, make)
     try:
-        for number, part in enumerate(parts[entered:], start=entered):
+        if seeing_to is not None:
+            seeing_to.ensure_root(handle)
+        for number, part in enumerate(parts):
             try:
                 inner = _step(handle, part, root, parts[:number])
             except FileNotFoundError:
@@ -271,38 +266,6 @@ def _opened(
         os.close(handle)
         raise
     return handle
-
-
-def _entered(
-    root: Path, parts: Sequence[str], make: DurableNames | None, seeing_to: DurableNames | None
-) -> tuple[int, int]:
-    """Enter the last folder of a way that is there and needs nothing done, at best in one call.
-
-    Returns:
-        Its descriptor, and how many of the names lead to it.
-    """
-    for count in range(len(parts), 0, -1):
-        if _whole_way is None:
-            break
-        if seeing_to is not None and not seeing_to.has_all(parts[:count]):
-            continue
-        try:
-            handle = _whole_way.enter(root, parts[:count])
-        except FileNotFoundError:
-            if make is None:
-                raise
-            continue
-        if handle is None:
-            break
-        return handle, count
-    handle = _open_root(root, make)
-    try:
-        if seeing_to is not None:
-            seeing_to.ensure_root(handle)
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle, 0
 
 
 def _open_root(root: Path, make: DurableNames | None) -> int:
