@@ -1,4 +1,7 @@
-"""An erasure beside others, each let in at a chosen step of it: on one store, in one process."""
+"""An erasure beside others, each let in at a chosen step of it: on one store, in one process.
+
+On Spark: tests/spark/test_erase_at_once.py.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from singerlake.ops.erase import table as job
 from tests import erasing
 from tests.build import commit_rows
 from tests.faults.operations import no_spark
-from tests.frozen import vacuum_table
+from tests.frozen import HERE, vacuum_table
 from tests.maintenance.plain_table import states
 from tests.spark import here
 
@@ -41,6 +44,11 @@ def filled(lake: Lake) -> Table:
     rows = [{"id": 1, "name": "Ada L."}, {"id": 2, "name": "Rob"}, {"id": 3, "name": "Cy"}]
     commit_rows(lake, str(NAME), COLUMNS, ["id"], rows)
     return table
+
+
+@pytest.fixture
+def engine() -> EngineChoice:
+    return HERE
 
 
 @pytest.fixture

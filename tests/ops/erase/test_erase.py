@@ -1,4 +1,7 @@
-"""Erasing rows: a row is nowhere, all else is as it was, and every state proves it."""
+"""Erasing rows: a row is nowhere, all else is as it was, and every state proves it.
+
+On Spark: tests/spark/test_erase.py.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,14 +49,11 @@ from tests.build import commit_rows
 from tests.cli import call
 from tests.erasing import WHY, erase
 from tests.erasure import planted
-from tests.frozen import HERE, index_here, on
+from tests.frozen import HERE, index_here
 from tests.maintenance.plain_table import DELETED, events, states
 from tests.spark import here
 from tests.spark.row_sets import row_set
 from tests.tap.run import run as run_tap
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NAME = TableName("tap", "t")
 KEY = planted.KEY
@@ -63,6 +63,11 @@ HER = {"id": int(KEY), "name": planted.TEXT}
 def commit(lake: Lake, *rows: Any, keys: list[str] | None = None, **more: Any) -> None:
     properties = planted.PROPERTIES
     commit_rows(lake, str(NAME), properties, ["id"] if keys is None else keys, [*rows], **more)
+
+
+@pytest.fixture
+def engine() -> EngineChoice:
+    return HERE
 
 
 @pytest.fixture
@@ -159,21 +164,6 @@ def test_everything_goes_on_after_it(
     assert int(KEY) not in {row.record["id"] for row in states(table, table.snapshot())[2]}
     erase(engine, table, "5")
     assert here.problems(table) == []
-
-
-def test_a_condition_means_what_a_row_ever_was(
-    lake: Lake, table: Table, spark: SparkSession
-) -> None:
-    engine = on(spark)
-    done = erase(engine, table, where=f"name = '{planted.TEXT} II'")
-    assert (done.keys, done.lines) == (1, 4), "also what she was before and after"
-    check_nowhere(lake)
-    assert erase(engine, table, where="name = 'nobody'").lines == 0
-    commit_rows(
-        lake, "tap.null", {"id": {"type": ["null", "integer"]}}, ["id"], [{"id": None}, {"id": 2}]
-    )
-    loose = lake.table(TableName("tap", "null"))
-    assert erase(engine, loose, where="id is null or id = 2").lines == 2
 
 
 def test_without_a_key_single_lines_go(lake: Lake, engine: EngineChoice) -> None:
@@ -357,10 +347,10 @@ def test_a_dropped_table_comes_back_without_her(
         "a file of JSON lines",
     ],
 )
-def test_what_was_left_behind_goes_too(lake: Lake, what: str) -> None:
+def test_what_was_left_behind_goes_too(lake: Lake, engine: EngineChoice, what: str) -> None:
     commit(lake, {"id": 1, "name": "Ada"}, HER)
     planted.plant(lake.store, *planted.WITH_ROWS[what])
-    erase(HERE, lake.table(NAME), KEY)
+    erase(engine, lake.table(NAME), KEY)
     check_nowhere(lake)
 
 
