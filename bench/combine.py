@@ -19,15 +19,17 @@ from pathlib import Path
 
 from bench import harness
 from bench.harness import BIN, Case, Cost
+from singerlake.engine.work import SMALL
 from singerlake.format.log import Block
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.combine import is_little, plan_combine
+from singerlake.maintenance.combine import plan_combine, work_of
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
+from singerlake.ops.vacuum import vacuum
 from singerlake.spark.jvm.session import session
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_content
 from singerlake.transactions.staging import FILE_BYTES, StagedTable
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 
 FILES = 500
 LARGE_BYTES = 800 << 20
@@ -183,10 +185,10 @@ def _vacuum(folder: Path, lake: Path) -> Case:
         options = VacuumOptions(parts=(COMBINE,))
         os.sync()  # what the preparation left to be written is not to be paid for here
         # Of Spark and what it begins, in hundredths of a second; without Spark, of this process.
-        little = is_little(plan_combine(before, FILE_BYTES))
+        little = work_of(plan_combine(before, FILE_BYTES)).fits(SMALL)
         counted = time.process_time if little else harness.processor
         used = counted()
-        cost = harness.timed(lambda: done.append(vacuum_table(session, table, options)))
+        cost = harness.timed(lambda: done.append(vacuum(table, options)))
         cost = replace(cost, cpu=counted() - used)
         assert done[0].files_in == len({block.file for block in before.blocks}), done
         assert not plan_combine(table.snapshot(), FILE_BYTES)
@@ -198,7 +200,7 @@ def _vacuum(folder: Path, lake: Path) -> Case:
 
 def _check_state(before: Path, after: Path) -> None:
     """The same rows, read from few files."""
-    vacuum_table(session, _table(_copy(before, after)), VacuumOptions(parts=(COMBINE,)))
+    vacuum(_table(_copy(before, after)), VacuumOptions(parts=(COMBINE,)))
     one, other = (
         state_content(session(), table, table.snapshot()) for table in map(_table, (before, after))
     )
@@ -223,7 +225,7 @@ def _drop_history(folder: Path, rows: int) -> str:
     done = []
     state = _worked(lambda: index_build.ensure(session(), table, before))
     shutil.rmtree(lake / "index")
-    cost = _worked(lambda: done.append(vacuum_table(session, table, options)))
+    cost = _worked(lambda: done.append(vacuum_on_spark(session(), table, options)))
     after = table.snapshot()
     assert state_content(session(), table, after) == content
     assert sum(block.rows for block in after.blocks) == content.rows == rows, content

@@ -87,7 +87,7 @@ def _commands(folder: Path, row_file: str) -> dict[str, list[str]]:
     return commands | {
         "upload": ["upload", TABLE, row_file],
         "revert": ["revert", TABLE, "--to-transaction", "1"],
-        "undo": ["revert", TABLE, "--only", "2"],
+        "undo": ["undo", TABLE, "2"],
         "freeze": ["freeze", TABLE],
     }
 

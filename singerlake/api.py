@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import erasing, publishing
 from singerlake.copying import copies
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from singerlake.differences.diff import Diff
     from singerlake.format.lake_log import LakeVersion
     from singerlake.maintenance.problems import Report
     from singerlake.maintenance.vacuum import Vacuumed
@@ -103,6 +104,52 @@ class Table(erasing.Table):
             raise UsageError("this names no file of the lake: give what a row has, with its path")
         return stored.opened(self.store, self.name, found)
 
+    def diff(
+        self,
+        before: int | str,
+        after: int | str | None = None,
+        *,
+        misfits: Literal["fail", "null", "text"] = "fail",
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Diff[Any]:
+        """Find what differs between two states of the table.
+
+        Both are read with the columns, the types and the key of the second. A row that nobody
+        wrote in between is unchanged, even if the schema changed. Without a key, rows are told
+        apart by where they lie and by their records: none is ever changed, only removed and added.
+
+        ::
+
+            with lake["tap-shop.orders"].diff("monday") as found:
+                print(found.counts())
+                changes = found.flat_rows().to_arrow()
+
+        Args:
+            before: A version's number or label, or ``"@17"`` for the state at transaction 17.
+            after: The same; the head by default.
+            misfits: What becomes of values that do not fit their columns, in rows that differ:
+                with ``fail`` it is an error to read one, ``null`` reads it as null, and ``text``
+                makes text of its column.
+            engine: As for :meth:`freeze`.
+            spark: As for :meth:`freeze`.
+
+        Returns:
+            How the schemas differ (``compared.schema``), ``counts()``, and rows. While it is held,
+            no vacuum deletes what it reads.
+
+        Raises:
+            NotFoundError: There is no such version or transaction, or its state was given up.
+            UsageError: The table has lost its log, or the first state lacks a column of the
+                second's key.
+            DamagedError: A block that is needed cannot be read, or a key does not fit.
+            RuntimeMissingError: Spark is needed, and it or Java is not installed.
+        """
+        from singerlake.ops.diff import DiffOptions, diff
+
+        second = None if after is None else str(after)
+        return diff(self, DiffOptions(str(before), second, misfits), self._choice(engine, spark))
+
     def vacuum(
         self,
         *,
@@ -117,8 +164,9 @@ class Table(erasing.Table):
             retain: What was needed, or created, in this time stays; at least a day.
             drop_history: Also drop rows that a later one has replaced, if no version and no
                 state within ``retain`` needs them.
-            engine: What copies files: ``local``, ``spark``, or ``auto`` for this process up to
-                256 MiB. Only Spark expires history. By default the lake's.
+            engine: What copies files, and drops history: ``local``, ``spark``, or ``auto`` for
+                this process up to 256 MiB of files and the size that :meth:`freeze` has for
+                rows. By default the lake's.
             spark: As for :meth:`freeze`.
 
         Raises:

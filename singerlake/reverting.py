@@ -14,15 +14,14 @@ from singerlake.errors import UsageError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
 from singerlake.ops.engines import EngineChoice
-from singerlake.publishing import session_for
 from singerlake.transactions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from singerlake.maintenance.delete_version import DeletedVersion
+    from singerlake.ops.undo import Undone
     from singerlake.rows_back.revert import Reverted
-    from singerlake.spark.jobs.reverting.undo import Undone
 
 
 class Table(publishing.Table):
@@ -155,56 +154,53 @@ class Table(publishing.Table):
     def undo(
         self,
         *transactions: int,
-        on_conflict: Literal["fail", "ours", "theirs"] = "fail",
+        on_conflict: Literal["fail", "keep", "undo"] = "fail",
         comment: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         etag: int | None = None,
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_misfits: bool = False,
+        engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Undone:
-        """Take back what single transactions did, and leave what came after; on Spark.
+        """Take back what single transactions did, and leave what came after.
 
         Args:
             transactions: Their numbers.
             on_conflict: What becomes of rows that were touched again since: ``fail`` undoes
-                nothing, ``ours`` leaves them as they are, ``theirs`` takes them back, too.
+                nothing, ``keep`` leaves them as they are, ``undo`` takes them back, too.
             comment: As for :meth:`revert`, and so are all that follow.
             metadata: What else to keep with the transaction.
             etag: Change nothing unless the table is still at this transaction.
             dry_run: Only work out what would be done; conflicts are no error then.
             allow_violations: Even if rows that come back break a constraint of today.
             allow_misfits: Even if values that come back do not fit the type of their column now.
-            spark: The session; the running one by default, or a new one.
+            engine: As for :meth:`freeze`.
+            spark: As for :meth:`freeze`.
 
         Raises:
             NotFoundError: There is no such transaction, or a state that is needed is gone.
             UsageError: One of them cannot be undone, or none is named.
             ViolationsError: Rows that come back are not what rows have to be by now.
-            ConflictError: Rows were touched again, or somebody changed the table meanwhile;
+            ConflictError: Rows were touched again, or another process changed the table meanwhile;
                 nothing was changed.
-            RuntimeMissingError: Spark or Java is not installed.
+            RuntimeMissingError: Spark is needed, and it or Java is not installed.
         """
-        from singerlake.maintenance.undo import OnConflict, kept, plan
+        from singerlake.maintenance.undo import OnConflict, kept
+        from singerlake.ops.undo import UndoOptions, undo
         from singerlake.transactions.writer import WriteOptions
 
-        said = kept(metadata or {}, comment)
-        plan(self.store, self.snapshot(), transactions, etag)  # before Java starts
-        spark = session_for(spark, "undoing transactions")
-        from singerlake.spark.jobs.reverting.undo import undo
-
-        return undo(
-            spark,
-            self,
+        options = UndoOptions(
             transactions,
-            on_conflict=OnConflict(on_conflict),
+            OnConflict(on_conflict),
             dry_run=dry_run,
-            options=WriteOptions(metadata=said),
+            writing=WriteOptions(metadata=kept(metadata or {}, comment)),
             etag=etag,
             allow_violations=allow_violations,
             allow_misfits=allow_misfits,
         )
+        return undo(self, options, self._choice(engine, spark))
 
 
 def named_state(

@@ -10,7 +10,7 @@ from singerlake.maintenance.difference import Comparison, State
 from singerlake_cli import output, results
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.queries.difference import Counts
+    from singerlake.differences.diff import Counts
 
 _COLOURS = {"added": "green", "removed": "red"}
 _OTHERWISE = "yellow"

@@ -43,6 +43,7 @@ COMMANDS = {
     "update": "update",
     "delete": "delete",
     "revert": "revert",
+    "undo": "undo",
     "alter": "alter",
     "drop": "drop",
     "undrop": "undrop",

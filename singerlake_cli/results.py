@@ -22,7 +22,7 @@ from singerlake.quantities import repeated
 from singerlake.spreadsheet_cells import inert
 
 if TYPE_CHECKING:
-    from singerlake.spark.sql.result import QueryResult
+    from singerlake.differences.result import Result
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FIRST_ROWS = 1000
@@ -92,7 +92,7 @@ def form_of(given: str | None, to: Path | None, *, as_json: bool) -> str:
     )
 
 
-def first_rows(answer: QueryResult) -> tuple[list[str], list[list[str | None]], bool]:
+def first_rows(answer: Result) -> tuple[list[str], list[list[str | None]], bool]:
     """Headings for ``output.print_table``, the first rows as text, and whether there are more."""
     rows = answer.glimpse(FIRST_ROWS + 1)
     headings = [
@@ -135,7 +135,7 @@ class _Screen:
         return sys.stdout.write(self._shown(text))
 
 
-def write(answer: QueryResult, form: str, to: Path | None, *, safe_cells: bool = False) -> int:
+def write(answer: Result, form: str, to: Path | None, *, safe_cells: bool = False) -> int:
     """Stream all rows in a form; in csv and tsv null is an empty cell, and an empty text ``""``.
 
     Args:
@@ -159,7 +159,7 @@ def write(answer: QueryResult, form: str, to: Path | None, *, safe_cells: bool =
         return _write_cells(answer, "\t" if form == "tsv" else ",", out, safe_cells)
 
 
-def _write_parquet(answer: QueryResult, to: Path) -> int:
+def _write_parquet(answer: Result, to: Path) -> int:
     import pyarrow.parquet as pq
 
     _check_unique(answer.columns)
@@ -182,7 +182,7 @@ def _check_unique(columns: list[str]) -> None:
         )
 
 
-def _write_lines(answer: QueryResult, out: IO[str]) -> int:
+def _write_lines(answer: Result, out: IO[str]) -> int:
     columns = answer.columns
     _check_unique(columns)
     count = 0
@@ -191,7 +191,7 @@ def _write_lines(answer: QueryResult, out: IO[str]) -> int:
     return count
 
 
-def _write_cells(answer: QueryResult, delimiter: str, out: IO[str], safe_cells: bool) -> int:
+def _write_cells(answer: Result, delimiter: str, out: IO[str], safe_cells: bool) -> int:
     cell = _inert if safe_cells else text
     # A byte order mark too, for a file that begins with one is taken to be without it.
     needs_quotes = re.compile(f'["\r\n\ufeff{delimiter}]').search
@@ -216,7 +216,7 @@ def _inert(value: Any) -> str | None:
     return cell if cell is None or isinstance(value, (int, float, Decimal)) else inert(cell)
 
 
-def write_document(members: Mapping[str, Any], answer: QueryResult, to: Path | None) -> int:
+def write_document(members: Mapping[str, Any], answer: Result, to: Path | None) -> int:
     """Stream one JSON document: some members, then ``rows``, each an object.
 
     Args:
@@ -236,7 +236,7 @@ def write_document(members: Mapping[str, Any], answer: QueryResult, to: Path | N
         return _write_array("{" + head, objects, out)
 
 
-def _write_json(answer: QueryResult, out: IO[str]) -> int:
+def _write_json(answer: Result, out: IO[str]) -> int:
     """One JSON document: what was read, the columns, the rows as arrays."""
     read = [
         {
@@ -261,7 +261,7 @@ def _write_array(head: str, rows: Iterable[Any], out: IO[str]) -> int:
     return count
 
 
-def _rows(answer: QueryResult) -> Iterator[list[Any]]:
+def _rows(answer: Result) -> Iterator[list[Any]]:
     for row in answer.rows():
         yield [plain(value) for value in row]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -11,15 +12,15 @@ from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.maintenance.problems import Report
 from singerlake.maintenance.vacuum import Vacuumed, VacuumOptions, VacuumPlan
-from singerlake.ops import vacuum as ops_vacuum
 from singerlake.ops import verify as ops_verify
 from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.revert import RevertOptions, revert
+from singerlake.ops.undo import Undone, UndoOptions, undo
+from singerlake.ops.vacuum import vacuum
 from singerlake.reading.index import Index
 from singerlake.rows_back.revert import Reverted
 from singerlake.snapshot import building
-from singerlake.spark import vacuuming
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import WriteOptions
 
@@ -58,15 +59,34 @@ def revert_on_spark(spark: SparkSession, table: Table, to: int, **options: Any) 
     return revert(table, _options(to, **options), on(spark))
 
 
+def undo_on_spark(
+    spark: SparkSession,
+    table: Table,
+    numbers: Sequence[int],
+    *,
+    options: WriteOptions | None = None,
+    **more: Any,
+) -> Undone:
+    """Undo transactions of a table on Spark."""
+    return undo(table, UndoOptions(numbers, writing=options or WriteOptions(), **more), on(spark))
+
+
 def _options(to: int, options: WriteOptions | None = None, **more: Any) -> RevertOptions:
     return RevertOptions(to, writing=options or WriteOptions(), **more)
 
 
-def vacuum_table(
-    start: Any, table: Table, options: VacuumOptions, *, plan: VacuumPlan | None = None
+def vacuum_here(
+    table: Table, options: VacuumOptions, *, plan: VacuumPlan | None = None
 ) -> Vacuumed:
-    """Vacuum a table, with a session that ``start`` gives if one is needed."""
-    return vacuuming.vacuum_table(start, table, options, plan=plan, expire=ops_vacuum._expire)
+    """Vacuum a table in this process."""
+    return vacuum(table, options, HERE, wanted=plan)
+
+
+def vacuum_on_spark(
+    spark: SparkSession, table: Table, options: VacuumOptions, *, plan: VacuumPlan | None = None
+) -> Vacuumed:
+    """Vacuum a table on Spark."""
+    return vacuum(table, options, on(spark), wanted=plan)
 
 
 def on(spark: SparkSession) -> EngineChoice:

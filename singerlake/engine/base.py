@@ -72,6 +72,14 @@ class Engine(ABC, Generic[R]):
         """
 
     @abstractmethod
+    def keep(self, rows: R) -> AbstractContextManager[R]:
+        """Compute rows once, when they are first asked for, however often that is in a context.
+
+        Args:
+            rows: They must have gone through :meth:`map`.
+        """
+
+    @abstractmethod
     def collect(self, rows: R) -> list[dict[str, Any]]:
         """Compute rows, and bring them here: a few for each part.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from singerlake.engine.base import SOURCE, Engine, Schema, task_row
+from singerlake.engine.spill import SpilledParts
 from singerlake.records.rows.steps import Batches, Step
 
 Parts: TypeAlias = list[Callable[[], Batches]]
@@ -19,7 +21,8 @@ Parts: TypeAlias = list[Callable[[], Batches]]
 class LocalEngine(Engine[Parts]):
     """Runs steps in this process.
 
-    Rows of a part go through all its steps batch by batch; an exchange holds its rows in memory.
+    Rows of a part go through all its steps batch by batch. An exchange holds its rows, in memory up
+    to a limit and beyond it in a temporary file.
     """
 
     parts = 1
@@ -36,17 +39,25 @@ class LocalEngine(Engine[Parts]):
     def exchange(  # noqa: D102
         self, rows: Parts, parts: int, by: str, tasks: Sequence[bytes] | None = None
     ) -> Parts:
-        @cache
-        def shared_out() -> list[list[pa.RecordBatch]]:
-            return _shared_out(rows, parts, by)
+        shared_out = cache(partial(_shared_out, rows, parts, by))
 
         def part(number: int) -> Batches:
-            batches = shared_out()[number]
-            if batches and tasks is not None:
-                yield task_row(batches[0].schema, by, number, tasks[number])
-            yield from batches
+            waiting = None if tasks is None else tasks[number]
+            for batch in shared_out().read(number):
+                if waiting is not None:
+                    yield task_row(batch.schema, by, number, waiting)
+                    waiting = None
+                yield batch
 
         return [partial(part, number) for number in range(parts)]
+
+    @contextmanager
+    def keep(self, rows: Parts) -> Iterator[Parts]:  # noqa: D102
+        kept = cache(partial(_kept, rows))
+        try:
+            yield [partial(_read, kept, number) for number in range(len(rows))]
+        finally:
+            kept.cache_clear()
 
     def collect(self, rows: Parts) -> list[dict[str, Any]]:  # noqa: D102
         return [row for batch in self.batches(rows) for row in batch.to_pylist()]
@@ -65,11 +76,23 @@ def _mapped(part: Callable[[], Batches], step: Step) -> Batches:
     return step(part())
 
 
-def _shared_out(rows: Parts, parts: int, by: str) -> list[list[pa.RecordBatch]]:
-    found: list[list[pa.RecordBatch]] = [[] for _ in range(parts)]
+def _kept(rows: Parts) -> SpilledParts:
+    found = SpilledParts(len(rows))
+    for number, part in enumerate(rows):
+        for batch in part():
+            found.add(number, batch)
+    return found
+
+
+def _read(parts: Callable[[], SpilledParts], number: int) -> Batches:
+    return parts().read(number)
+
+
+def _shared_out(rows: Parts, parts: int, by: str) -> SpilledParts:
+    found = SpilledParts(parts)
     for part in rows:
         for batch in part():
             numbers = batch.column(by).to_numpy()
             for number in np.unique(numbers).tolist():
-                found[number].append(batch.filter(pa.array(numbers == number)))
+                found.add(number, batch.filter(pa.array(numbers == number)))
     return found

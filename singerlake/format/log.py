@@ -149,6 +149,11 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_un
         return self.first_version > 0
 
     @property
+    def lowest_version(self) -> int:
+        """The lowest row version that its rows may have; the highest is its number."""
+        return self.first_version or self.number
+
+    @property
     def schema_hash(self) -> str:
         """The schema the block was written under: the folder its file lies in."""
         return self.file.partition("/")[0]

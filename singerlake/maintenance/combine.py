@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from singerlake.engine.work import SMALL, Work
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format.block import TRAILER_BYTES
@@ -22,7 +23,8 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import publish_file, replace_block
 
 LITTLE_BYTES = 256 << 20
-"""Compressed bytes that one process copies in less time than Java takes to start."""
+"""Compressed bytes that one process copies in less time than Java takes to start: the system moves
+them, and nothing is inflated."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +125,9 @@ def write_group(store: Store, table: TableName, group: Group) -> str:
         staged.discard()
 
 
-def is_little(groups: Iterable[Group]) -> bool:
-    """Tell whether groups are copied sooner by one process than Spark would share them out."""
-    return sum(group.bytes for group in groups) <= LITTLE_BYTES
+def work_of(groups: Iterable[Group]) -> Work:
+    """Estimate the copying of groups: ``LITTLE_BYTES`` are as much work as what is just small."""
+    return Work(-(-sum(group.bytes for group in groups) * SMALL.bytes // LITTLE_BYTES))
 
 
 def withdraw(store: Store, table: TableName, files: Iterable[str]) -> None:

@@ -88,7 +88,7 @@ class Rewrite:
     @property
     def first_version(self) -> int:
         """The lowest version that its rows can have."""
-        return self.sources[0].first_version or self.sources[0].number
+        return self.sources[0].lowest_version
 
     @property
     def bytes(self) -> int:

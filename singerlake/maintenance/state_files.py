@@ -86,4 +86,4 @@ def last_readable(store: Store, snapshot: Snapshot) -> int:
     first = next((block for block in snapshot.blocks if block.file in gone), None)
     if first is None:
         return snapshot.number
-    return snapshot.transaction_of_block(first.first_version or first.number) - 1
+    return snapshot.transaction_of_block(first.lowest_version) - 1

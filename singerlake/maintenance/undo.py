@@ -5,18 +5,19 @@ three values: before, at their end, and now. A row that is now as it was at thei
 what it was before; one that was touched again since is a conflict. Several groups are undone from
 the newest to the oldest, each on what the one before it leaves.
 
-Plain data; what Spark has to find out and to write comes in as arguments.
+Plain data: what has to be read and written is in ``ops/undo.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from singerlake.errors import DamagedError, UsageError
 from singerlake.format.log import Operation
+from singerlake.maintenance.alter import retyped_columns
 from singerlake.maintenance.state_files import missing
 from singerlake.storage.base import Store
 from singerlake.transactions import conflicts, lifetimes
@@ -29,10 +30,15 @@ class OnConflict(str, Enum):
 
     FAIL = "fail"
     """Nothing is undone."""
-    OURS = "ours"
+    KEEP = "keep"
     """They stay as they are now."""
-    THEIRS = "theirs"
+    UNDO = "undo"
     """They go back too, to what they were before the transactions that are undone."""
+
+    @property
+    def kept(self) -> str:
+        """Which side of a conflict is kept, as the log entry records it."""
+        return {self.KEEP: "ours", self.UNDO: "theirs"}[self]
 
     def __str__(self) -> str:
         return self.value
@@ -85,6 +91,21 @@ class UndoPlan:
     def first_block(self) -> int:
         """The last block that none of them wrote, nor anything after them."""
         return self.groups[0].blocks[0]
+
+    @property
+    def after(self) -> Snapshot:
+        """The table as it will be read: under the schema to come, by what people say now."""
+        for group in self.groups:
+            if group.restores_schema and group.before is not None:
+                state = group.before.laid_over(self.head.overlay)
+                return replace(state, blocks=self.head.blocks)
+        return self.head
+
+    @property
+    def retyped(self) -> set[str]:
+        """Columns whose values of then may not fit the type of now, by their names of now."""
+        before = (group.before for group in self.groups if group.before is not None)
+        return set[str]().union(*(retyped_columns(state, self.after) for state in before))
 
     @property
     def activates(self) -> bool:

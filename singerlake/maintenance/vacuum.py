@@ -4,7 +4,7 @@ A vacuum is a ``vacuum-start`` in the log, which names the files that it is abou
 that no writer that was held up commits one; then a ``combine`` and a ``drop-history``, if there is
 anything for them to do; then the deletion; then a ``vacuum`` with
 the counts. Killed anywhere, the table reads the same, and the next run finds what is left to do
-by looking. What Spark does for the two in the middle is in ``spark/vacuuming.py``.
+by looking. The whole of it is ``ops/vacuum.py``.
 """
 
 from __future__ import annotations

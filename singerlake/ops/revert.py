@@ -13,23 +13,22 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from singerlake.engine.base import Engine
-from singerlake.engine.work import Work
 from singerlake.format.laid import block_columns, reading_of
 from singerlake.format.types import never_fails
 from singerlake.lake import Table
 from singerlake.lineage import same_columns, told
 from singerlake.maintenance import revert as plans
 from singerlake.maintenance.revert import RevertPlan
+from singerlake.ops import rows_back
 from singerlake.ops.engines import EngineChoice
 from singerlake.reading.index import Index
 from singerlake.records.state.shape import Shape, shape_of
 from singerlake.rows_back import difference
-from singerlake.rows_back.actions import EngineActions
+from singerlake.rows_back.actions import Actions
 from singerlake.rows_back.lines_again import LinesAgain, Written, check_keys
 from singerlake.rows_back.revert import Outcome, Reverted, whole_lines
 from singerlake.snapshot import building
 from singerlake.snapshot.content import count_rows
-from singerlake.snapshot.from_blocks import needed_blocks
 from singerlake.transactions.commit import current_user
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import WriteOptions
@@ -109,10 +108,7 @@ def revert(
 def _engine_for(
     choice: EngineChoice, wanted: RevertPlan, started: Engine[Any] | None = None
 ) -> Engine[Any]:
-    since = wanted.head.blocks_after(wanted.to.number)
-    known = {block.number for block in since}
-    old = (block for block in needed_blocks(wanted.to) if block.number not in known)
-    work = Work.of([*since, *old], len(wanted.to.columns))
+    work = rows_back.work(wanted.head, wanted.to, wanted.to.last_block)
     return choice.engine_for(work, WHAT, sql=_asked_in_sql(wanted), started=started)
 
 
@@ -121,10 +117,8 @@ def _asked_in_sql(wanted: RevertPlan) -> str | None:
     after = wanted.after
     if wanted.same_state:
         return None
-    if after.overlay.constraints:
-        return f"the constraints of {wanted.head.table}"
-    if wanted.retyped:
-        return f"whether old rows fit the types that {wanted.head.table} has now"
+    if asked := rows_back.asked_in_sql(wanted):
+        return asked
     if after.key and after.key_reading != wanted.to.key_reading:
         return f"whether old rows can have the key that {wanted.head.table} has now"
     return None
@@ -140,21 +134,19 @@ def _outcome(
     """
     if _asked_in_sql(wanted) is None:
         return Outcome()
-    from singerlake.spark.engine import SparkEngine
     from singerlake.spark.jobs.reverting.revert_checks import check_outcome
-    from singerlake.spark.jvm.failures import plain_errors
 
-    if not isinstance(engine, SparkEngine):
-        raise TypeError("old rows are checked by Spark")
-    with plain_errors():
-        return check_outcome(
-            engine.spark,
+    return rows_back.checked_by_spark(
+        engine,
+        lambda spark: check_outcome(
+            spark,
             table,
             wanted,
             old,
             allow_violations=options.allow_violations,
             allow_misfits=options.allow_misfits,
-        )
+        ),
+    )
 
 
 def _count(engine: Engine[Any], old: Index) -> int:
@@ -243,7 +235,7 @@ class _Job:
             **asdict(self._outcome),
         )
 
-    def _write(self, actions: EngineActions) -> Reverted:
+    def _write(self, actions: Actions) -> Reverted:
         wanted, lines = self._wanted, self._lines()
         made: list[int] = []
 

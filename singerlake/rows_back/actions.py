@@ -16,13 +16,30 @@ from singerlake.records.blocks import block_tasks, positions
 from singerlake.records.lines import line_writer
 from singerlake.records.lines.line_writer import Described, LineWriter
 from singerlake.records.rows.steps import BATCH_ROWS, Batches
-from singerlake.rows_back.lines_again import Actions, Counted
 
 FOUND = "codes binary, deleted binary, lacking binary"
 """What finds rows gives: positions, as ``positions.codes`` gives them, int64 each; which are to be
 deleted, a byte each; and which part of its key each has a null in, int16 each, -1 for none."""
+EACH_ROW = "block long, row int, deleted boolean"
+"""What :func:`each_row` gives."""
 _ROUTED = f"task int, {FOUND}"
-_COUNTED = "put_back long, deleted long, block long, row int, part int"
+COUNTED = "put_back long, deleted long, block long, row int, part int"
+"""What :func:`count_rows` gives."""
+
+
+class Counted(NamedTuple):
+    """How many rows go back.
+
+    Attributes:
+        put_back: Rows to be as they were.
+        deleted: Rows to be deleted.
+        keyless: The first of those that has a null in its key, so that no line deletes it: its
+            block, its place there, and which part of the key it lacks.
+    """
+
+    put_back: int
+    deleted: int
+    keyless: tuple[int, int, int] | None = None
 
 
 class Found(NamedTuple):
@@ -31,6 +48,12 @@ class Found(NamedTuple):
     codes: NDArray[np.int64]
     deleted: NDArray[np.bool_]
     lacking: NDArray[np.int16]
+
+    @classmethod
+    def put_back(cls, codes: NDArray[np.int64]) -> Found:
+        """Return rows none of which is to be deleted."""
+        nothing = np.full(len(codes), -1, dtype=np.int16)
+        return cls(codes, np.zeros(len(codes), dtype=bool), nothing)
 
     def batch(self) -> pa.RecordBatch:
         """Return them as a row of :data:`FOUND`."""
@@ -53,8 +76,8 @@ def _unpacked(batch: pa.RecordBatch) -> Iterator[Found]:
 
 
 @dataclass(frozen=True)
-class EngineActions(Actions):
-    """Rows by position, as rows of an engine.
+class Actions:
+    """Rows by position, and whether each is to be deleted or to be as it was.
 
     Attributes:
         engine: The engine.
@@ -66,26 +89,52 @@ class EngineActions(Actions):
 
     def count(self) -> Counted:
         """Count the rows to put back, and those to delete."""
-        counts = self.engine.collect(self.engine.map(self.rows, _counted, _COUNTED))
-        put_back, deleted = (sum(row[name] for row in counts) for name in ("put_back", "deleted"))
-        keyless = [
-            (row["block"], row["row"], row["part"]) for row in counts if row["block"] is not None
-        ]
-        return Counted(put_back, deleted, min(keyless, default=None))
+        rows = self.engine.map(self.rows, count_rows, COUNTED)
+        return counted(self.engine.collect(rows))
 
     def write(self, blocks: Sequence[Block], writer: LineWriter) -> Iterable[Described]:
-        """Have them written, as :meth:`Actions.write` says."""
+        """Have them written.
+
+        Args:
+            blocks: All that rows may come from, in order.
+            writer: Writes them; it is yet to be told the blocks of its rows.
+
+        Returns:
+            What writers give.
+        """
         tasks = block_tasks.to_write(blocks)
         if not tasks:
             return []
-        first = np.array([task[0].first_version or task[0].number for task in tasks])
+        first = np.array([task[0].lowest_version for task in tasks])
         engine = self.engine
         routed = engine.map(self.rows, _Route(first), _ROUTED)
         told = engine.exchange(routed, len(tasks), "task", [*map(block_tasks.encode, tasks)])
         return engine.collect(engine.map(told, _Write(writer), line_writer.WRITTEN))
 
 
-def _counted(batches: Batches) -> Batches:
+def each_row(batches: Batches) -> Batches:
+    """Give a row for each that goes back."""
+    for batch in batches:
+        for some in _unpacked(batch):
+            columns = {
+                "block": positions.blocks_of(some.codes),
+                "row": positions.ordinals_of(some.codes),
+                "deleted": some.deleted,
+            }
+            yield pa.RecordBatch.from_pydict(columns)
+
+
+def counted(counts: Sequence[dict[str, Any]]) -> Counted:
+    """Add up what :func:`count_rows` gave of all parts."""
+    put_back, deleted = (sum(row[name] for row in counts) for name in ("put_back", "deleted"))
+    keyless = [
+        (row["block"], row["row"], row["part"]) for row in counts if row["block"] is not None
+    ]
+    return Counted(put_back, deleted, min(keyless, default=None))
+
+
+def count_rows(batches: Batches) -> Batches:
+    """Count the rows of a part, and find its first that has no key and is to be deleted."""
     total = deleted = 0
     first: tuple[int, int] | None = None
     for batch in batches:
@@ -100,11 +149,11 @@ def _counted(batches: Batches) -> Batches:
     codes = np.array([] if first is None else [first[0]], dtype=np.int64)
     (block,) = positions.blocks_of(codes).tolist() or [None]
     (row,) = positions.ordinals_of(codes).tolist() or [None]
-    counted = {"put_back": total - deleted, "deleted": deleted, "block": block, "row": row}
-    counted["part"] = None if first is None else first[1]
+    found = {"put_back": total - deleted, "deleted": deleted, "block": block, "row": row}
+    found["part"] = None if first is None else first[1]
     types = (pa.int64(), pa.int64(), pa.int64(), pa.int32(), pa.int32())
-    arrays = [pa.array([v], t) for v, t in zip(counted.values(), types, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, names=[*counted])
+    arrays = [pa.array([v], t) for v, t in zip(found.values(), types, strict=True)]
+    yield pa.RecordBatch.from_arrays(arrays, names=[*found])
 
 
 @dataclass

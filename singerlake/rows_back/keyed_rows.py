@@ -1,8 +1,8 @@
-"""Rows by their keys: which is the newest of each, and when."""
+"""Rows by their keys: shared out by them, and compared: which is the newest of each, and when."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from singerlake.format.types import Columns
 from singerlake.records.blocks import positions
+from singerlake.records.rows import packing
 from singerlake.records.rows.packing import one_array
 from singerlake.records.rows.row_columns import (
+    BLOCK,
     DELETED,
     DIGEST,
+    ORDINAL,
     TYPES,
     VERSION,
     aliases,
@@ -23,20 +26,54 @@ from singerlake.records.rows.row_columns import (
 from singerlake.records.rows.steps import Batches
 from singerlake.records.state import keys
 from singerlake.records.state.activations import Survival
+from singerlake.records.state.key_filter import KeyFilter
 from singerlake.records.state.keys import AT
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+PROVENANCE = (BLOCK, ORDINAL, VERSION, DIGEST)
+"""What rows are compared by in addition to their keys."""
+SHARED = "part int, rows binary"
+"""What :class:`Share` gives: packed tables, by the part that their keys belong to."""
 
 
-def whole(batches: Batches, columns: Columns) -> pa.Table:
-    """Make one table of rows' keys, positions and digests.
+@dataclass
+class Share:
+    """A step that shares rows out by their keys, with what they are compared by.
 
-    Args:
-        batches: Rows with the key's columns first, and their provenance.
+    It takes rows with the key's columns first, and their provenance; of blocks, deletions too.
+
+    Attributes:
         columns: Those of the key.
+        parts: How many parts there are.
+        after: Rows of this block and of earlier ones are left out: a vacuum puts them into blocks
+            with later ones.
+        asked: Keys, as a ``KeyFilter`` takes them: rows of others are left out.
     """
-    return _whole((_own(rows, columns) for rows in batches), columns)
+
+    columns: Columns
+    parts: int
+    after: int | None = None
+    asked: Sequence[bytes] | None = None
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Take the rows of a file, or of a task's blocks."""
+        rows = _whole((self._own(batch) for batch in batches), self.columns)
+        by = rows.select(aliases(len(self.columns)))
+        for number, some in packing.split(rows, keys.parts_of(by, self.parts), self.parts):
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([number], pa.int32()), packing.packed_cell(some)], ["part", "rows"]
+            )
+
+    def _own(self, batch: pa.RecordBatch) -> pa.Table:
+        own = _own(batch, self.columns)
+        if self.after is not None:
+            later = positions.blocks_of(one_array(own.column(AT)).to_numpy()) > self.after
+            own = own.filter(pa.array(later))
+        if self.asked is not None:
+            wanted = KeyFilter(self.asked).mask(own.select(aliases(len(self.columns))))
+            own = own.filter(pa.array(wanted))
+        return own
 
 
 def _own(rows: pa.RecordBatch, columns: Columns) -> pa.Table:
@@ -60,7 +97,7 @@ class KeyedRows:
     """Rows, each by its index here.
 
     Attributes:
-        rows: What :func:`whole` gave.
+        rows: Keys, positions and what else rows are compared by.
         width: How many columns the key has.
         apart: Whether a row with a null in its key is a row of its own.
     """
@@ -68,6 +105,12 @@ class KeyedRows:
     rows: pa.Table
     width: int
     apart: bool = True
+
+    @classmethod
+    def of(cls, batches: Batches, width: int, *, apart: bool = True) -> KeyedRows | None:
+        """Unpack what :class:`Share` gave for a part; None if that is nothing."""
+        packed = [data for batch in batches for data in batch.column("rows").to_pylist()]
+        return cls(pa.concat_tables(map(packing.unpack, packed)), width, apart) if packed else None
 
     @cached_property
     def keys(self) -> Numbers:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from singerlake.format import messages, times
 from singerlake.format.block import MAX_ROWS
@@ -15,8 +13,9 @@ from singerlake.lake import Table
 from singerlake.maintenance.deletion_schema import deletion_schemas, hash_of
 from singerlake.maintenance.revert import new_singer_version
 from singerlake.records.lines import line_writer
-from singerlake.records.lines.line_writer import Described, LineWriter
+from singerlake.records.lines.line_writer import LineWriter
 from singerlake.records.lines.written_defaults import DefaultsWritten, defaults_written
+from singerlake.rows_back.actions import Actions, Counted
 from singerlake.transactions.commit import new_writer_id
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
@@ -27,41 +26,6 @@ from singerlake.transactions.writer import (
     update_catalogues,
     update_checkpoint,
 )
-
-
-class Counted(NamedTuple):
-    """How many rows go back.
-
-    Attributes:
-        put_back: Rows to be as they were.
-        deleted: Rows to be deleted.
-        keyless: The first of those that has a null in its key, so that no line deletes it: its
-            block, its place there, and which part of the key it lacks.
-    """
-
-    put_back: int
-    deleted: int
-    keyless: tuple[int, int, int] | None = None
-
-
-class Actions(ABC):
-    """Rows by position, and whether each is to be deleted or to be as it was."""
-
-    @abstractmethod
-    def count(self) -> Counted:
-        """Count the rows to put back, and those to delete."""
-
-    @abstractmethod
-    def write(self, blocks: Sequence[Block], writer: LineWriter) -> Iterable[Described]:
-        """Have them written.
-
-        Args:
-            blocks: All that rows may come from, in order.
-            writer: Writes them; it is yet to be told the blocks of its rows.
-
-        Returns:
-            What writers give.
-        """
 
 
 @dataclass(frozen=True)
@@ -131,7 +95,7 @@ class LinesAgain:
 
     def commit(
         self,
-        actions: Actions,
+        actions: Actions | None,
         options: WriteOptions,
         committed: Callable[[Written], Snapshot | None],
         *,
@@ -140,7 +104,7 @@ class LinesAgain:
         """Write rows under the locks of all schemas, and have them committed.
 
         Args:
-            actions: The rows.
+            actions: The rows; None if only the schema goes back.
             options: Locks.
             committed: Commits what was written; None where there was nothing to commit.
             whole: Whether they are all rows of the table, behind ACTIVATE_VERSION.
@@ -164,7 +128,7 @@ class LinesAgain:
             update_catalogues(self.table.store, [done])
         return written
 
-    def write(self, actions: Actions, blocks: list[Block], *, whole: bool) -> int:
+    def write(self, actions: Actions | None, blocks: list[Block], *, whole: bool) -> int:
         """Write rows; to be called under the schemas' locks.
 
         Args:
@@ -190,7 +154,9 @@ class LinesAgain:
         for file in {block.file for block in blocks}:
             self.table.store.delete(self.head.table.data(file))
 
-    def _write_lines(self, actions: Actions, version: int | None) -> tuple[list[Block], int]:
+    def _write_lines(self, actions: Actions | None, version: int | None) -> tuple[list[Block], int]:
+        if actions is None:
+            return [], 0
         head = self.head
         stamp = times.iso(times.now())
         deletions = {

@@ -10,10 +10,11 @@ changed no row share the index of the one before.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from singerlake.engine.base import Engine
-from singerlake.errors import DamagedError
+from singerlake.errors import DamagedError, StoreError
 from singerlake.format.names import IndexFolder
 from singerlake.format.types import is_exact
 from singerlake.lake import Table
@@ -25,6 +26,7 @@ from singerlake.records.state.shape import Shape, shape_of
 from singerlake.snapshot import candidates, from_blocks
 from singerlake.transactions.snapshot import Snapshot
 
+logger = logging.getLogger(__name__)
 LEAST_ROWS = 200_000
 """An index of fewer rows is written anew in the time that laying one over another takes."""
 MOST_ROWS = 500_000
@@ -58,6 +60,20 @@ def ensure(
     snapshot = snapshot.earliest_equal()
     found = index.sound(table, snapshot) or build(engine, table, snapshot, fresh=fresh)
     return found if shown else found.with_keys()
+
+
+def ensure_if_kept(
+    engine: Engine[Any], table: Table, snapshot: Snapshot, *, shown: bool = False
+) -> Index | None:
+    """Return a state's index as :func:`ensure` does; None where none can be kept."""
+    # Files read without a log have no commit id that an index could be held to.
+    if not snapshot.from_log:
+        return None
+    try:
+        return ensure(engine, table, snapshot, shown=shown)
+    except StoreError as error:
+        logger.warning("reading without an index, because none can be kept: %s", error)
+        return None
 
 
 def worthwhile(below: int, changed: int) -> bool:

@@ -63,7 +63,7 @@ def index_content(engine: Engine[Any], index: Index, proofs: tuple[Proof, ...] =
     columns = index.shape.columns
     with engine.stages("adding up fingerprints"):
         wanted = [*index.shape.aliases, DIGEST]
-        sums = _of_index(engine, index, wanted, Summer(columns, proofs), SUMMED)
+        sums = of_index(engine, index, wanted, Summer(columns, proofs), SUMMED)
         return total(engine, sums, proofs)
 
 
@@ -81,24 +81,33 @@ def index_misfits(engine: Engine[Any], index: Index) -> list[ColumnMisfits]:
         return []
     shape = index.shape
     columns = list(dict.fromkeys((*shape.key_aliases, BLOCK, ORDINAL, MISFITS)))
-    counts = _of_index(engine, index, columns, MisfitCounter.of(shape), COUNTED)
+    counts = of_index(engine, index, columns, MisfitCounter.of(shape), COUNTED)
     return merged(engine.collect(counts), shape)
 
 
 def count_rows(engine: Engine[Any], index: Index) -> int:
     """Count the rows of a state, file by file."""
-    counts = _of_index(engine, index, [BLOCK], _counted, _COUNT)
+    counts = of_index(engine, index, [BLOCK], counted, _COUNT)
     return sum(row["rows"] for row in engine.collect(counts))
 
 
-def _counted(batches: Batches) -> Batches:
+def counted(batches: Batches) -> Batches:
+    """Count the rows of a part."""
     yield pa.RecordBatch.from_pydict({"rows": [sum(len(batch) for batch in batches)]})
 
 
-def _of_index(
+def of_index(
     engine: Engine[R], index: Index, columns: Sequence[str], consumer: Step, schema: Schema
 ) -> R:
-    """Give some columns of an index's rows to a step, file by file."""
+    """Give some columns of an index's rows to a step, file by file.
+
+    Args:
+        engine: Reads them.
+        index: The index.
+        columns: Those wanted, by what they are called inside.
+        consumer: Called once for each file.
+        schema: Of what it gives.
+    """
     reader = StateReader.of(index)
     step = Pipeline((_FilesStep(reader, columns), consumer))
     return engine.map(engine.source([b""] * reader.parts), step, schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,8 @@ from singerlake.records.rows.steps import Batches
 from singerlake.snapshot import from_blocks
 from singerlake.transactions.snapshot import Snapshot
 
-_PLACES = "part int, state int, places binary"
+PLACES = "part int, state int, places binary"
+"""What :class:`Places` gives: positions, int64 each, by part and by the state that they are of."""
 _COUNTED = "rows long, came long, went long"
 
 
@@ -36,7 +38,7 @@ def differing_rows(
         parts = max(parts, plan.parts)
         both.append((number, plan))
     read = [
-        from_blocks.through(engine, plan, _Places(number, parts), _PLACES) for number, plan in both
+        from_blocks.through(engine, plan, Places(number, parts), PLACES) for number, plan in both
     ]
     shared = engine.exchange(engine.union(*read), parts, "part")
     counted = engine.collect(engine.map(shared, _compared, _COUNTED))
@@ -45,21 +47,23 @@ def differing_rows(
 
 
 @dataclass
-class _Places:
+class Places:
     """Packs the places of rows, by part.
 
     Attributes:
         state: The number of the state that they are of.
         parts: How many parts there are.
+        spans: Rows of which blocks count: of those after one number, up to another. None for all.
     """
 
     state: int
     parts: int
+    spans: Sequence[tuple[int, int]] | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         """Give one row for each part of each batch."""
         for batch in batches:
-            codes = positions.codes_in(batch)
+            codes = self._counting(positions.codes_in(batch))
             # By block: the rows of one are together in both states.
             part = positions.blocks_of(codes) % self.parts
             numbers = np.unique(part)
@@ -73,15 +77,28 @@ class _Places:
                 ["part", "state", "places"],
             )
 
+    def _counting(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        if self.spans is None:
+            return codes
+        blocks = positions.blocks_of(codes)
+        within = [(blocks > first) & (blocks <= last) for first, last in self.spans]
+        return codes[np.logical_or.reduce(within)]
 
-def _compared(batches: Batches) -> Batches:
+
+def unpacked(batches: Batches) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions that :class:`Places` gave of the states 0 and 1."""
     found: tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]] = ([], [])
     for batch in batches:
         for state, packed in zip(
             batch.column("state").to_pylist(), batch.column("places").to_pylist(), strict=True
         ):
             found[state].append(np.frombuffer(packed, dtype=np.int64))
-    was, now = (np.concatenate([np.empty(0, dtype=np.int64), *some]) for some in found)
+    nothing = np.empty(0, dtype=np.int64)
+    return np.concatenate([nothing, *found[0]]), np.concatenate([nothing, *found[1]])
+
+
+def _compared(batches: Batches) -> Batches:
+    was, now = unpacked(batches)
     yield pa.RecordBatch.from_pydict(
         {
             "rows": [len(now)],

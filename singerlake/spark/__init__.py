@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from singerlake.lake import Lake, Table
-    from singerlake.spark.jobs.queries.difference import Diff
+    from singerlake.spark.jobs.queries.difference import FrameDiff
 
 __all__ = ["diff", "plain_errors", "read_table", "register"]
 
@@ -89,7 +89,7 @@ def diff(
     after: str | None = None,
     *,
     misfits: str = "fail",
-) -> Diff:
+) -> FrameDiff:
     """Find what differs between two states of a table.
 
     Both are read with the columns, the types and the key of the second. A row that nobody wrote in

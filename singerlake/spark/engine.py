@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from singerlake.engine.base import SOURCE, Engine, Schema, task_row
-from singerlake.records.blocks.block_tasks import SENT
+from singerlake.records.blocks.block_tasks import SENT, grouped
 from singerlake.records.rows.steps import Batches, Pipeline, Step
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import followed_by, stages
@@ -79,6 +80,18 @@ class SparkEngine(Engine[SparkRows]):
             return SparkRows(rows.frame.repartitionById(parts, by), told)
         return SparkRows(_beside(self.spark, rows.frame, by, tasks).repartitionById(parts, by))
 
+    @contextmanager
+    def keep(self, rows: SparkRows) -> Iterator[SparkRows]:
+        """Do as :meth:`Engine.keep`, on the executors' disks."""
+        with plain_errors():
+            kept = rows.frame.persist(StorageLevel.DISK_ONLY)
+        try:
+            yield SparkRows(kept)
+        finally:
+            # If Java is gone, the error of the work within says so.
+            with suppress(Exception):
+                kept.unpersist()
+
     @plain_errors()
     def collect(self, rows: SparkRows) -> list[dict[str, Any]]:  # noqa: D102
         return [row.asDict() for row in rows.frame.collect()]
@@ -124,14 +137,7 @@ def _are_carried(tasks: Sequence[bytes]) -> bool:
 
 def _beside(spark: SparkSession, rows: DataFrame, by: str, tasks: Sequence[bytes]) -> DataFrame:
     """Add a row for each task to the rows that go there."""
-    shares: list[list[int]] = []
-    size = _SHARE_BYTES
-    for number, task in enumerate(tasks):
-        if size >= _SHARE_BYTES:
-            shares.append([])
-            size = 0
-        shares[-1].append(number)
-        size += len(task)
+    shares = grouped(range(len(tasks)), lambda number: len(tasks[number]), _SHARE_BYTES)
     groups = [(share, [tasks[number] for number in share]) for share in shares]
     told = _frame(spark, pa.schema({by: pa.int32(), SENT: pa.binary()}), groups)
     nothing = [

@@ -6,7 +6,7 @@ import functools
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from singerlake.errors import DamagedError, NotFoundError, UsageError
@@ -19,6 +19,7 @@ from singerlake.format.laid import (
     retyped_of,
     table_columns,
     texts_of,
+    with_texts,
 )
 from singerlake.format.log import Block, FileList, FrozenVersion, SchemaEntry
 from singerlake.format.metadata import DroppedFile, TransactionSummary
@@ -231,6 +232,10 @@ class Snapshot:
     def laid_over(self, overlay: Overlay) -> Snapshot:
         """Return the same state, its columns read by another overlay."""
         return replace(unread.whole(self), overlays={**self.overlays, self.number: overlay})
+
+    def with_text(self, columns: Iterable[str]) -> Snapshot:
+        """Return the same state, some of its columns read as text."""
+        return self.laid_over(with_texts(self.overlay, columns))
 
     def as_read_by(self, later: Snapshot) -> Snapshot:
         """Return the same state, with those columns as text too that a later overlay makes text.

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from singerlake.errors import UsageError
 from singerlake.maintenance.difference import Comparison, plan
+from singerlake.records.blocks.misfits import replaced_words
 from singerlake_cli import differences, output, results
 from singerlake_cli.new_file import NewFile
-from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
+from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.queries.difference import Diff
-    from singerlake.spark.sql.result import QueryResult
+    from singerlake.differences.diff import Diff
+    from singerlake.ops.engines import EngineChoice
 
 
 @click.command("diff")
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     help="What to do with values that do not fit their column, in rows that differ: fail, read "
     "them as null, or read their whole column as text.",
 )
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -58,10 +59,9 @@ def command(
     force: bool,
     limit: int | None,
     misfits: str,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
-    """Show what differs between two states of a TABLE (on Spark).
+    """Show what differs between two states of a TABLE.
 
     FROM and TO are versions, by number or label, or transactions, as @17. TO is the head if it is
     left out. How the schemas differ comes first, then the rows that were added, changed or
@@ -73,6 +73,9 @@ def command(
 
     csv and tsv have the columns change, key.…, changed, and before.… and after.… of each column;
     jsonl and parquet have key, before and after as objects.
+
+    Tables of up to 32 MiB of messages are compared in this process, others by Spark; --engine
+    decides otherwise.
 
     With --lake-versions, which takes no TABLE, all tables of both lake versions are listed, and
     rows are only counted; those of equal fingerprints are not read for it.
@@ -92,7 +95,7 @@ def command(
             )
         from singerlake_cli.lake_differences import compare
 
-        compare(shared, *lake_versions, misfits=misfits, master=master, conf=conf)
+        compare(shared, *lake_versions, misfits=misfits, choice=choice)
         return
     if table is None or before is None:
         raise click.UsageError(f"Missing argument '{'TABLE' if table is None else 'FROM'}'.")
@@ -108,12 +111,11 @@ def command(
     if compared.same_state and form == "table" and file is None:
         _print_same(shared, compared)
         return
-    begin_spark(master, conf)
-    from singerlake.spark.jobs.queries.difference import diff
+    from singerlake.ops.diff import DiffOptions, diff
 
+    options = DiffOptions(before, after, misfits)
     with working(f"comparing {ref.table}"):
-        spark = start_spark(master, conf)
-        found = diff(spark, lake_table, before, after, misfits=misfits)
+        found = diff(lake_table, options, choice, wanted=compared)
     with found:
         _warn(shared, found, misfits)
         if stat:
@@ -137,7 +139,7 @@ def _file_and_form(
     return file, form
 
 
-def _comparing(found: Diff) -> AbstractContextManager[object]:
+def _comparing(found: Diff[Any]) -> AbstractContextManager[object]:
     return working(f"comparing {found.compared.after.snapshot.table}")
 
 
@@ -150,9 +152,7 @@ def _print_same(shared: Shared, compared: Comparison) -> None:
     output.say("no row differs: none was written in between")
 
 
-def _warn(shared: Shared, found: Diff, misfits: str) -> None:
-    from singerlake.spark.state.requested_rows import replaced_words
-
+def _warn(shared: Shared, found: Diff[Any], misfits: str) -> None:
     table = found.compared.after.snapshot.table
     for warning in replaced_words(table, found.misfits, misfits):
         shared.output.warning(warning)
@@ -160,7 +160,7 @@ def _warn(shared: Shared, found: Diff, misfits: str) -> None:
         shared.output.note(note)
 
 
-def _print_stat(shared: Shared, found: Diff) -> None:
+def _print_stat(shared: Shared, found: Diff[Any]) -> None:
     with _comparing(found):
         counts = found.counts()
 
@@ -173,7 +173,7 @@ def _print_stat(shared: Shared, found: Diff) -> None:
     shared.output.result(lambda: differences.document(found.compared, counts, found.misfits), text)
 
 
-def _print_table(found: Diff, limit: int | None) -> None:
+def _print_table(found: Diff[Any], limit: int | None) -> None:
     most = min(limit or results.FIRST_ROWS, results.FIRST_ROWS)
     found.keep()  # rows are counted, and then fetched
     with _comparing(found):
@@ -191,7 +191,7 @@ def _print_table(found: Diff, limit: int | None) -> None:
 
 def _write(
     shared: Shared,
-    found: Diff,
+    found: Diff[Any],
     form: str,
     file: NewFile | None,
     limit: int | None,
@@ -217,13 +217,12 @@ def _write(
 
 
 def _write_rows(
-    found: Diff, form: str, to: Path | None, limit: int | None, *, safe_cells: bool
+    found: Diff[Any], form: str, to: Path | None, limit: int | None, *, safe_cells: bool
 ) -> int:
     if form == "json":
         found.keep()
         with _comparing(found):
             members = differences.document(found.compared, found.counts(), found.misfits)
         return results.write_document(members, found.rows(limit), to)
-    answer: QueryResult
     answer = found.rows(limit) if form in ("jsonl", "parquet") else found.flat_rows(limit)
     return results.write(answer, form, to, safe_cells=safe_cells)

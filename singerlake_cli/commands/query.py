@@ -225,7 +225,7 @@ def _etags(given: tuple[str, ...]) -> dict[str, int]:
 
 
 def _replaced(answer: QueryResult, misfits: str) -> list[str]:
-    from singerlake.spark.state.requested_rows import replaced_words
+    from singerlake.records.blocks.misfits import replaced_words
 
     tables = {(s.table, s.transaction): s for s in answer.sources}
     return [line for s in tables.values() for line in replaced_words(s.table, s.misfits, misfits)]

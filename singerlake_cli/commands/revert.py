@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,6 @@ from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.maintenance.acknowledged import is_state_kept
 from singerlake.maintenance.revert import RevertPlan, kept, undone_by
-from singerlake.maintenance.undo import OnConflict
 from singerlake.transactions import conflicts
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.versions import warn_of_rules
@@ -28,14 +27,12 @@ from singerlake_cli.shared import (
     engine_options,
 )
 from singerlake_cli.tap_states import bookmark_stays, print_state
-from singerlake_cli.undoing import numbers_of, planned, print_undone, undone_without
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.maintenance.alter import AlterOptions
     from singerlake.ops.engines import EngineChoice
     from singerlake.rows_back.revert import Reverted
-    from singerlake_cli.shared import SparkStart
 
 SHOWN = 3
 """So many of the transactions that are undone are listed."""
@@ -43,34 +40,9 @@ SHOWN = 3
 
 @click.command("revert")
 @click.argument("table", shell_complete=complete_table)
-@click.argument("more", nargs=-1, metavar="")
 @click.option("--to", "version", metavar="VERSION", help="A frozen version, by number or label.")
 @click.option("--to-transaction", type=click.IntRange(min=1), metavar="NUMBER")
 @click.option("--to-time", metavar="TIME", help="The state at a time, such as 2026-11-20T12:00Z.")
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="NUMBER…",
-    help="Undo only these transactions, and leave what came after.",
-)
-@click.option(
-    "--ours",
-    "on_conflict",
-    flag_value="ours",
-    help="With --only: rows that were touched again stay as they are now.",
-)
-@click.option(
-    "--theirs",
-    "on_conflict",
-    flag_value="theirs",
-    help="With --only: they go back, too; what was made of them since is lost.",
-)
-@click.option(
-    "--fail",
-    "on_conflict",
-    flag_value="fail",
-    help="With --only: if there are such rows, nothing is undone (the default).",
-)
 @click.option(
     "--allow-violations",
     is_flag=True,
@@ -91,19 +63,16 @@ SHOWN = 3
 def command(
     shared: Shared,
     table: str,
-    more: tuple[str, ...],
     version: str | None,
     to_transaction: int | None,
     to_time: str | None,
-    only: tuple[str, ...],
-    on_conflict: str | None,
     allow_violations: bool,
     allow_misfits: bool,
     only_state: bool,
     options: AlterOptions,
     choice: EngineChoice,
 ) -> None:
-    """Revert a TABLE, or undo single transactions.
+    """Revert a TABLE to an earlier state; `singerlake undo` takes back single transactions.
 
     Writes the difference to an earlier state as one new transaction, under the schema of that
     time. History stays, so a revert can be reverted, and a target that reads on from a bookmark
@@ -117,10 +86,6 @@ def command(
     sends again what came since. What `singerlake alter` said of columns stays in effect, and so do
     constraints: old rows that break them, or do not fit the types of now, do not come back.
 
-    --only undoes just what the named transactions did. A row that nobody touched since is again
-    what it was before them. One that was touched again is a conflict: by default nothing is undone
-    then, and such rows are listed, as --dry-run does. An undo can itself be undone.
-
     If the table has no key, all its rows are written again, after ACTIVATE_VERSION. A target that
     ignores this message, such as pipelinewise-target-postgres, then holds them twice.
 
@@ -129,23 +94,11 @@ def command(
     singerlake revert tap-shop.orders --to 2026-q3
     singerlake revert tap-shop.orders --to-time 2026-11-20T12:00Z
     singerlake revert tap-shop.orders --to 2026-q3 --print-state > state.json
-    singerlake revert tap-shop.orders --only 17 --dry-run
-    singerlake revert tap-shop.orders --only 17 19 --ours
     """
     lake_table, ref = shared.lake().find(table)
     if ref.version is not None:
         raise UsageError(f"name the table alone, and where to go with --to {ref.version}")
     allowed = {"allow_violations": allow_violations, "allow_misfits": allow_misfits}
-    states = [version, to_transaction, to_time, only_state or None]
-    if numbers := _only(only, more, on_conflict, states):
-        wanted = planned(shared, lake_table, numbers, options)
-        start = cast("SparkStart", choice.start)
-        start.begin()
-        mode = OnConflict(on_conflict or OnConflict.FAIL)
-        with working(f"undoing transactions of {ref.table}"):
-            done = undone_without(lake_table, wanted, mode, options, start, **allowed)
-        print_undone(shared, wanted, done, mode, dry_run=options.dry_run)
-        return
     if only_state and (options.dry_run or options.comment or options.metadata):
         raise UsageError("--print-state changes nothing: say no --dry-run, --comment or --metadata")
     head = lake_table.snapshot()
@@ -205,21 +158,6 @@ def _say(
         lambda: {**asdict(done), "undoes": [_as_json(one) for one in undone]},
         lambda: _print(table.name, to, done, dry_run),
     )
-
-
-def _only(
-    only: Sequence[str], more: Sequence[str], on_conflict: str | None, others: Sequence[object]
-) -> list[int]:
-    """The transactions that alone are to be undone; none where a state is to be gone back to."""
-    if not only:
-        if more:
-            raise UsageError(f"{more[0]!r} is too much: name one table, and transactions by --only")
-        if on_conflict is not None:
-            raise UsageError(f"--{on_conflict} goes with --only")
-        return []
-    if any(other is not None for other in others):
-        raise UsageError("--only undoes single transactions: say no --to and no --print-state")
-    return numbers_of(only, more)
 
 
 def _undoes(undone: Sequence[TransactionSummary], *, dry_run: bool) -> str:

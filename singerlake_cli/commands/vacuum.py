@@ -131,10 +131,10 @@ def command(
 ) -> None:
     """Combine small files, delete what TABLES no longer need.
 
-    Starts Spark only if history is dropped, or more than 256 MiB are combined. Safe beside
-    everything else: a vacuum never touches what a frozen version, a running reader or a running
-    sync needs. Meant for cron; if it is killed half-way, the next run goes on. Of several tables,
-    a last line sums up.
+    Starts Spark only to combine more than 256 MiB, or to drop the history of a large table. Safe
+    beside everything else: a vacuum never touches what a frozen version, a running reader or a
+    running sync needs. Meant for cron; if it is killed half-way, the next run goes on. Of several
+    tables, a last line sums up.
 
     \b
     singerlake vacuum --all

@@ -22,9 +22,6 @@ class Taking(Protocol):
     def take(self, message: Batch, number: int) -> None:
         """Take the records of all files that a message names."""
 
-    def close(self) -> None:
-        """Let go of what it has of the system."""
-
 
 class LateBatches:
     """Takes the BATCH messages of a run.
@@ -46,8 +43,3 @@ class LateBatches:
         if self._intake is None:
             self._intake = self._make()
         self._intake.take(message, number)
-
-    def close(self) -> None:
-        """Let go of what it has of the system."""
-        if self._intake is not None:
-            self._intake.close()

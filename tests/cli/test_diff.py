@@ -14,7 +14,8 @@ import pytest
 from singerlake.lake import Lake
 from singerlake.maintenance.freeze import commit_version
 from singerlake.maintenance.freeze import plan as plan_freeze
-from singerlake_cli.commands import diff as diff_command
+from singerlake.ops.engines import LOCAL, SPARK, VARIABLE
+from singerlake_cli import shared
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 
@@ -46,13 +47,21 @@ def shop(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.fixture(params=[LOCAL, SPARK])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command runs on if it names no engine."""
+    monkeypatch.setenv(VARIABLE, request.param)
+    if request.param == SPARK:
+        request.getfixturevalue("spark")
+
+
 @pytest.fixture
 def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> NoReturn:
         raise AssertionError("Java starts")
 
     for name in ("begin_spark", "start_spark"):
-        monkeypatch.setattr(diff_command, name, started)
+        monkeypatch.setattr(shared, name, started)
 
 
 @pytest.mark.usefixtures("no_java")
@@ -88,6 +97,13 @@ def test_what_is_wrong_is_said_at_once(
     assert says in result.stderr
 
 
+def test_engine_local_takes_no_settings_of_spark(shop: Lake) -> None:
+    for more in (["--master", "local[1]"], ["--conf", "spark.x=y"]):
+        result = run(shop, "diff", TABLE, "1", "--engine", "local", *more)
+        assert result.exit_code == 2
+        assert "--master and --conf are for Spark" in result.stderr
+
+
 @pytest.mark.usefixtures("no_java")
 def test_states_of_the_same_rows_need_no_java(shop: Lake) -> None:
     result = run(shop, "diff", TABLE, "monday", "@2")
@@ -98,7 +114,7 @@ def test_states_of_the_same_rows_need_no_java(shop: Lake) -> None:
     )
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("engine")
 def test_tables_for_people(shop: Lake) -> None:
     text = run(shop, "diff", TABLE, "monday").stdout
     lines = [line.split() for line in text.splitlines() if line.strip("─ ")]
@@ -125,7 +141,7 @@ def test_tables_for_people(shop: Lake) -> None:
     assert cells == [["column", "cells", "changed"], ["name", "2"], ["price", "1"], ["note", "1"]]
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("engine")
 def test_every_form_holds_the_same(shop: Lake, tmp_path: Path) -> None:
     document = run_json(shop, "diff", TABLE, "monday")
     counts = {"added": 1, "changed": 2, "removed": 1, "unchanged": 2, "respelled": 0}
@@ -179,7 +195,7 @@ def test_every_form_holds_the_same(shop: Lake, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "changes.json").read_text()) == {**head, "rows": rows}
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("engine")
 def test_without_a_key(lake: Lake) -> None:
     commit_rows(lake, "tap.s", {"n": {"type": "integer"}}, [], [{"n": 1}])
     commit_rows(lake, "tap.s", {"n": {"type": "integer"}}, [], [{"n": 2}, {"n": 1}])

@@ -14,7 +14,7 @@ from tests.build import commit_rows
 
 
 def is_choice(parameter: click.Parameter) -> bool:
-    """Whether it is one of several flags for the same thing, as ``--ours`` and ``--theirs``."""
+    """Whether it is one of several flags for the same thing."""
     return isinstance(parameter, click.Option) and isinstance(parameter.flag_value, str)
 
 

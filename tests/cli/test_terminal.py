@@ -205,13 +205,13 @@ CASES = {
         ["diff", TABLE, "@1"],
         [*ROW, "changed", "added", "somebody.with.a.long.name@example.org", "1 row added"],
         lambda: differing(),
-        f"{JOBS}queries.difference.diff",
+        "singerlake.ops.diff.diff",
     ),
     "diff --stat": Case(
         ["diff", TABLE, "@1", "--stat"],
         ["1 row added, 1 changed, 0 removed, 1,234 unchanged", "customer_email", "cells changed"],
         lambda: differing(),
-        f"{JOBS}queries.difference.diff",
+        "singerlake.ops.diff.diff",
     ),
     "create-table": Case(
         ["create-table", "views.totals", "--from-query", "select 1"],
@@ -279,10 +279,10 @@ def created() -> Any:
 
 def differing() -> Any:
     """What differs, where every column of a row does, and another row is new."""
+    from singerlake.differences.diff import Counts, LocalDiff
     from singerlake.maintenance.difference import plan
-    from singerlake.spark.jobs.queries.difference import Counts, Diff
 
-    class Ready(Diff):
+    class Ready(LocalDiff):
         def __init__(self) -> None:
             head = SHOPS[0].find(TABLE)[0].snapshot()
             self.compared, self.misfits = plan(head, "@1"), {}

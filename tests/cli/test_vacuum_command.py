@@ -37,7 +37,7 @@ from singerlake_cli.commands import vacuum as command
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.faults.cases import in_a_fork
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_here, vacuum_on_spark
 from tests.maintenance.plain_table import events, freeze, keys_at, state
 from tests.maintenance.test_combine import combine, contents
 
@@ -339,13 +339,9 @@ def test_a_table_is_looked_at_once_unless_it_changes_meanwhile(
     assert planned == [stale.snapshot.number]
     assert data_files(lake) == named(table)
     # Another vacuum was faster: what the stale plan wanted to do is done.
-    done = vacuum_table(never_started, table, NOTHING_KEPT, plan=stale)
+    done = vacuum_here(table, NOTHING_KEPT, plan=stale)
     assert (done.transaction, done.files_deleted) == (0, 0)
     assert planned == [stale.snapshot.number, table.snapshot().number]
-
-
-def never_started() -> SparkSession:
-    raise AssertionError("Spark was started")
 
 
 @pytest.mark.usefixtures("no_spark")
@@ -413,14 +409,10 @@ def finish_by_next_run(lake: Lake, spark: SparkSession | None = None) -> None:
     """The next night: the dead one's lock is stale by then."""
     table = lake.table(NAME)
 
-    def start() -> SparkSession:
-        assert spark is not None, "Spark was started"
-        return spark
-
     options = VacuumOptions(
         retain_seconds=0, guard=False, parts=PARTS if spark else PARTS[2:], stale_seconds=0.5
     )
-    done = vacuum_table(start, table, options)
+    done = vacuum_on_spark(spark, table, options) if spark else vacuum_here(table, options)
     assert plan_vacuum(lake.store, table.snapshot(), options).empty
     assert data_files(lake) == named(table)
     # Where nothing was left to do, nobody wanted the dead one's lock.

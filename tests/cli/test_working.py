@@ -14,9 +14,9 @@ import pytest
 
 from singerlake.errors import ConflictError
 from singerlake.lake import Lake
-from singerlake.spark.jobs.reverting.undo import Undone
-from singerlake_cli import live_line, output, shared, working
-from singerlake_cli.commands import revert
+from singerlake.ops.undo import Undone
+from singerlake_cli import live_line, output, working
+from singerlake_cli.commands import undo
 from tests.build import commit_rows
 from tests.cli.call import run
 from tests.cli.terminal import COLUMNS, on_a_terminal
@@ -236,12 +236,10 @@ def test_an_undo_is_printed_when_the_bar_is_gone(
         happened.append("the bar is gone")
 
     done = Undone([2], None, 0, 0, 0, (), "")
-    monkeypatch.setattr("singerlake.spark.jobs.reverting.undo.undo", lambda *_, **__: done)
-    monkeypatch.setattr(shared, "begin_spark", lambda *_: None)
-    monkeypatch.setattr(shared, "start_spark", lambda *_: None)
-    monkeypatch.setattr(revert, "working", bar)
+    monkeypatch.setattr("singerlake.ops.undo.undo", lambda *_, **__: done)
+    monkeypatch.setattr(undo, "working", bar)
     monkeypatch.setattr("singerlake_cli.output.say", lambda text, **_: happened.append(text))
-    result = run(lake, "revert", "t.s", "--only", "2")
+    result = run(lake, "undo", "t.s", "2")
     assert result.exit_code == 0, result.output
     said = "t.s: nothing of transaction 2 is left to undo: its rows are as they were before"
     assert happened[-2:] == ["the bar is gone", said]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -107,6 +110,28 @@ def test_exchange_brings_rows_of_a_number_together(engine: Engine[Any]) -> None:
     assert {row["part"]: row["number"] for row in rows} == expected
 
 
+@dataclass
+class Noting:
+    """Gives the numbers of tasks, and leaves a line of each in a file."""
+
+    path: str
+
+    def __call__(self, batches: Batches) -> Batches:
+        for batch in Numbers(1)(batches):
+            with Path(self.path).open("a") as file:
+                file.write("read\n")
+            yield batch
+
+
+def test_what_is_kept_is_computed_once(engine: Engine[Any], tmp_path: Path) -> None:
+    path = tmp_path / "read"
+    with engine.keep(engine.map(engine.source(TASKS), Noting(str(path)), NUMBERS)) as kept:
+        for _ in range(2):
+            found = engine.collect(kept)
+            assert sorted(row["number"] for row in found) == all_numbers()
+    assert len(path.read_text().splitlines()) == len(TASKS)
+
+
 def test_union_keeps_all_rows(engine: Engine[Any]) -> None:
     both = engine.union(everything(engine, 1), everything(engine, 1))
     rows = engine.collect(engine.map(engine.exchange(both, 1, "part"), counted, "number long"))
@@ -115,6 +140,33 @@ def test_union_keeps_all_rows(engine: Engine[Any]) -> None:
 
 def counted(batches: Batches) -> Batches:
     yield pa.RecordBatch.from_pydict({"number": [sum(len(batch) for batch in batches)]})
+
+
+def test_kept_rows_are_computed_once(engine: Engine[Any], tmp_path: Path) -> None:
+    with engine.keep(engine.map(engine.source(TASKS), Noted(tmp_path), "number long")) as rows:
+        for _ in range(2):
+            shared = engine.exchange(engine.map(rows, parted, NUMBERS), 2, "part")
+            found = engine.collect(engine.map(shared, summed, NUMBERS))
+            assert {row["part"]: row["number"] for row in found} == {0: 6, 1: 4}
+    assert len([*tmp_path.iterdir()]) == len(TASKS)
+
+
+@dataclass
+class Noted:
+    """Gives the number of each task, and notes in a folder that it was asked for it."""
+
+    folder: Path
+
+    def __call__(self, batches: Batches) -> Batches:
+        for number, _ in given(batches):
+            (self.folder / f"{number} {uuid4()}").touch()
+            yield pa.RecordBatch.from_pydict({"number": [number]})
+
+
+def parted(batches: Batches) -> Batches:
+    for batch in batches:
+        part = [number % 2 for number in batch.column("number").to_pylist()]
+        yield batch.add_column(0, "part", pa.array(part, pa.int32()))
 
 
 def test_parts_are_told_their_tasks(engine: Engine[Any]) -> None:

@@ -153,7 +153,7 @@ def _put(table: Table, block: Block, text: bytes, rows: int) -> Block:
         rows=rows,
         bytes=len(text),
         crc=zlib.crc32(text),
-        first_version=block.first_version or block.number,
+        first_version=block.lowest_version,
     )
 
 

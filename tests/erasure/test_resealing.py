@@ -31,8 +31,8 @@ from tests.cli.call import run, run_json
 from tests.erasure import by_hand
 from tests.erasure.by_hand import holding, log_of, rows_at
 from tests.faults import plain
-from tests.faults.operations import no_spark, vacuum_options
-from tests.frozen import vacuum_table
+from tests.faults.operations import vacuum_options
+from tests.frozen import vacuum_here
 from tests.transactions.non_conditional import NonConditionalStore
 
 ADA = 7
@@ -348,7 +348,7 @@ def test_a_vacuum_finishes_it(lake: Lake, table: Table, deleted: bool) -> None:
     """Whether there are files to delete, or only entries to rewrite."""
     after = by_hand.erase(table, ADA, deleted=deleted)
     old = {*after.dropped}
-    vacuum_table(no_spark, table, vacuum_options((DELETE,)))
+    vacuum_here(table, vacuum_options((DELETE,)))
     assert proofs_found(lake) == []
     assert lake.lake_versions()[0].rewritten
     assert not old & {item.key[len(NAME.folder) :] for item in table.store.list(NAME.folder)}

@@ -35,13 +35,12 @@ from tests.faults import plain
 from tests.faults.faulty_store import ALL, NOT_DURABLE, READS, Done, FaultyStore, Kind
 from tests.faults.operations import (
     Operation,
-    no_spark,
     read_states,
     snapshot_of,
     vacuum_options,
 )
 from tests.faults.plain import Dump
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_here
 
 # Spark's children start a JVM each, and a kill before a read leaves what a kill after the
 # write before it leaves.
@@ -200,7 +199,7 @@ class Bench:
         lake = Lake(store)
         options = vacuum_options((DELETE,), again=True)
         for name in lake.tables():
-            vacuum_table(no_spark, lake.table(name), options)
+            vacuum_here(lake.table(name), options)
         remove_leftovers(store, plan_leftovers(store, options))
         # A lease or a lock that could not be given up goes stale: nobody waits for it for long.
         stale = ("/leases/", "/singerlake.lock", "/vacuum.lock")

@@ -27,14 +27,13 @@ from tests.faults.operations import (
     TAP,
     Operation,
     Target,
-    no_spark,
     vacuum_options,
     write_options,
 )
 from tests.faults.plain import Dump
 from tests.faults.published import unbound
 from tests.files.photos import FILE, forget
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_here
 from tests.target.batches import batch, jsonl
 from tests.target.harness import record, run, schema, state
 
@@ -98,7 +97,7 @@ class VacuumFiles(Operation):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         table = Lake(store).find(TABLE)[0]
-        vacuum_table(no_spark, table, vacuum_options((DELETE,), again=again))
+        vacuum_here(table, vacuum_options((DELETE,), again=again))
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         assert contents(dump) == {0: "b", 1: "c"}

@@ -271,14 +271,14 @@ class Undo(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 3, "name": "y"}])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.reverting.undo import undo
         from singerlake.spark.jvm.session import session
+        from tests.frozen import undo_on_spark as undo
 
         undo(
             session("local[2]"),
             Lake(store).find(self.table)[0],
             [2],
-            on_conflict=OnConflict.OURS,
+            on_conflict=OnConflict.KEEP,
             options=write_options(again=again),
         )
 
@@ -483,10 +483,10 @@ class Vacuum(Operation):
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.maintenance.vacuum import PARTS
         from singerlake.spark.jvm.session import session
-        from tests.frozen import vacuum_table
+        from tests.frozen import vacuum_on_spark
 
         options = vacuum_options(PARTS, again=again)
-        vacuum_table(lambda: session("local[2]"), Lake(store).find(self.table)[0], options)
+        vacuum_on_spark(session("local[2]"), Lake(store).find(self.table)[0], options)
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         table = plain.tables(dump)[self.table]
@@ -615,10 +615,10 @@ class VacuumDropped(Undrop):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.maintenance.vacuum import DELETE
-        from tests.frozen import vacuum_table
+        from tests.frozen import vacuum_here
 
         options = vacuum_options((DELETE,), again=again)
-        vacuum_table(no_spark, Lake(store).find(self.table)[0], options)
+        vacuum_here(Lake(store).find(self.table)[0], options)
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         table = plain.tables(dump)[self.table]
@@ -627,11 +627,6 @@ class VacuumDropped(Undrop):
         assert len(blocks) in ((0,) if done else (0, 2))
         files = {key for key in dump if key.endswith(".singer.gz")}
         assert len(files) == 0 if done else len(files) == 2 or not blocks
-
-
-def no_spark() -> Any:
-    """In place of a session, where none is needed."""
-    raise AssertionError("deleting needs no Spark")
 
 
 def vacuum_options(parts: tuple[str, ...], *, again: bool = False) -> VacuumOptions:

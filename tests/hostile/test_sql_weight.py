@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 
 from singerlake.errors import InvalidQueryError, SingerlakeError
 from singerlake.lake import Lake
+from singerlake.records.columns.weights import GLIMPSE_CHARACTERS
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import row_weight
-from singerlake.spark.sql.result import GLIMPSE_CHARACTERS, plain_rows
+from singerlake.spark.sql.result import plain_rows
 from tests.build import commit_rows
 
 OVERWEIGHT = [

@@ -20,12 +20,12 @@ from singerlake.lake import Table
 from singerlake.maintenance import drop_history
 from singerlake.maintenance import erase as erasing
 from singerlake.maintenance import freeze as freezing
+from singerlake.maintenance.rewriting import Rewriter, encode
 from singerlake.ops.erase.writing import WRITTEN, Eraser
 from singerlake.ops.erase.writing import encode as encode_erased
+from singerlake.records.blocks.block_tasks import SENT
 from singerlake.records.blocks.positions import code
 from singerlake.records.state import activations
-from singerlake.spark.write.rewriting import Rewriter, encode
-from singerlake.spark.write.routing import MARK
 from singerlake.transactions.snapshot import Snapshot
 
 DELETED = "_sdc_deleted_at"
@@ -199,18 +199,15 @@ def drop(
     written = []
     if rewrites:
         task_of = {b.number: n for n, r in enumerate(rewrites) for b in r.sources}
+        marks = {n: encode([rewrite]) for n, rewrite in enumerate(rewrites)}
         rows = [
-            (task_of[number], *position, None)
-            for position in sorted(kept)
+            {"task": task_of[number], "picked": np.int64(code(*position)).tobytes()}
+            for position in kept
             if (number := next(n for n in numbers if n >= position[0])) in task_of
         ]
-        marks = [(n, 0, MARK, encode([rewrite])) for n, rewrite in enumerate(rewrites)]
-        columns = list(zip(*sorted([*rows, *marks], key=lambda row: row[:3]), strict=True))
-        types = (pa.int32(), pa.int64(), pa.int32(), pa.binary())
-        batch = pa.RecordBatch.from_arrays(
-            [pa.array(c, t) for c, t in zip(columns, types, strict=True)],
-            names=["task", "block", "row", "work"],
-        )
+        rows += [{"task": n, SENT: work} for n, work in marks.items()]
+        types = {"task": pa.int32(), "picked": pa.binary(), SENT: pa.binary()}
+        batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema(types))
         writer = Rewriter(table.store, table.name, 1 << 20)
         described = {
             number: msgspec.json.decode(data, type=Block)

@@ -71,13 +71,9 @@ def freeze(lake: Lake, label: str | None = None) -> int:
 
 def clean(lake: Lake, options: VacuumOptions = AT_ONCE) -> None:
     """A vacuum that only deletes."""
-    from tests.frozen import vacuum_table
+    from tests.frozen import vacuum_here
 
-    vacuum_table(no_spark, lake.table(NAME), options)
-
-
-def no_spark() -> Any:
-    raise AssertionError("it needs no Spark")
+    vacuum_here(lake.table(NAME), options)
 
 
 def rows_of(lake: Lake) -> list[int]:

@@ -138,13 +138,12 @@ def test_rows_that_came_in_between_are_a_conflict(table: Table, lake: Lake) -> N
 
 def test_what_is_asked_wrongly(table: Table, lake: Lake) -> None:
     for args, says in (
-        (["--only", "x"], "'x' is no transaction"),
-        (["--only", "2", "--to", "1"], "say no --to"),
-        (["2"], "'2' is too much"),
-        (["--to", "1", "--ours"], "--ours goes with --only"),
-        (["--only", "2", "3"], "is a freeze"),
-        (["--only", "2", "--metadata", "undone=1"], "rename it"),
+        (["x"], "'x' is not a transaction number"),
+        ([","], "',' is not a transaction number"),
+        ([], "Missing argument 'NUMBER...'"),
+        (["2", "3"], "is a freeze"),
+        (["2", "--metadata", "undone=1"], "rename it"),
     ):
-        result = run(lake, "revert", "tap.s", *args)
+        result = run(lake, "undo", "tap.s", *args)
         assert result.exit_code == 2, (args, result.output)
         assert says in result.stderr, args

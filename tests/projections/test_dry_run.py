@@ -33,7 +33,7 @@ from singerlake.projections.publishing import (
 from singerlake.spark.jobs.publishing.publish import publish
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))
@@ -127,7 +127,7 @@ class World:
             revert(self.spark, table, past[said % len(past)], allow_misfits=True)
         elif what == "drop history":
             options = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
-            vacuum_table(lambda: self.spark, table, options)
+            vacuum_on_spark(self.spark, table, options)
         else:
             drop_table(self.lake.store, table.snapshot(), AlterOptions())
             self.sync(said)

@@ -10,7 +10,7 @@ import duckdb
 
 import singerlake
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 from tests.target import harness
 
@@ -130,7 +130,7 @@ def test_whatever_the_source_does_is_followed(spark: SparkSession, tmp_path: Pat
     chain.sync({"id": 8, "city": "Bonn", "total": 5.0, "note": "newer"})
     chain.sync({"id": 8, "city": "Bonn", "total": 6.0, "note": "newest"})
     options = VacuumOptions(retain_seconds=0, guard=False, parts=(DROP_HISTORY,))
-    vacuum_table(lambda: spark, chain.orders, options)
+    vacuum_on_spark(spark, chain.orders, options)
     chain.follow()
     # Another key: each row is its own from then on.
     chain.key = "note"

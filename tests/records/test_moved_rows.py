@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from singerlake.engine.local import LocalEngine
 from singerlake.format.log import Block
 from singerlake.lake import Lake
-from singerlake.records.blocks import block_tasks
+from singerlake.maintenance.drop_history import plan_drop_history
+from singerlake.records.blocks import block_tasks, positions
 from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.state import activations, moved_rows
 from singerlake.records.state.activations import Survival
@@ -19,12 +22,11 @@ from singerlake.records.state.moved_rows import (
     MovedContent,
     MovedSummer,
     MovedSums,
-    Positions,
-    RowCounter,
 )
-from singerlake.records.state.newest_rows import KeyStep, NewestStep
+from singerlake.records.state.newest_rows import KeyStep, NewestStep, gathered
 from singerlake.records.state.shape import shape_of
 from singerlake.snapshot import from_blocks as blocks_read
+from singerlake.snapshot.kept_rows import Intervals, kept_rows
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.records.test_newest_rows import PARTS, each, numbers, shuffled
@@ -117,35 +119,29 @@ def test_the_places_tell_which_rows_they_are(lake: Lake, table: Snapshot) -> Non
     assert later.places != before.places
 
 
-def test_positions_and_counts_are_of_the_rows_that_are_kept(lake: Lake, table: Snapshot) -> None:
-    survival = shape_of(table).survival
-    _, found = picked(lake, table)
-    rows = [
-        tuple(r.values()) for batch in Positions(survival)(iter(found)) for r in batch.to_pylist()
-    ]
-    assert (
-        len(rows)
-        == len(set(rows))
-        == content(lake, table, {b.number for b in table.blocks}).staying
-    )
-    counts: dict[int, int] = {}
-    for batch in RowCounter(survival)(iter(found)):
-        for block, count in (tuple(row.values()) for row in batch.to_pylist()):
-            counts[block] = counts.get(block, 0) + count
-    assert counts == {block: sum(1 for b, _ in rows if b == block) for block, _ in rows}
+def test_as_many_rows_stay_as_are_the_newest_of_their_keys(lake: Lake, table: Snapshot) -> None:
+    plan = plan_drop_history(table, float("inf"))
+    assert plan is not None
+    with kept_rows(LocalEngine(), lake.table("tap.s"), table, plan) as kept:
+        assert kept.found is not None
+        counts = kept.counts(table)
+    newest = content(lake, table, {block.number for block in table.blocks})
+    assert sum(counts.values()) == newest.staying
+    assert counts.keys() <= {block.number for block in table.blocks}
 
 
 def test_what_is_gone_whatever_its_version_is_left_out(lake: Lake) -> None:
     commit_rows(lake, "tap.s", ROW, ["id"], [({"id": n, "n": 1}, 1) for n in range(60)], 9)
-    commit_rows(
-        lake, "tap.s", ROW, ["id"], [1, *({"id": 3, "n": 2}, {"id": 4, "n": 2}), 2, ({"id": 5}, 2)]
-    )
+    rows = [({"id": 90}, 1), 1, {"id": 3, "n": 2}, {"id": 4, "n": 2}, 2, ({"id": 5}, 2)]
+    commit_rows(lake, "tap.s", ROW, ["id"], rows)
     commit_rows(lake, "tap.s", ROW, ["id"], [({"id": n, "n": 3}, 2) for n in range(20, 60)], 9)
     at = lake.table("tap.s").snapshot()
     survival = shape_of(at).survival
     assert survival.different is not None
     assert survival != Survival()
     _, found = picked(lake, at)
-    rows = [r["block"] for batch in Positions(survival)(iter(found)) for r in batch.to_pylist()]
-    assert min(rows) >= survival.first_block
+    codes = np.concatenate([*gathered(iter(found))[0].values()])
+    left = Intervals([at.last_block], [survival]).left(codes)
+    assert positions.blocks_of(left).min() >= survival.first_block
+    assert len(left) < len(codes)
     assert content(lake, at, set()).moved == whole(lake, at)

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from singerlake.errors import DamagedError
 from singerlake.format.names import TableName
 from singerlake.format.types import INTEGER, STRING
+from singerlake.records.blocks import positions
 from singerlake.records.columns.differences import differ
 from singerlake.records.columns.weights import ITEM_BYTES, weights
 from singerlake.records.rows.row_columns import MISFITS, TYPES
 from singerlake.records.rows.steps import Pipeline
-from singerlake.records.state.paired_rows import IS_AFTER, PAIR, PairStep, PartStep
+from singerlake.records.state.paired_rows import PairStep, PartStep
+from singerlake.records.state.rows_at import IS_AFTER, PAIR
 
 _NUMBERS = st.sampled_from([None, 0.0, -0.0, 1.5, math.nan])
 _TEXTS = st.sampled_from([None, "", "a", "ä"])
@@ -73,8 +75,7 @@ def rows(*given_rows: tuple[int, str | None, int, bool], misfit: str | None = No
             "c0": pa.array(ids, pa.int64()),
             "c1": pa.array(texts, pa.string()),
             MISFITS: pa.array(told, TYPES[MISFITS]),
-            PAIR[0]: pa.array([1] * len(ids), pa.int64()),
-            PAIR[1]: pa.array(ordinals, pa.int32()),
+            PAIR: pa.array([positions.code(1, one) for one in ordinals], pa.int64()),
             IS_AFTER: pa.array(after, pa.bool_()),
         }
     )
@@ -87,7 +88,7 @@ def step(*, keys: tuple[int, ...] = (0,), reads_misfits: bool = False) -> PairSt
 
 def paired(table: pa.Table, *steps: Any) -> list[dict[str, Any]]:
     found = Pipeline(steps)(iter(table.to_batches(max_chunksize=2)))
-    return pa.Table.from_batches(found, steps[-1].schema).sort_by(PAIR[1]).to_pylist()
+    return pa.Table.from_batches(found, steps[-1].schema).sort_by(PAIR).to_pylist()
 
 
 def test_rows_of_a_pair_meet_whatever_part_and_batch_they_are_in() -> None:
@@ -101,7 +102,7 @@ def test_rows_of_a_pair_meet_whatever_part_and_batch_they_are_in() -> None:
     )
     assert len({one["part"][0].as_py() for one in parts}) == 3
     found = pa.Table.from_batches(step()(iter(parts)), step().schema)
-    assert found.sort_by(PAIR[1]).to_pylist() == whole
+    assert found.sort_by(PAIR).to_pylist() == whole
 
 
 def test_each_kind_of_change_with_and_without_a_key() -> None:

@@ -69,7 +69,7 @@ def test_a_revert(reachable: World) -> None:
 def test_an_undo(reachable: World) -> None:
     world = reachable
     world.fill(transactions=3)
-    hold("undo", world.count(world.command("revert", TABLE, "--only", "2")), k=3)
+    hold("undo", world.count(world.command("undo", TABLE, "2")), k=3)
 
 
 def test_another_upload_of_a_folder(reachable: World, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 from singerlake.engine.local import LocalEngine
 from singerlake.lake import Lake
 from singerlake.rows_back import actions, lines_again
-from singerlake.rows_back.actions import EngineActions, Found
+from singerlake.rows_back.actions import Actions, Found
 from singerlake.rows_back.lines_again import LinesAgain
 from tests.build import commit_rows
 
@@ -34,7 +34,7 @@ def test_task_is_sent_nothing_of_the_rest_of_the_table(
             lines = LinesAgain.of(
                 lake.table("tap.s"), head, head.schema_hash, deleted_under=(), put_back_under=()
             )
-            lines.write(EngineActions(LocalEngine(), []), [], whole=False)
+            lines.write(Actions(LocalEngine(), []), [], whole=False)
     assert sent[1] <= sent[0] + 100, "the log is 13 times as long"
 
 
@@ -55,7 +55,7 @@ def test_first_row_without_a_key_is_found_over_all_parts() -> None:
         of(part(at[3:], [True, True, False], [1, -1, 0])),
         of(part(at[:3], [False, True, False], [0, 1, -1])),
     ]
-    counted = EngineActions(LocalEngine(), parts).count()
+    counted = Actions(LocalEngine(), parts).count()
     assert (counted.put_back, counted.deleted, counted.keyless) == (3, 3, (3, 1, 1))
-    nothing = EngineActions(LocalEngine(), []).count()
+    nothing = Actions(LocalEngine(), []).count()
     assert (nothing.put_back, nothing.deleted, nothing.keyless) == (0, 0, None)

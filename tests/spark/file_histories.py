@@ -14,11 +14,11 @@ from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.spark.jobs.changes.change import change
-from singerlake.spark.jobs.reverting.undo import undo
 from tests.faults import plain
 from tests.files.photos import NAME, PHOTOS, lists, named_by_rows, stored, sync, table_of
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import undo_on_spark as undo
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 from tests.spark.row_sets import row_set
 from tests.target.harness import record, run, schema
@@ -80,7 +80,7 @@ class Histories:
 
     def undo(self, number: int) -> None:
         """Rows that later ones touched again stay."""
-        undo(self._spark, self.table, [number], on_conflict=OnConflict.OURS)
+        undo(self._spark, self.table, [number], on_conflict=OnConflict.KEEP)
         before, at, now = self.states[number - 1], self.states[number], {**self.states[-1]}
         for id_, text in at.items():
             if text != before.get(id_) and now.get(id_) == text:
@@ -91,7 +91,7 @@ class Histories:
     def vacuum(self) -> None:
         """Twice, for lists of what the first deleted go with the second; nothing else stays."""
         for _ in range(2):
-            vacuum_table(lambda: self._spark, self.table, AT_ONCE)
+            vacuum_on_spark(self._spark, self.table, AT_ONCE)
         self.floor = self.table.snapshot().floor
         self._follow(self.states[-1])
         named = plain.tables(plain.dump_folder(self._root))[str(NAME)]

@@ -425,10 +425,13 @@ class World:
     def vacuum(self, *parts: str) -> None:
         """With nothing retained."""
         from singerlake.maintenance.vacuum import VacuumOptions
-        from tests.frozen import vacuum_table
+        from tests.frozen import vacuum_here, vacuum_on_spark
 
         options = VacuumOptions(retain_seconds=0, guard=False, parts=parts)
-        vacuum_table(self._session, self.table, options)
+        if self.spark is None or self.number % 2:
+            vacuum_here(self.table, options)
+        else:
+            vacuum_on_spark(self.spark, self.table, options)
         snapshot = self.table.snapshot(dropped=True)
         while self.number < snapshot.number:
             self._add(self.head)

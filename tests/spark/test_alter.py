@@ -13,14 +13,15 @@ from singerlake.lake import Lake
 from singerlake.maintenance.combine import withdraw
 from singerlake.maintenance.drop_history import plan_drop_history
 from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
-from singerlake.spark.jobs.maintenance.drop_history import drop_history
+from singerlake.ops import expire
+from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jobs.queries.row_history import row_history
 from tests.build import commit_rows, retype
 from tests.cli.call import run
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark.verified import verify
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def test_it_survives_revert_and_vacuum(spark: SparkSession, lake: Lake, keys: li
     assert table.snapshot().retyped == {"amount"}
     commit_rows(lake, "tap.s", PROPERTIES, keys, ['{"id": 3, "amount": 1e400}'])
     options = VacuumOptions(parts=(COMBINE, DROP_HISTORY), retain_seconds=0, guard=False)
-    vacuum_table(lambda: spark, table, options)
+    vacuum_on_spark(spark, table, options)
     rows = [(1, "1.50"), (3, "1e400")]
     assert ask(spark, lake, "select id, amount from tap.s order by id") == rows
     assert ask(spark, lake, "select amount from tap.s.1") == [(1.5,)]
@@ -110,7 +111,8 @@ def test_a_key_that_does_not_fit_has_a_way_out(spark: SparkSession, lake: Lake) 
     plan = plan_drop_history(snapshot, altered.timestamp() - 1e-6)
     assert plan is not None
     assert plan.floor == 4, "a state from before, which nobody can read"
-    withdraw(table.store, table.name, drop_history(spark, table, snapshot, plan).files)
+    written = expire.write(SparkEngine(spark), table, snapshot, plan)
+    withdraw(table.store, table.name, written.files)
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], ['{"id": 10, "amount": 3}'])
     assert ask(spark, lake, whole)[1] == ("10", 3.0)
     assert not verify(spark, table).problems
@@ -118,7 +120,7 @@ def test_a_key_that_does_not_fit_has_a_way_out(spark: SparkSession, lake: Lake) 
     assert ask(spark, lake, whole) == expected
     assert row_history(spark, table, table.snapshot(), {"id": "10"})[-1].values["amount"] == 1.0
     options = VacuumOptions(parts=(COMBINE, DROP_HISTORY), retain_seconds=0, guard=False)
-    vacuum_table(lambda: spark, table, options)
+    vacuum_on_spark(spark, table, options)
     assert ask(spark, lake, whole) == expected
     assert ask(spark, lake, "select id, amount from tap.s.1") == [(2, 0.0)]
     assert ask(spark, lake, "select count(*) from tap.s.2") == [(4,)]

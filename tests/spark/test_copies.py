@@ -12,7 +12,7 @@ from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.copying.world import NAME, QUICK, copy, problems
 from tests.frozen import freeze_on_spark as freeze
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.frozen import verify_on_spark as verify
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def test_versions_verify_after_history_was_dropped(spark: SparkSession, tmp_path
     commit_rows(source, NAME, ROW, ["id"], [{"id": 1, "n": 4}])
     commit_rows(source, NAME, ROW, ["id"], [{"id": 1, "n": 5}])
     options = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS, lease_wait_seconds=0)
-    vacuum_table(lambda: spark, table, options)
+    vacuum_on_spark(spark, table, options)
     frozen = table.snapshot().frozen
     for place, names, versions in (
         ("whole", (), frozen),

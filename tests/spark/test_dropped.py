@@ -21,7 +21,7 @@ from singerlake.spark.jobs.loading.create_table import create
 from singerlake.spark.jobs.queries.query import query
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark as freeze
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark.row_sets import row_set
 from tests.spark.verified import verify
 
@@ -71,12 +71,12 @@ def test_a_table_its_drop_and_the_next(spark: SparkSession, lake: Lake) -> None:
     change(spark, table, lambda s: [row_set(spark, s, given)], Mode.INSERT, options=wanted)
     assert [v.number for v in table.snapshot().frozen] == [3], "numbers go on"
     assert verify(spark, table).problems == []
-    done = vacuum_table(lambda: spark, table, AT_ONCE)
+    done = vacuum_on_spark(spark, table, AT_ONCE)
     assert done.files_deleted > 1, "the old index goes, too"
     assert ids(spark, lake, "t.s.3") == [2, 3]
     assert verify(spark, table).problems == []
     drop(lake)
-    vacuum_table(lambda: spark, table, AT_ONCE)
+    vacuum_on_spark(spark, table, AT_ONCE)
     gone = verify(spark, table)
     assert (gone.problems, gone.blocks) == ([], 0)
     assert not list(Path(lake.store.uri, "index").rglob("*.parquet"))

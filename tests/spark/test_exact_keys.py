@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singerlake.errors import DamagedError, ViolationsError
+from singerlake.format.log import FrozenVersion
 from singerlake.format.types import RULES
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.freeze import FreezePlan, commit_version
@@ -18,14 +19,14 @@ from singerlake.maintenance.vacuum import PARTS, VacuumOptions
 from singerlake.ops.verify import upgrade
 from singerlake.snapshot import building
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.spark.state import index_build
 from singerlake.spark.state.content import state_misfits
 from tests.build import commit_rows
 from tests.cli import call
 from tests.frozen import freeze_on_spark as freeze
-from tests.frozen import on, vacuum_table
+from tests.frozen import on, vacuum_on_spark
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import undo_on_spark as undo
 from tests.spark import here
 from tests.spark.verified import verify
 
@@ -46,6 +47,17 @@ def commit(
 
 def table(lake: Lake) -> Table:
     return lake.find("tap.t")[0]
+
+
+def freeze_by_old_rules(lake: Lake) -> FrozenVersion:
+    """Freeze the head as a release did for which ids that a double rounds together were one."""
+    head = table(lake).snapshot()
+    was = here.content(table(lake), head.by_rules(2))
+    old = FreezePlan(head.by_rules(2), "old", None)
+    return commit_version(
+        lake.store, head, old, rows=was.rows, fingerprint=was.fingerprint,
+        record_fingerprint=was.record_fingerprint,
+    )  # fmt: skip
 
 
 def ids(lake: Lake) -> list[Decimal]:
@@ -72,7 +84,7 @@ def test_rows_stay_apart_while_their_column_rounds_their_keys(
         ["delete", "tap.t", "--where", "x = 'a'"],
         ["diff", "tap.t", "@1", "@2"],
         ["revert", "tap.t", "--to-transaction", "1"],
-        ["revert", "tap.t", "--only", "2"],
+        ["undo", "tap.t", "2"],
         ["erase", "tap.t", "--where", "x = 'a'", "--reason", "a test"],
     ):
         done = call.run(lake, *command)
@@ -126,7 +138,7 @@ def test_every_operation_tells_keys_apart_once_their_column_holds_them(
     at = table(lake).snapshot().number
     differs = call.run_json(lake, "diff", "tap.t", "2")
     assert str(IDS[0]) in str(differs)
-    assert call.run(lake, "revert", "tap.t", "--only", str(at)).exit_code == 0
+    assert call.run(lake, "undo", "tap.t", str(at)).exit_code == 0
     assert ids(lake) == list(map(Decimal, IDS))
     commit(lake, IDS[3:5], "b")
     revert(spark, table(lake), at + 1)
@@ -138,17 +150,11 @@ def test_every_operation_tells_keys_apart_once_their_column_holds_them(
 def test_dropped_history_keeps_what_any_rule_in_use_needs(spark: SparkSession, lake: Lake) -> None:
     commit(lake, IDS)
     commit(lake, IDS[:5], "b")
-    head = table(lake).snapshot()
-    old = FreezePlan(head.by_rules(2), "old", None)
-    was = here.content(table(lake), head.by_rules(2))
-    version = commit_version(
-        lake.store, head, old, rows=was.rows, fingerprint=was.fingerprint,
-        record_fingerprint=was.record_fingerprint,
-    )  # fmt: skip
+    version = freeze_by_old_rules(lake)
     assert (version.rows, version.types) == (1, 2)
     assert call.run(lake, "alter", "tap.t", "retype", "id", "text").exit_code == 0
     options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
-    vacuum_table(lambda: spark, table(lake), options)
+    vacuum_on_spark(spark, table(lake), options)
     assert ids(lake) == list(map(str, IDS))
     assert len(here.rows(table(lake), table(lake).snapshot().named("old")[1])) == 1
     assert verify(spark, table(lake)).problems == []
@@ -171,13 +177,7 @@ def test_erasure_that_would_change_an_old_version_is_refused(
 ) -> None:
     """By the rules of then, the row of another key would come back in the version."""
     commit(lake, IDS)
-    head = table(lake).snapshot()
-    was = here.content(table(lake), head.by_rules(2))
-    old = FreezePlan(head.by_rules(2), "old", None)
-    commit_version(
-        lake.store, head, old, rows=was.rows, fingerprint=was.fingerprint,
-        record_fingerprint=was.record_fingerprint,
-    )  # fmt: skip
+    freeze_by_old_rules(lake)
     assert call.run(lake, "alter", "tap.t", "retype", "id", "decimal(38,0)").exit_code == 0
     before = [*lake.store.list("")]
     last = ["erase", "tap.t", "--key", str(IDS[-1]), "--reason", "a test", "--wait", "0s"]
@@ -215,13 +215,7 @@ def test_erasure_of_all_rows_that_were_one_in_an_old_version_is_done(
     if also_gone:
         rows: list[Any] = [f'{{"id": {IDS[0]}, "_sdc_deleted_at": "2026-01-01T00:00:00Z"}}']
         commit_rows(lake, "tap.t", PROPERTIES, ["id"], rows)
-    head = table(lake).snapshot()
-    was = here.content(table(lake), head.by_rules(2))
-    old = FreezePlan(head.by_rules(2), "old", None)
-    commit_version(
-        lake.store, head, old, rows=was.rows, fingerprint=was.fingerprint,
-        record_fingerprint=was.record_fingerprint,
-    )  # fmt: skip
+    freeze_by_old_rules(lake)
     assert call.run(lake, "alter", "tap.t", "retype", "id", "decimal(38,0)").exit_code == 0
     last = ["erase", "tap.t", "--reason", "a test", "--wait", "0s", "--key", str(IDS[0])]
     if also_gone:  # by the rules of then, its deletion hides the others
@@ -298,7 +292,7 @@ def test_rows_with_a_null_in_their_key_are_rows_of_their_own(
     differs = call.run_json(lake, "diff", "tap.t", "@3")
     assert str(differs).count("'c'") == 2  # and nothing is said of rows that have no key
     options = VacuumOptions(retain_seconds=0, parts=PARTS, guard=False, lease_wait_seconds=0)
-    vacuum_table(lambda: spark, table(lake), options)
+    vacuum_on_spark(spark, table(lake), options)
     assert count(spark, lake) == 5
 
 

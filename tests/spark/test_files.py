@@ -16,7 +16,7 @@ from singerlake.spark import plain_errors, read_table
 from singerlake.spark.jobs.changes.change import change
 from tests.files.photos import NAME, listed, named_by_rows, stored, sync, table_of
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 from tests.spark.file_histories import AT_ONCE, Histories
 from tests.spark.row_sets import row_set
@@ -43,8 +43,8 @@ def test_a_history_of_files(spark: SparkSession, table: Table) -> None:
     # What came back is named again, not copied; the history still names the others.
     assert len(stored(table.store)) == 5
     assert listed(table) == {*named_by_rows(table)} == stored(table.store)
-    vacuum_table(lambda: spark, table, AT_ONCE)
-    vacuum_table(lambda: spark, table, AT_ONCE)
+    vacuum_on_spark(spark, table, AT_ONCE)
+    vacuum_on_spark(spark, table, AT_ONCE)
     # A deletion is a row, too, and names the file that went with it.
     assert first <= stored(table.store) == listed(table) == {*named_by_rows(table)}
     assert len(stored(table.store)) < 5

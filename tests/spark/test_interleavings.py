@@ -20,13 +20,13 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.vacuum import PARTS, Vacuumed, VacuumOptions
 from singerlake.reading import index
-from singerlake.spark.jobs.reverting.undo import undo
 from singerlake.storage.base import Listed, Store
 from singerlake.transactions.lease import ReaderLease
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import undo_on_spark as undo
+from tests.frozen import vacuum_on_spark
 from tests.maintenance.plain_table import events, keys_at, state
 from tests.recorder import recording
 from tests.spark import here
@@ -106,7 +106,7 @@ class World:
             "lock_wait_seconds": 0.5,
         }
         options = VacuumOptions(**{**given, **changes})
-        return vacuum_table(lambda: self.spark, table or self.plain, options)
+        return vacuum_on_spark(self.spark, table or self.plain, options)
 
     def present(self) -> dict[int, int]:
         head = self.plain.snapshot()

@@ -22,7 +22,7 @@ from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 from tests.spark.index_frames import read_index
 from tests.spark.stores import FarStore, WatchedStore
@@ -186,7 +186,7 @@ def test_a_vacuum_keeps_what_a_layer_lies_on(spark: SparkSession, lake: Lake) ->
     for change in CHANGES[1:3]:
         sync(lake, ["id"], change)
         _, last = build(spark, lake)
-    vacuum_table(lambda: spark, table, VacuumOptions(retain_seconds=0, guard=False))
+    vacuum_on_spark(spark, table, VacuumOptions(retain_seconds=0, guard=False))
     marked = (item.key for item in lake.store.list(table.name.indexes) if "_index" in item.key)
     left = {int(key.split("/")[-2]) for key in marked}
     # The whole state, the version's layer, the newest one; not the one between.
@@ -202,7 +202,7 @@ def test_a_version_s_layer_outlasts_the_history_below_it(spark: SparkSession, la
     version = freeze(spark, table)
     sync(lake, ["id"], CHANGES[1])
     dropped = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
-    vacuum_table(lambda: spark, table, dropped)
+    vacuum_on_spark(spark, table, dropped)
     head = table.snapshot()
     assert not head.readable(1)
     built = index.load(table, head.at(version.transaction).earliest_equal())
@@ -219,9 +219,7 @@ def test_a_block_that_a_vacuum_put_together_hides_nothing_newer(
     sync(lake, ["id"], [{"id": 7, "n": 2}])
     table, _ = build(spark, lake)
     sync(lake, ["id"], [{"id": 9, "n": 3}])
-    vacuum_table(
-        lambda: spark, table, VacuumOptions(parts=(COMBINE,), retain_seconds=0, guard=False)
-    )
+    vacuum_on_spark(spark, table, VacuumOptions(parts=(COMBINE,), retain_seconds=0, guard=False))
     _, built = build(spark, lake)
     assert read(spark, built) == in_order(rows_of(lake))
 
@@ -283,6 +281,6 @@ def test_the_tap_puts_out_just_the_rows_of_a_version(spark: SparkSession, lake: 
 
     assert by_tap() == states
     options = VacuumOptions(retain_seconds=0, guard=False, parts=(COMBINE, DROP_HISTORY))
-    vacuum_table(lambda: spark, table, options)
+    vacuum_on_spark(spark, table, options)
     assert any(block.rewritten for block in table.snapshot().blocks)
     assert by_tap() == states

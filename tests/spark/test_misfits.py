@@ -24,7 +24,7 @@ from singerlake.spark.state.content import index_misfits, state_misfits
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark as freeze
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark.stores import FarStore
 from tests.spark.verified import verify
 
@@ -220,7 +220,7 @@ def test_history_can_be_dropped_all_the_same(
     commit_rows(lake, "tap.s", PROPERTIES, keys, [*ROWS[1:3], {"id": 1, "n": 9}])
     counted = ask(spark, lake, "select count(*), sum(n) from tap.s")[0]
     options = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
-    vacuum_table(lambda: spark, table, options)
+    vacuum_on_spark(spark, table, options)
     assert table.snapshot().floor > 0
     assert ask(spark, lake, "select count(*), sum(n) from tap.s")[0] == counted
     with pytest.raises(DamagedError, match="infinity"):

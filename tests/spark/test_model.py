@@ -475,7 +475,7 @@ def test_erasing_between_all_the_others(world: World) -> None:
     world.vacuum("combine")
     second = world.freeze()
     erase(2)
-    world.undo(4, OnConflict.OURS)
+    world.undo(4, OnConflict.KEEP)
     world.read_downstream()
     world.revert(first.transaction)
     world.drop_and_bring_back(lambda: world.erase((1, "a")))
@@ -556,7 +556,7 @@ def test_undoing_between_all_the_others(world: World, kind: str) -> None:
     world.sync((plain, [row(1, 3), row(5)]))
     world.undo(2, OnConflict.FAIL)  # row 1 was touched again, if it has a key
     if kind != "keyless":  # which is written anew by then
-        world.undo(2, OnConflict.OURS)
+        world.undo(2, OnConflict.KEEP)
     world.check()
     world.read_downstream()
     world.sync((more, [row(6, 1, x=7), row(3, 2, x=1)]))
@@ -564,8 +564,8 @@ def test_undoing_between_all_the_others(world: World, kind: str) -> None:
     world.check()
     world.read_downstream()
     if kind != "keyless":
-        world.undo(4, OnConflict.THEIRS)
-        world.undo(1, OnConflict.THEIRS)
+        world.undo(4, OnConflict.UNDO)
+        world.undo(1, OnConflict.UNDO)
     world.sync((more, [row(7, 1, x=7), (row(8, 2, x=1), 3), 3]))
     world.undo(world.model.head, OnConflict.FAIL)  # what it removed comes back
     world.read_downstream()

@@ -17,7 +17,7 @@ from singerlake.records.state.fingerprint import Content
 from singerlake.spark import read_table
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 from tests.spark.verified import verify
 
@@ -87,7 +87,7 @@ def test_an_old_lake_reads_verifies_and_goes_on(
     assert here.freeze(orders, label="now").rows == len(answers["tap-shop.orders"]["rows"]) + 1
     revert(spark, orders, orders.snapshot().version("latest").transaction)
     nothing_kept = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS)
-    vacuum_table(lambda: spark, orders, nothing_kept)
+    vacuum_on_spark(spark, orders, nothing_kept)
     after = contents(lake)
     assert {version: after[version] for version in frozen} == frozen
     assert read(spark, lake, "tap-shop.orders")["rows"] == wanted["tap-shop.orders.3"]["rows"]

@@ -24,7 +24,7 @@ from tests.build import commit_rows
 from tests.faults.plain import dump_folder, tables
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 from tests.spark.verified import verify
 
@@ -78,7 +78,7 @@ def test_columns_of_a_persons_word_survive_all_that_comes(spark: SparkSession, l
     assert ask(spark, lake, "select * from tap.s order by id") == wanted
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 3, "code": "9"}])
     options = VacuumOptions(parts=(COMBINE, DROP_HISTORY), retain_seconds=0, guard=False)
-    vacuum_table(lambda: spark, table, options)
+    vacuum_on_spark(spark, table, options)
     assert cells(table, "id", "customer", "region") == [*wanted, (3, 9, "US")]
     assert cells(table, "id", "code", "internal", at="1") == [(1, "7", None), (2, "8", None)]
     assert not verify(spark, table).problems
@@ -115,7 +115,7 @@ def test_a_key_is_given_only_to_rows_that_it_is_for(spark: SparkSession, lake: L
     assert cells(table, "id", "code") == [*wanted[:3], (5, "d")]
     assert ask(spark, lake, "select id, code from tap.s.1 order by id") == [(1, "a"), *wanted[1:]]
     options = VacuumOptions(parts=(COMBINE, DROP_HISTORY), retain_seconds=0, guard=False)
-    vacuum_table(lambda: spark, table, options)
+    vacuum_on_spark(spark, table, options)
     assert cells(table, "id", "code") == [*wanted[:3], (5, "d")]
     assert cells(table, "id", "code", at="1") == [(1, "a"), *wanted[1:]]
     assert not here.problems(table)

@@ -269,7 +269,6 @@ class History(RuleBasedStateMachine):
         self.world.freeze()
 
     @rule(parts=st.sampled_from([("combine", "delete"), ("drop-history",), PARTS]))
-    @precondition(lambda self: self.spark is not None)
     def vacuum(self, parts: tuple[str, ...]) -> None:
         self.world.vacuum(*parts)
 
@@ -280,7 +279,7 @@ class History(RuleBasedStateMachine):
     def drop(self, vacuum: bool, anew: bool) -> None:
         self.world.drop()
         self.world.check()
-        if vacuum and self.spark is not None:
+        if vacuum:
             self.world.vacuum("delete")
         if not anew:
             self.world.undrop()

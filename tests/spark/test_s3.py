@@ -21,7 +21,7 @@ from singerlake.spark.state.content import state_content
 from singerlake.spark.state.from_blocks import state
 from singerlake.storage.s3.store import S3Store
 from tests.build import commit_rows
-from tests.frozen import freeze_on_spark, vacuum_table
+from tests.frozen import freeze_on_spark, vacuum_on_spark
 from tests.frozen import verify_on_spark as verify
 from tests.spark.index_frames import read_index
 from tests.storage.conftest import (
@@ -80,17 +80,17 @@ def test_vacuum(spark: SparkSession, s3_store: S3Store) -> None:
     before = state_content(spark, table, table.snapshot())
     options = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS)
     with table.lease() as reader:
-        done = vacuum_table(lambda: spark, table, replace(options, lease_wait_seconds=0))
+        done = vacuum_on_spark(spark, table, replace(options, lease_wait_seconds=0))
         assert (done.rows_dropped, done.files_deleted) == (21, 0)
         assert all(reader.snapshot.number < item.dropped for item in done.kept)
         assert state_content(spark, table, reader.snapshot) == before
-    done = vacuum_table(lambda: spark, table, options)
+    done = vacuum_on_spark(spark, table, options)
     assert done.files_deleted == 8  # seven syncs, and what dropping history wrote before combining
     assert len({block.file for block in table.snapshot().blocks}) == 1
     assert state_content(spark, table, table.snapshot()) == before
     found = state_content(spark, table, table.snapshot_at("1"))
     assert (found.rows, found.fingerprint) == (version.rows, version.fingerprint)
-    assert vacuum_table(lambda: spark, table, options).transaction == 0
+    assert vacuum_on_spark(spark, table, options).transaction == 0
     # The test's service dates every upload 2010, so that it is old enough.
     left = remove_leftovers(s3_store, plan_leftovers(s3_store, options))
     assert [item.key.partition("?")[0] for item in left] == ["raw/half"]

@@ -33,7 +33,7 @@ from singerlake.spark.jobs.publishing.projected import Projected
 from singerlake.spark.jobs.publishing.stage import How, Staged, stage
 from singerlake.transactions.commit import commit
 from tests.build import commit_rows
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 
 NAME = TableName("tap-shop", "orders")
@@ -381,7 +381,7 @@ def test_what_becomes_of_the_source_is_followed(spark: SparkSession, lake: Lake)
     sync(lake, order(5))
     sync(lake, order(6))
     history = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
-    vacuum_table(lambda: spark, table, history)
+    vacuum_on_spark(spark, table, history)
     assert "the history of tap-shop.orders" in refreshed(How.COMPARED).why
     commit_rows(lake, str(NAME), ORDERS, ["id", "status"], [order(7, "paid")])
     refreshed(How.COMPARED, "the columns of tap-shop.orders are others")

@@ -31,7 +31,7 @@ from singerlake.spark.jobs.loading.create_table import create
 from singerlake.spark.jobs.publishing.stage import stage
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark import here
 
 EXAMPLES = int(os.environ.get("SINGERLAKE_EXAMPLES", "0"))
@@ -134,7 +134,7 @@ class World:
             here.freeze(table)
         elif what == "drop history":
             options = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
-            vacuum_table(lambda: self.spark, table, options)
+            vacuum_on_spark(self.spark, table, options)
         elif what == "begin anew":
             drop_table(self.lake.store, table.snapshot(), AlterOptions())
             self.sync(said)

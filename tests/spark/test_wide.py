@@ -116,7 +116,7 @@ def test_many_columns_are_changed_and_brought_back(
     called(lake, "upload", TABLE, rows)
     (_, _, third) = as_lines(called(lake, "query", f"{ALL} order by id", "--format", "jsonl"))
     assert third == record(shape, MANY, 3, "c")
-    called(lake, "revert", TABLE, "--only", "3")
+    called(lake, "undo", TABLE, "3")
     called(lake, "revert", TABLE, "--to-transaction", "1")
     (first, _) = as_lines(called(lake, "query", f"{ALL} order by id", "--format", "jsonl"))
     assert first == record(shape, MANY, 1, "a")

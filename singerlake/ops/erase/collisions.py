@@ -23,14 +23,11 @@ from singerlake.lake import Table
 from singerlake.records.blocks import positions
 from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.changes import row_ids
-from singerlake.records.rows import packing
 from singerlake.records.rows.row_columns import aliases
-from singerlake.records.rows.steps import Batches
-from singerlake.records.state import keys
+from singerlake.records.rows.steps import Batches, Pipeline
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.shape import Shape, shape_of
-from singerlake.rows_back import keyed_rows
-from singerlake.rows_back.keyed_rows import KeyedRows
+from singerlake.rows_back.keyed_rows import SHARED, KeyedRows, Share
 from singerlake.snapshot import from_blocks
 from singerlake.snapshot.from_blocks import Plan
 from singerlake.transactions import versions
@@ -39,7 +36,6 @@ from singerlake.transactions.snapshot import Snapshot
 SHOWN = 10
 """Keys that a message names."""
 _NO_ID = "rows with a null in their key"
-_PARTS = "part int, rows binary"
 _KEYS = "id string"
 
 
@@ -74,13 +70,12 @@ class Collisions:
         """The lines that would come back in a state, at most one for each row that goes."""
         state = shape_of(at)
         plan = self._planned(at)
-        width = len(plan.shape.columns)
-        share = _Share(plan.reader, plan.parts)
-        shared = self.engine.exchange(
-            self.engine.map(self.engine.source(plan.sent), share, _PARTS), plan.parts, "part"
-        )
+        columns = plan.shape.columns
+        share = Pipeline((plan.reader, Share(columns, plan.parts)))
+        read = self.engine.map(self.engine.source(plan.sent), share, SHARED)
+        shared = self.engine.exchange(read, plan.parts, "part")
         numbers = np.array([block.number for block in self.head.blocks], dtype=np.int64)
-        step = _Appearing(width, state.survival, state.apart, self.gone, numbers)
+        step = _Appearing(len(columns), state.survival, state.apart, self.gone, numbers)
         return ErasedLines.of(self.engine.collect(self.engine.map(shared, step, BY_BLOCK)))
 
     def _keys_at(self, places: ErasedLines) -> list[str]:
@@ -114,30 +109,6 @@ class Collisions:
 
 
 @dataclass
-class _Share:
-    """Reads the keys of blocks' lines, and what :class:`KeyedRows` needs beside them, by part.
-
-    Attributes:
-        reader: Reads the key's columns.
-        parts: How many parts there are.
-    """
-
-    reader: BlockReader
-    parts: int
-
-    def __call__(self, tasks: Batches) -> Batches:
-        """Read the tasks that come in."""
-        columns = self.reader.target
-        for _, blocks in self.reader.given(tasks):
-            rows = keyed_rows.whole(self.reader.rows(blocks), columns)
-            part = keys.parts_of(rows.select(aliases(columns)), self.parts)
-            for number, some in packing.split(rows, part, self.parts):
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([number], pa.int32()), packing.packed_cell(some)], ["part", "rows"]
-                )
-
-
-@dataclass
 class _Appearing:
     """Finds the lines that show in a state only once others are gone.
 
@@ -157,11 +128,9 @@ class _Appearing:
 
     def __call__(self, parts: Batches) -> Batches:
         """Compare all lines of a part's keys."""
-        cells = (batch.column("rows").to_pylist() for batch in parts)
-        tables = [packing.unpack(data) for some in cells for data in some if data is not None]
-        if not tables:
+        rows = KeyedRows.of(parts, self.width, apart=self.apart)
+        if rows is None:
             return
-        rows = KeyedRows(pa.concat_tables(tables), self.width, self.apart)
         goes = self.gone.mask(rows.at)
         hidden = rows.there(rows.newest(~goes), self.survival)
         back = hidden[(hidden >= 0) & goes[rows.newest()]]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
 
 from singerlake.lake import Table
 from singerlake.maintenance import leftovers, vacuum
 from singerlake.maintenance.items import Item
 from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.spark.vacuuming import sweep
+from singerlake.ops.vacuum import sweep
 from singerlake.transactions.folding import restored
 from singerlake.transactions.locks.lock import WriterLock
 
@@ -63,7 +62,7 @@ def sweep_erased(table: Table, options: VacuumOptions, writer_id: str, lock: Wri
             why = f"it was found when all had been swept {ROUNDS} times"
             left += [replace(item, reason=why) for item in plan.garbage.everything]
             break
-        swept = sweep(_no_spark, table, options, writer_id, lock, plan)
+        swept = sweep(table, options, writer_id, lock, plan)
         files, size = files + swept.files_deleted, size + swept.bytes_deleted
         left = [item for item in swept.kept if item.key not in young]
         if swept.kept:
@@ -72,7 +71,3 @@ def sweep_erased(table: Table, options: VacuumOptions, writer_id: str, lock: Wri
     files += len(leftovers.remove_leftovers(store, staged))
     left += [] if younger else staged.kept
     return Swept(files, size, left)
-
-
-def _no_spark() -> NoReturn:
-    raise AssertionError("deleting needs no Spark")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -20,6 +21,7 @@ _WORTHWHILE = 1 << 20
 """Inflated bytes below which another task costs more than it saves."""
 SENT = "blocks"
 """The column in which a task is sent its blocks, where the step that all tasks run lacks them."""
+T = TypeVar("T")
 _BLOCKS = msgspec.msgpack.Decoder(list[Block])
 
 
@@ -50,15 +52,26 @@ def split(blocks: Sequence[Block], least: int, task_bytes: int) -> list[list[Blo
 
 def to_write(blocks: Sequence[Block]) -> list[list[Block]]:
     """Share out the blocks, in order, of which rows are written again; see ``WRITE_BYTES``."""
-    tasks: list[list[Block]] = []
-    size = WRITE_BYTES
-    for block in blocks:
-        if size >= WRITE_BYTES:
-            tasks.append([])
-            size = 0
-        tasks[-1].append(block)
-        size += block.bytes
-    return tasks
+    return grouped(blocks, lambda block: block.bytes, WRITE_BYTES)
+
+
+def grouped(things: Iterable[T], size: Callable[[T], int], full: int) -> list[list[T]]:
+    """Put neighbours into groups: each takes more until it is full.
+
+    Args:
+        things: In order.
+        size: Tells the size of one.
+        full: The size from which on a group takes no more.
+    """
+    groups: list[list[T]] = []
+    filled = full
+    for thing in things:
+        if filled >= full:
+            groups.append([])
+            filled = 0
+        groups[-1].append(thing)
+        filled += size(thing)
+    return groups
 
 
 def numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:

@@ -6,9 +6,10 @@ Plain data, without Arrow: commands that only read metadata import it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from singerlake.errors import UsageError
 from singerlake.format.names import TableName, written
 
 STRING_SCHEMA = '{"type": "string"}'
@@ -16,6 +17,7 @@ THEN = "rows that are stored are then read as strings, too"
 """What becomes of a key of several types once the tap declares a string."""
 FAIL, NULL, AS_TEXT = "fail", "null", "text"
 """What may become of a misfit where it is read: an error, null, or text of the whole column."""
+CHOICES = (FAIL, NULL, AS_TEXT)
 FIRST = 10
 """Misfits of a column that are kept to be shown; the others are counted."""
 _IN_A_LINE = 3
@@ -145,3 +147,21 @@ def retype_command(table: TableName, column: str, type_: str = "text") -> str:
     if column.startswith("-"):
         words.insert(4, "--")
     return shlex.join(words)
+
+
+def check_choice(misfits: str) -> None:
+    """Refuse a name that is none of the choices.
+
+    Raises:
+        UsageError: It is none of ``fail``, ``null`` and ``text``.
+    """
+    if misfits not in CHOICES:
+        raise UsageError(f"misfits={misfits!r} is none of {', '.join(CHOICES)}")
+
+
+def replaced_words(table: TableName, counts: Mapping[str, int], misfits: str) -> Iterator[str]:
+    """Report the values that were replaced, a message a column."""
+    for column, count in counts.items():
+        values = "1 value that does" if count == 1 else f"{count:,} values that do"
+        ending = "read as null" if misfits == NULL else "so all of it is read as text"
+        yield f"{table}: column {column!r} has {values} not fit it, {ending}"

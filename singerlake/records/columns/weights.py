@@ -9,6 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from singerlake.errors import InvalidQueryError
+
+ROW_BYTES = 128 << 20
+"""The most that a row of a result may weigh."""
+GLIMPSE_CHARACTERS = 10_000
+GLIMPSE_BYTES = 1 << 20
+"""What a text and a row are cut to where many rows are held at once, to be looked at."""
 Weights: TypeAlias = NDArray[np.int64]
 ITEM_BYTES = 16
 """Bytes of an item of a list, the largest whose size its type tells; besides those of its texts."""
@@ -34,3 +41,11 @@ def weights(column: pa.Array) -> Weights:
 def _lengths(column: pa.Array) -> Weights:
     found: Weights = pc.fill_null(column, 0).to_numpy().astype(np.int64)
     return found
+
+
+def too_heavy(weight: int, most: int = ROW_BYTES) -> InvalidQueryError:
+    """Return the error for a row of a result that weighs too much."""
+    return InvalidQueryError(
+        f"a row of the answer takes {weight:,} bytes, and {most:,} is the most: select less "
+        "of it, or make many rows instead of one long value, with range() or explode()"
+    )

@@ -106,7 +106,7 @@ class LaidLines:
             DamagedError: A line is no Singer message.
         """
         end = text.find(b"\n") + 1
-        number = self.snapshot.transaction_of_block(block.first_version or block.number)
+        number = self.snapshot.transaction_of_block(block.lowest_version)
         head = self._schema_line(text[:end], self.entry(block.schema_hash, number))
         members = self._schemas.get(block.schema_hash)
         if members is None:
@@ -197,7 +197,7 @@ class _Members:
         """Tell whether any line of a block may be another than it was."""
         if self.renamed or self.dropped or self.typed:
             return True
-        first = block.first_version or block.number
+        first = block.lowest_version
         return any(
             one.default(version) not in (None, b"null") or one.homonym(version)
             for _, one in self.added

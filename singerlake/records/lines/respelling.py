@@ -145,7 +145,7 @@ class Respelling:
 
 def older(block: Block, defaults: Mapping[str, ColumnDefault]) -> bool:
     """Tell whether rows of a block may be from before a column that a person added."""
-    first = block.first_version or block.number
+    first = block.lowest_version
     return any(first < one.first_block for one in defaults.values())
 
 

@@ -23,17 +23,13 @@ from singerlake.records.blocks.block_reader import BlockReader, combined
 from singerlake.records.rows.steps import Batches
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.fingerprint import FULL, Content, Sums
-from singerlake.records.state.newest_rows import RowStep
+from singerlake.records.state.newest_rows import RowStep, gathered
 
 MOVED_SUMS = (
     "rows long, fingerprint binary, record_fingerprint binary, accident binary, "
     "staying long, places binary"
 )
 """What :class:`MovedSummer` gives, as Spark names it."""
-COUNTED = "block long, rows long"
-"""What :class:`RowCounter` gives."""
-POSITIONS = "block long, row int"
-"""What :class:`Positions` gives."""
 
 
 _TASK = msgspec.msgpack.Decoder(tuple[bytes, bytes])
@@ -87,55 +83,6 @@ def counted(survival: Survival, codes: NDArray[np.int64]) -> NDArray[np.int64]:
     return kept
 
 
-def picked_codes(batch: pa.RecordBatch) -> Iterable[tuple[int, NDArray[np.int64]]]:
-    """Return the positions that ``NewestStep`` gave, with the numbers of their tasks."""
-    pieces = zip(batch.column("task").to_pylist(), batch.column("picked").to_pylist(), strict=True)
-    some = ((task, piece) for task, piece in pieces if piece is not None)
-    return ((task, np.frombuffer(piece, dtype=np.int64)) for task, piece in some)
-
-
-@dataclass
-class RowCounter:
-    """Counts picked rows by the block that they came in. Sent to executors by value.
-
-    Attributes:
-        survival: What the activations leave.
-    """
-
-    survival: Survival
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Give a row for each block of each piece."""
-        for batch in batches:
-            for _, codes in picked_codes(batch):
-                came = positions.blocks_of(counted(self.survival, codes))
-                blocks, rows = np.unique(came, return_counts=True)
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array(blocks), pa.array(rows.astype(np.int64))], ["block", "rows"]
-                )
-
-
-@dataclass
-class Positions:
-    """Gives picked rows one by one, as ``routing.route`` takes them.
-
-    Attributes:
-        survival: What the activations leave.
-    """
-
-    survival: Survival
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Give the position of each."""
-        for batch in batches:
-            for _, codes in picked_codes(batch):
-                kept = counted(self.survival, codes)
-                rows = pa.array(positions.ordinals_of(kept))
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array(positions.blocks_of(kept)), rows], ["block", "row"]
-                )
-
-
 @dataclass
 class MovedSummer:
     """Sums up the rows picked of each task. Sent to executors by value.
@@ -152,22 +99,12 @@ class MovedSummer:
 
     def __call__(self, batches: Batches) -> Batches:
         """Give one row a part."""
-        picked: dict[int, list[NDArray[np.int64]]] = {}
-        known: dict[int, bytes] = {}
-        for batch in batches:
-            for number, codes in picked_codes(batch):
-                picked.setdefault(number, []).append(codes)
-            for number, sent in zip(
-                batch.column("task").to_pylist(), block_tasks.sent(batch), strict=True
-            ):
-                if sent is not None:
-                    known[number] = sent
+        picked, known = gathered(batches)
         sums, places, staying = Sums(FULL), SetHash(), 0
         step = RowStep(self.reader, self.survival, combined)
-        for number, pieces in picked.items():
+        for number, codes in picked.items():
             moved: list[Block] = []
             left: list[NDArray[np.int64]] = []
-            codes = np.sort(np.concatenate(pieces))
             for block, stays, mine in self._by_block(known[number], codes):
                 if stays:
                     places.add([np.append(mine, block.number).tobytes()])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -110,16 +110,39 @@ class NewestStep:
         if not found:
             return
         newest = np.sort(keys.newest(found, apart=self.apart).column(AT).to_numpy())
-        task = np.searchsorted(np.array(self.ends), positions.blocks_of(newest))
-        first = np.flatnonzero(np.diff(task, prepend=-1))
-        pieces = np.split(newest, first[1:])
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array(task[first].astype(np.int32)),
-                pa.array([piece.tobytes() for piece in pieces], pa.binary()),
-            ],
-            ["task", "picked"],
-        )
+        yield by_task(newest, np.searchsorted(np.array(self.ends), positions.blocks_of(newest)))
+
+
+def by_task(codes: NDArray[np.int64], task: NDArray[Any]) -> pa.RecordBatch:
+    """Split positions by their task, as :data:`PICKED` has them.
+
+    Args:
+        codes: The positions.
+        task: The number of the task of each, rising.
+    """
+    first = np.flatnonzero(np.diff(task, prepend=-1))
+    pieces = np.split(codes, first[1:]) if len(codes) else []
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(task[first].astype(np.int32)),
+            pa.array([piece.tobytes() for piece in pieces], pa.binary()),
+        ],
+        ["task", "picked"],
+    )
+
+
+def gathered(batches: Batches) -> tuple[dict[int, NDArray[np.int64]], dict[int, bytes]]:
+    """Gather the positions of whole tasks, rising, and what these tasks are sent."""
+    picked: dict[int, list[NDArray[np.int64]]] = {}
+    known: dict[int, bytes] = {}
+    for batch in batches:
+        numbers, pieces = batch.column("task").to_pylist(), batch.column("picked").to_pylist()
+        for number, piece, sent in zip(numbers, pieces, block_tasks.sent(batch), strict=True):
+            if piece is not None:
+                picked.setdefault(number, []).append(np.frombuffer(piece, dtype=np.int64))
+            if sent is not None:
+                known[number] = sent
+    return {number: np.sort(np.concatenate(some)) for number, some in picked.items()}, known
 
 
 @dataclass

@@ -6,7 +6,8 @@ of them in its expressions takes Java longer to compile than Arrow takes to comp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,18 +27,17 @@ from singerlake.records.rows import packing
 from singerlake.records.rows.packing import one_array
 from singerlake.records.rows.row_columns import MISFITS, row_schema
 from singerlake.records.rows.steps import BATCH_ROWS, Batches
+from singerlake.records.state.rows_at import IS_AFTER, PAIR
 
-PAIR = ("pair_block", "pair_row")
-"""A position that names a pair: that in the second state, or where there is none, in the first."""
-IS_AFTER = "is_after"
-"""Whether a row is that of the second state."""
 ADDED, CHANGED, REMOVED, RESPELLED = "added", "changed", "removed", "respelled"
 PART, ROWS = "part", "rows"
 PARTS = f"{PART} int, {ROWS} binary"
 """What :class:`PartStep` gives: packed rows of one part."""
+COUNTED = "added long, changed long, removed long, respelled long, cells binary"
+"""What :class:`CountStep` gives; ``cells`` has an int64 for each column."""
+MISFIT_COUNTS = "column int, values long"
 CHANGE, NAMES, KEY, ROW_ID, BEFORE, AFTER = "change", "changed", "key", "row_id", "before", "after"
 MISFIT, WEIGHT = "misfit", "weight"
-_PAIR_TYPES = (pa.int64(), pa.int32())
 _BATCH_BYTES = 32 << 20
 Numbers = NDArray[np.int64]
 
@@ -87,20 +87,14 @@ class PairStep:
         self.schema = self._schema()
 
     def __call__(self, batches: Batches) -> Batches:
-        """Take all rows as ``RowsAt`` gives them, or packed, parts in order."""
+        """Take all rows of a part, as ``RowsAt`` gives them or as :class:`PartStep` does."""
         given: list[pa.RecordBatch] = []
-        part: int | None = None
         for batch in batches:
             if PART not in batch.schema.names:
                 given.append(batch)
-                continue
-            for number, rows in zip(
-                *(batch[name].to_pylist() for name in (PART, ROWS)), strict=True
-            ):
-                if number != part:
-                    yield from self._pairs(given)
-                    given, part = [], number
-                given += packing.unpack(rows).to_batches()
+            else:
+                for rows in batch[ROWS].to_pylist():
+                    given += packing.unpack(rows).to_batches()
         yield from self._pairs(given)
 
     def _schema(self) -> pa.Schema:
@@ -111,7 +105,7 @@ class PairStep:
             known = pa.field(KEY, key) if self.keys else pa.field(ROW_ID, pa.string())
             sides = [pa.field(name, pa.struct(own)) for name in (BEFORE, AFTER)]
             fields += [known, *sides, pa.field(MISFIT, pa.string()), pa.field(WEIGHT, pa.int64())]
-            fields += [pa.field(*one) for one in zip(PAIR, _PAIR_TYPES, strict=True)]
+            fields.append(pa.field(PAIR, pa.int64()))
         return pa.schema(fields)
 
     def _pairs(self, given: list[pa.RecordBatch]) -> Batches:
@@ -119,7 +113,7 @@ class PairStep:
             return
         schema = row_schema(self.columns, (MISFITS,))
         rows = pa.Table.from_batches(given)
-        names = [*schema.names, *PAIR, IS_AFTER]
+        names = [*schema.names, PAIR, IS_AFTER]
         rows = pa.table([one_array(rows.column(name)) for name in names], names=names)
         _, numbers = np.unique(codes := _codes(rows), return_inverse=True)
         count = int(numbers.max()) + 1
@@ -163,17 +157,18 @@ class PairStep:
         self, rows: pa.Table, before: Numbers, after: Numbers, misfit: pa.Array
     ) -> Iterator[pa.Array]:
         either = np.where(after >= 0, after, before)
-        place = [rows.column(name).chunk(0).take(pa.array(either)) for name in PAIR]
+        pair = rows.column(PAIR).chunk(0).take(pa.array(either))
         if self.keys:
             yield self._struct(rows, either, self.keys)
         else:
-            texts = (one.cast(pa.string()) for one in place)
-            yield pc.binary_join_element_wise(*texts, ":")
+            codes = pair.to_numpy()
+            parts = (positions.blocks_of(codes), positions.ordinals_of(codes))
+            yield pc.binary_join_element_wise(*(pa.array(p).cast(pa.string()) for p in parts), ":")
         sides = [self._struct(rows, side, range(len(self.columns))) for side in (before, after)]
         yield from sides
         yield misfit
         yield pa.array(sum(weights(side) for side in sides))
-        yield from place
+        yield pair
 
     def _struct(self, rows: pa.Table, at: Numbers, indexes: tuple[int, ...] | range) -> pa.Array:
         taken = pa.array(at, mask=at < 0)
@@ -247,16 +242,42 @@ class FlatStep:
 
 @dataclass
 class MisfitStep:
-    """Gives the index of the column of each value that does not fit."""
+    """Counts values that do not fit, by the index of their column; see :data:`MISFIT_COUNTS`."""
 
     def __call__(self, batches: Batches) -> Batches:
         """Take rows as ``RowsAt`` gives them."""
+        counts: Counter[int] = Counter()
         for batch in batches:
-            rows = batch.column(MISFITS).drop_null().to_pylist()
-            if indexes := [index for row in rows for index, _ in row]:
-                yield pa.RecordBatch.from_pydict({"column": pa.array(indexes, pa.int32())})
+            for row in batch.column(MISFITS).drop_null().to_pylist():
+                counts.update(index for index, _ in row)
+        columns, values = pa.array(counts.keys(), pa.int32()), pa.array(counts.values(), pa.int64())
+        yield pa.RecordBatch.from_arrays([columns, values], names=["column", "values"])
+
+
+@dataclass
+class CountStep:
+    """Counts pairs by what has changed, and the cells that differ; see :data:`COUNTED`.
+
+    Attributes:
+        names: The columns.
+    """
+
+    names: Sequence[str]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Take pairs as :class:`PairStep` gives them."""
+        places = {name: place for place, name in enumerate(self.names)}
+        kinds: Counter[str] = Counter()
+        cells = np.zeros(len(places), dtype=np.int64)
+        for batch in batches:
+            for one in batch.column(CHANGE).value_counts().to_pylist():
+                kinds[one["values"]] += one["counts"]
+            for one in batch.column(NAMES).flatten().value_counts().to_pylist():
+                cells[places[one["values"]]] += one["counts"]
+        rows = {kind: [kinds[kind]] for kind in (ADDED, CHANGED, REMOVED, RESPELLED)}
+        yield pa.RecordBatch.from_pydict({**rows, "cells": [cells.tobytes()]})
 
 
 def _codes(rows: pa.Table) -> Numbers:
     """The pair of each row, as one number."""
-    return positions.codes(*(one_array(rows.column(name)).to_numpy() for name in PAIR))
+    return one_array(rows.column(PAIR)).to_numpy()  # type: ignore[no-any-return]

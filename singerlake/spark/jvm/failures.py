@@ -16,6 +16,7 @@ from singerlake.errors import (
     RuntimeMissingError,
     SingerlakeError,
 )
+from singerlake.records.columns.weights import too_heavy
 from singerlake.records.state.parquet_parts import IndexDamagedError
 
 # The last line of a worker's traceback: the error's class and what it says. Arrow's are named
@@ -39,8 +40,6 @@ _NO_ROOM = re.compile(r"\[NUMERIC_VALUE_OUT_OF_RANGE[.\w]*\] .+ as Decimal\(")
 _MORE_ROOM = (
     " Give what it is computed of fewer digits, as many as it needs: cast(price as decimal(18,4))"
 )
-ROW_BYTES = 128 << 20
-"""The most that a row of a result may weigh; enforced by ``row_weight.py``."""
 MISFIT_MARK = "singerlake: "
 """Begins the error that Spark raises for a row that does not fit its table."""
 _MISFIT = re.compile(rf"\[USER_RAISED_EXCEPTION\] {MISFIT_MARK}(.+)")
@@ -113,11 +112,7 @@ def translated(error: Exception) -> SingerlakeError:
 def _exhausted(error: Exception, text: str) -> SingerlakeError | None:
     """What asks for more memory than there is."""
     if heavy := _WEIGHT.search(text):
-        weight, most = int(heavy[1]), int(heavy[2])
-        return InvalidQueryError(
-            f"a row of the answer takes {weight:,} bytes, and {most:,} is the most: select less "
-            "of it, or make many rows instead of one long value, with range() or explode()"
-        )
+        return too_heavy(int(heavy[1]), int(heavy[2]))
     if much := _TOO_MUCH.search(text):
         return SingerlakeError(
             f"a part of the answer takes {much[1]}, and the driver accepts {much[3]} at once: "

@@ -16,7 +16,8 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 from singerlake.errors import InvalidQueryError
-from singerlake.spark.jvm.failures import ROW_BYTES, first_line
+from singerlake.records.columns.weights import ROW_BYTES
+from singerlake.spark.jvm.failures import first_line
 from singerlake.spark.sql import functions
 from singerlake.spark.sql.plan_columns import computed, items
 

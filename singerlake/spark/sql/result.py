@@ -13,16 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 
 from singerlake.format.names import TableName
+from singerlake.records.columns.weights import GLIMPSE_BYTES, GLIMPSE_CHARACTERS
 from singerlake.records.rows.row_columns import aliases
 from singerlake.spark.jvm import many_columns
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import row_weight
 from singerlake.spark.sql.column_lineage import Origins
 from singerlake.transactions.lease import ReaderLease
-
-GLIMPSE_CHARACTERS = 10_000
-GLIMPSE_BYTES = 1 << 20
-"""What a text and a row are cut to where many rows are held at once, to be looked at."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 
 from singerlake.format.sql_tokens import quote
-from singerlake.records.columns.weights import ITEM_BYTES
+from singerlake.records.columns.weights import ITEM_BYTES, ROW_BYTES
 from singerlake.records.rows.row_columns import aliases
-from singerlake.spark.jvm.failures import ROW_BYTES, WEIGHT_MARK
+from singerlake.spark.jvm.failures import WEIGHT_MARK
 from singerlake.spark.jvm.many_columns import member, named, selected, struct, total
 
 _WIDEST = 4

@@ -6,31 +6,26 @@ not fit their columns is the caller's choice, and how many there are is always r
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from singerlake.engine.base import Engine
 from singerlake.engine.local import LocalEngine
 from singerlake.engine.work import SMALL, Work
-from singerlake.errors import StoreError, UsageError
-from singerlake.format.laid import with_texts
-from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.reading.index import Index
-from singerlake.records.blocks.misfits import AS_TEXT, FAIL, NULL
+from singerlake.records.blocks.misfits import AS_TEXT, FAIL
 from singerlake.records.state.shape import Shape, shape_of
 from singerlake.snapshot import building
 from singerlake.snapshot.from_blocks import needed_blocks
-from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import content, index_build, index_rows
+from singerlake.spark.engine import SparkEngine
+from singerlake.spark.state import content, index_rows
 from singerlake.spark.state.frames import renamed
 from singerlake.spark.state.from_blocks import state_rows
 from singerlake.transactions.snapshot import Snapshot
-
-logger = logging.getLogger(__name__)
-CHOICES = (FAIL, NULL, AS_TEXT)
 
 
 @dataclass(frozen=True)
@@ -46,16 +41,6 @@ class RequestedRows:
     frame: DataFrame
     shape: Shape
     misfits: Mapping[str, int] = field(default_factory=dict)
-
-
-def check_choice(misfits: str) -> None:
-    """Refuse a name that is none of the choices.
-
-    Raises:
-        UsageError: It is none of ``fail``, ``null`` and ``text``.
-    """
-    if misfits not in CHOICES:
-        raise UsageError(f"misfits={misfits!r} is none of {', '.join(CHOICES)}")
 
 
 def rows(
@@ -87,7 +72,7 @@ def rows(
     else:
         counts = {one.column: one.values for one in content.state_misfits(spark, table, snapshot)}
     if counts and misfits == AS_TEXT:
-        snapshot, built = with_text(snapshot, counts), None
+        snapshot, built = snapshot.with_text(counts), None
     if built is None:
         # What is text now fits; what does not all the same must not become null.
         frame = state_rows(own, table, snapshot, FAIL if misfits == AS_TEXT else misfits)
@@ -97,11 +82,6 @@ def rows(
             return RequestedRows(plain, built.shape, counts)
         frame, shape = index_rows.readable(own, built, misfits), built.shape
     return RequestedRows(renamed(frame, shape) if named else frame, shape, counts)
-
-
-def with_text(snapshot: Snapshot, columns: Iterable[str]) -> Snapshot:
-    """Return the same state, some of its columns read as text."""
-    return snapshot.laid_over(with_texts(snapshot.overlay, columns))
 
 
 def index_if_kept(
@@ -122,30 +102,11 @@ def index_if_kept(
             processes that run them, take longer to start, and somebody waits for a first answer.
         shown: As for ``index_build.ensure``.
     """
-    # Files read without a log have no commit id that an index could be held to.
-    if not snapshot.from_log:
-        return None
-    try:
-        with plain_errors():  # an executor's StoreError is to be known as one
-            made = _made_here(table, snapshot) if here else None
-            if made is not None:
-                return made if shown else made.with_keys()
-            return index_build.ensure(spark, table, snapshot, shown=shown)
-    except StoreError as error:
-        logger.warning("reading without an index, because none can be kept: %s", error)
-        return None
+    here = here and _is_small(snapshot)
+    engine: Engine[Any] = LocalEngine() if here else SparkEngine(spark)
+    return building.ensure_if_kept(engine, table, snapshot, shown=shown)
 
 
-def _made_here(table: Table, snapshot: Snapshot) -> Index | None:
-    """Make the index of a small state, where there is none, in this process."""
+def _is_small(snapshot: Snapshot) -> bool:
     snapshot = snapshot.earliest_equal()
-    work = Work.of(needed_blocks(snapshot), len(snapshot.columns))
-    return building.ensure(LocalEngine(), table, snapshot, shown=True) if work.fits(SMALL) else None
-
-
-def replaced_words(table: TableName, counts: Mapping[str, int], misfits: str) -> Iterator[str]:
-    """Report the values that were replaced, a message a column."""
-    for column, count in counts.items():
-        values = "1 value that does" if count == 1 else f"{count:,} values that do"
-        ending = "read as null" if misfits == NULL else "so all of it is read as text"
-        yield f"{table}: column {column!r} has {values} not fit it, {ending}"
+    return Work.of(needed_blocks(snapshot), len(snapshot.columns)).fits(SMALL)

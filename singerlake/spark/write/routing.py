@@ -155,7 +155,7 @@ class Router:
         owned: list[tuple[int, int, int]] = []
         for number, task in enumerate(tasks):
             for block in task.blocks:
-                begin = block.first_version or block.number
+                begin = block.lowest_version
                 if owned and owned[-1][1:] == (begin - 1, number):
                     begin = owned.pop()[0]
                 owned.append((begin, block.number, number))

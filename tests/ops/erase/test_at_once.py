@@ -23,10 +23,10 @@ from singerlake.maintenance.erase import EraseOptions
 from singerlake.maintenance.vacuum import COMBINE, DELETE, VacuumOptions
 from singerlake.ops.engines import EngineChoice
 from singerlake.ops.erase import table as job
+from singerlake.ops.vacuum import vacuum
 from tests import erasing
 from tests.build import commit_rows
-from tests.faults.operations import no_spark
-from tests.frozen import HERE, vacuum_table
+from tests.frozen import HERE
 from tests.maintenance.plain_table import states
 from tests.spark import here
 
@@ -94,7 +94,7 @@ def test_two_erasures_and_a_vacuum(
     def others() -> None:
         for other in (
             lambda: erase(engine, table, "2"),
-            lambda: vacuum_table(no_spark, table, options),
+            lambda: vacuum(table, options, engine),
         ):
             with pytest.raises(ConflictError, match="another vacuum"):
                 other()

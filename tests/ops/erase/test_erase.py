@@ -32,7 +32,7 @@ from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.erase import EraseOptions
 from singerlake.maintenance.overlay_changes import with_name
 from singerlake.maintenance.rebuild import rebuild_table
-from singerlake.maintenance.vacuum import COMBINE, DELETE, PARTS, VacuumOptions, plan_vacuum
+from singerlake.maintenance.vacuum import PARTS, VacuumOptions, plan_vacuum
 from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.ops.erase import table as job
 from singerlake.ops.erase.proof import ErasureProof
@@ -303,8 +303,7 @@ def test_a_vacuum_finishes_what_was_killed_after_the_commit(
     vacuum(table, VacuumOptions(lease_wait_seconds=0), engine)
     check_nowhere(lake)
     assert here.problems(table) == []
-    parts = (COMBINE, DELETE) if engine.name == LOCAL else PARTS
-    later = VacuumOptions(retain_seconds=0, guard=False, parts=parts, lease_wait_seconds=0)
+    later = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS, lease_wait_seconds=0)
     vacuum(table, later, engine)
     assert here.problems(table) == []
 

@@ -18,22 +18,23 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from singerlake.differences.both_rows import BothRows
+from singerlake.differences.pairs import differing
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance.difference import plan
 from singerlake.projections.positions import erased_since, is_same_table, state_of, table_of
 from singerlake.projections.published import SourceState
-from singerlake.records.state.paired_rows import IS_AFTER
+from singerlake.records.state.rows_at import IS_AFTER
 from singerlake.records.state.shape import shape_of
+from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jobs.publishing.fresh_rows import Answer, FreshRows, fresh_rows
-from singerlake.spark.jobs.queries.difference import read_both
 from singerlake.spark.jobs.queries.query import Views, parsed, planned
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import row_weight, rowwise
 from singerlake.spark.sql.column_lineage import Origins
 from singerlake.spark.sql.result import QueryResult
 from singerlake.spark.state import frames
-from singerlake.spark.state.differing import differing
 from singerlake.spark.state.requested_rows import index_if_kept
 from singerlake.spark.write.row_sources import FrameRows, IndexRows, RowSource
 from singerlake.transactions.snapshot import Snapshot
@@ -244,8 +245,10 @@ class Projected:
         head, shape = self._views.head(table.name), shape_of(snapshot)
         compared = plan(head, f"@{then.transaction}", f"@{snapshot.number}")
         with plain_errors():
-            pairs = differing(own, table, compared).pairs
-            read = read_both(own, table, compared, pairs, snapshot, shape)
+            engine = SparkEngine(own)
+            pairs = differing(engine, table, compared).pairs
+            both = BothRows.of(engine, table, compared, pairs, snapshot, shape)
+            read = both.rows().frame
             self._kept.append(read.persist(StorageLevel.DISK_ONLY))
             rows = frames.guarded(read, shape, table.name, range(len(shape.columns)))
             before, after = (

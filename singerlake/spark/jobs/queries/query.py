@@ -22,7 +22,7 @@ from singerlake.format.names import TableName
 from singerlake.format.sql_tables import find
 from singerlake.lake import Lake
 from singerlake.nearest import SHOWN, nearest, offer
-from singerlake.records.blocks.misfits import FAIL
+from singerlake.records.blocks.misfits import FAIL, check_choice
 from singerlake.spark.jvm.failures import condition, first_line, plain_errors
 from singerlake.spark.jvm.settings import EXACT_DECIMALS
 from singerlake.spark.sql import plan, row_weight
@@ -80,7 +80,7 @@ def query(
         NotFoundError: It names a table or a version that is not there.
         DamagedError: A table's data cannot be read.
     """
-    requested_rows.check_choice(misfits)
+    check_choice(misfits)
     with plain_errors():
         own, text, relations = parsed(spark, sql)
     views = Views(

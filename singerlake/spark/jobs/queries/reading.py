@@ -11,7 +11,7 @@ from singerlake.errors import UsageError
 from singerlake.files.content_column import MOST_BYTES
 from singerlake.lake import Lake, Table
 from singerlake.reading.selection import Read
-from singerlake.records.blocks.misfits import FAIL
+from singerlake.records.blocks.misfits import FAIL, check_choice, replaced_words
 from singerlake.spark.jobs.queries import file_contents
 from singerlake.spark.jobs.queries.file_contents import BINARY, REFERENCE, with_contents
 from singerlake.spark.jvm.failures import plain_errors
@@ -19,11 +19,7 @@ from singerlake.spark.jvm.session import given, session
 from singerlake.spark.sql.result import QueryResult
 from singerlake.spark.state.frames import with_provenance
 from singerlake.spark.state.from_blocks import state_rows
-from singerlake.spark.state.requested_rows import (
-    check_choice,
-    replaced_words,
-    rows,
-)
+from singerlake.spark.state.requested_rows import rows
 from singerlake.transactions.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -35,13 +35,46 @@ def check_outcome(
         ViolationsError: They are such, and are not allowed.
     """
     check_key(spark, table, wanted, old)
-    rows = f"rows of {table.name} at transaction {wanted.to.number}"
-    misfits = find_misfits(spark, table, wanted, old)
+    return outcome(
+        table,
+        f"rows of {table.name} at transaction {wanted.to.number}",
+        "revert",
+        find_misfits(spark, table, wanted, old),
+        lambda: broken_constraints(spark, table, wanted, old),
+        allow_violations=allow_violations,
+        allow_misfits=allow_misfits,
+    )
+
+
+def outcome(
+    table: Table,
+    rows: str,
+    command: str,
+    misfits: Sequence[ColumnMisfits],
+    find_broken: Callable[[], Sequence[Violation]],
+    *,
+    allow_violations: bool,
+    allow_misfits: bool,
+) -> Outcome:
+    """Refuse what is wrong with rows, or name it if it is allowed.
+
+    Args:
+        table: The table.
+        rows: Which of its rows, as a message begins.
+        command: What was asked for, as a verb.
+        misfits: Values that do not fit the type of now.
+        find_broken: Finds the constraints that they break.
+        allow_violations: Name these, and refuse nothing for them.
+        allow_misfits: The same of values that do not fit.
+
+    Raises:
+        ViolationsError: Something is wrong, and not allowed.
+    """
     if misfits and not allow_misfits:
-        raise misfits_error(table, rows, misfits)
-    broken = broken_constraints(spark, table, wanted, old)
+        raise _misfits_error(table, rows, misfits)
+    broken = find_broken()
     if broken and not allow_violations:
-        raise violations_error(table, rows, broken, "revert")
+        raise _violations_error(table, rows, broken, command)
     return Outcome([one.name for one in broken], [one.column for one in misfits])
 
 
@@ -92,7 +125,7 @@ def broken_constraints(
     return check_constraints(rows, shape, asked)
 
 
-def misfits_error(table: Table, rows: str, found: Sequence[ColumnMisfits]) -> SingerlakeError:
+def _misfits_error(table: Table, rows: str, found: Sequence[ColumnMisfits]) -> SingerlakeError:
     """Say why nothing is turned back: old values do not fit the types of today.
 
     Args:
@@ -110,7 +143,7 @@ def misfits_error(table: Table, rows: str, found: Sequence[ColumnMisfits]) -> Si
     )
 
 
-def violations_error(
+def _violations_error(
     table: Table, rows: str, found: Sequence[Violation], command: str
 ) -> SingerlakeError:
     """Say why nothing is turned back: the rows do not keep the constraints of today.

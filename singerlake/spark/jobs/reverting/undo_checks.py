@@ -8,13 +8,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.lake import Table
-from singerlake.maintenance.alter import retyped_columns
 from singerlake.maintenance.undo import UndoPlan
 from singerlake.records.rows.row_columns import BLOCK, ORDINAL
 from singerlake.records.state.shape import Shape, shape_of
+from singerlake.rows_back.actions import EACH_ROW, each_row
 from singerlake.rows_back.revert import Outcome
-from singerlake.spark.jobs.reverting.revert_checks import misfits_error, violations_error
-from singerlake.spark.sql.violations import check_constraints
+from singerlake.spark.engine import SparkEngine, SparkRows
+from singerlake.spark.jobs.reverting.revert_checks import outcome
+from singerlake.spark.sql.violations import Violation, check_constraints
 from singerlake.spark.state import content, frames, index_build, index_rows
 from singerlake.transactions.snapshot import Snapshot
 
@@ -23,7 +24,7 @@ def check_outcome(
     spark: SparkSession,
     table: Table,
     wanted: UndoPlan,
-    actions: DataFrame,
+    rows: SparkRows,
     *,
     allow_violations: bool,
     allow_misfits: bool,
@@ -34,44 +35,37 @@ def check_outcome(
         spark: The session.
         table: The table.
         wanted: The plan.
-        actions: Positions of the rows that are written, and whether each is deleted.
+        rows: Positions of the rows that are written, as in ``actions.FOUND``.
         allow_violations: Name constraints that are broken, and refuse nothing for them.
         allow_misfits: The same of values that do not fit.
 
     Raises:
         ViolationsError: There are such rows, and they are not allowed.
     """
-    after = _after(wanted)
+    after, retyped = wanted.after, wanted.retyped
     asked = after.overlay.constraints
-    retyped = set[str]()
-    for group in wanted.groups:
-        if group.before is not None:
-            retyped |= retyped_columns(group.before, after)
-    if not asked and not retyped:
-        return Outcome()
     shape = replace(shape_of(after), keys=())
+    actions = SparkEngine(spark).map(rows, each_row, EACH_ROW).frame
     back = _read(spark, table, after, shape, actions.where("not deleted"))
-    named = f"rows of {table.name} that would come back"
-    misfits = [one for one in content.frame_misfits(back, shape) if one.column in retyped]
-    if misfits and not allow_misfits:
-        raise misfits_error(table, named, misfits)
-    rows = back
-    if any(one.kind == "unique" for one in asked.values()):
-        rows = _whole(spark, table, after, wanted, actions, back)
-    broken = check_constraints(rows, replace(shape, keys=after.key), asked) if asked else []
-    if broken and not allow_violations:
-        raise violations_error(table, named, broken, "undo")
-    return Outcome([one.name for one in broken], [one.column for one in misfits])
 
+    misfits = content.frame_misfits(back, shape) if retyped else []
 
-def _after(wanted: UndoPlan) -> Snapshot:
-    """The table as it will be read: under the schema to come, by what people say now."""
-    state = wanted.head
-    for group in wanted.groups:
-        if group.restores_schema and group.before is not None:
-            state = group.before.laid_over(wanted.head.overlay)
-            break
-    return replace(state, blocks=wanted.head.blocks)
+    def find_broken() -> list[Violation]:
+        if not asked:
+            return []
+        unique = any(one.kind == "unique" for one in asked.values())
+        every = _whole(spark, table, after, wanted, actions, back) if unique else back
+        return check_constraints(every, replace(shape, keys=after.key), asked)
+
+    return outcome(
+        table,
+        f"rows of {table.name} that would come back",
+        "undo",
+        [one for one in misfits if one.column in retyped],
+        find_broken,
+        allow_violations=allow_violations,
+        allow_misfits=allow_misfits,
+    )
 
 
 def _read(

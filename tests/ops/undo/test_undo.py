@@ -19,8 +19,11 @@ from singerlake.maintenance.alter import alter
 from singerlake.maintenance.overlay_changes import with_constraint
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.verify import check_log
+from singerlake.ops import undo as ops
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.undo import Conflict, Undone, UndoOptions
+from singerlake.rows_back import merge
 from singerlake.snapshot import building
-from singerlake.spark.jobs.reverting.undo import Conflict, undo
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.faults import plain
@@ -37,6 +40,10 @@ LAST = 9
 FROZEN = 5
 """The transaction of the histories that is a freeze."""
 Texts = dict[Any, str]
+
+
+def undo(table: Table, engine: EngineChoice, numbers: Sequence[int], **how: Any) -> Undone:
+    return ops.undo(table, UndoOptions(numbers, **how), engine)
 
 
 def state(lake: Lake, upto: int | None = None) -> list[dict[str, Any]]:
@@ -75,7 +82,7 @@ class History:
                     continue
                 if now.get(key) != then:
                     touched.add(key)
-                    if mode is not OnConflict.THEIRS:
+                    if mode is not OnConflict.UNDO:
                         continue
                 now.pop(key, None)
                 if was is not None:
@@ -120,14 +127,14 @@ def histories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[History
     ("which", "numbers", "mode"),
     [
         (0, [4, 6], OnConflict.FAIL),
-        (0, [1, 3, 7, 8], OnConflict.THEIRS),
-        (1, [2, 3, 8], OnConflict.OURS),
+        (0, [1, 3, 7, 8], OnConflict.UNDO),
+        (1, [2, 3, 8], OnConflict.KEEP),
         # Its history is in one of the others, its mode in another.
-        pytest.param(1, [3, 6, 9], OnConflict.THEIRS, marks=pytest.mark.variant),
+        pytest.param(1, [3, 6, 9], OnConflict.UNDO, marks=pytest.mark.variant),
     ],
 )
 def test_what_would_become_of_each_row(
-    spark: SparkSession,
+    engine: EngineChoice,
     histories: list[History],
     which: int,
     numbers: list[int],
@@ -139,8 +146,8 @@ def test_what_would_become_of_each_row(
     now = told.states[-1]
     with monkeypatch.context() as patch:
         patch.setattr(building, "LEAST_ROWS", 0)
-        done = undo(spark, told.table, numbers, on_conflict=mode, dry_run=True)
-    assert undo(spark, told.table, numbers, on_conflict=mode, dry_run=True) == done
+        done = undo(told.table, engine, numbers, on_conflict=mode, dry_run=True)
+    assert undo(told.table, engine, numbers, on_conflict=mode, dry_run=True) == done
     assert done.put_back == sum(now.get(key) != text for key, text in goal.items())
     assert done.deleted == len(now.keys() - goal.keys())
     assert done.conflicts == len(touched)
@@ -151,11 +158,11 @@ def test_what_would_become_of_each_row(
     assert touched and done.put_back and done.deleted, "nothing is tried"
 
 
-def test_a_run_does_what_its_dry_run_said(spark: SparkSession, histories: list[History]) -> None:
+def test_a_run_does_what_its_dry_run_said(engine: EngineChoice, histories: list[History]) -> None:
     for told, numbers in zip(histories, ([4, 6, 8], [2, 6]), strict=True):
-        goal, _ = told.undone(numbers, OnConflict.THEIRS)
-        dry = undo(spark, told.table, numbers, on_conflict=OnConflict.THEIRS, dry_run=True)
-        done = undo(spark, told.table, numbers, on_conflict=OnConflict.THEIRS)
+        goal, _ = told.undone(numbers, OnConflict.UNDO)
+        dry = undo(told.table, engine, numbers, on_conflict=OnConflict.UNDO, dry_run=True)
+        done = undo(told.table, engine, numbers, on_conflict=OnConflict.UNDO)
         assert (done.put_back, done.deleted, done.conflicts) == (
             dry.put_back,
             dry.deleted,
@@ -164,7 +171,7 @@ def test_a_run_does_what_its_dry_run_said(spark: SparkSession, histories: list[H
         rows = [{k: v for k, v in row.items() if k != GONE} for row in state(told.lake)]
         assert texts(rows) == goal
         # An undo of the undo leads back to where it began.
-        again = undo(spark, told.table, [done.transaction or 0])
+        again = undo(told.table, engine, [done.transaction or 0])
         assert (again.put_back + again.deleted, again.conflicts) == (
             done.put_back + done.deleted,
             0,
@@ -174,7 +181,7 @@ def test_a_run_does_what_its_dry_run_said(spark: SparkSession, histories: list[H
 
 
 def test_a_few_rows_are_taken_back_without_an_index(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+    engine: EngineChoice, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building, "LEAST_ROWS", 0)
 
@@ -185,7 +192,7 @@ def test_a_few_rows_are_taken_back_without_an_index(
     commit_rows(lake, "tap.s", ROW, ["id"], rows(7, 31, 50, n=2))
     commit_rows(lake, "tap.s", ROW, ["id"], rows(8, 31, n=3))
     table = lake.find("tap.s")[0]
-    done = undo(spark, table, [2], on_conflict=OnConflict.OURS)
+    done = undo(table, engine, [2], on_conflict=OnConflict.KEEP)
     assert (done.put_back, done.deleted, done.conflicts) == (1, 1, 1)
     assert {row["id"]: row["n"] for row in state(lake)} == dict.fromkeys(range(40), 1) | {
         8: 3,
@@ -206,19 +213,22 @@ def orders(lake: Lake) -> Lake:
     return lake
 
 
-def test_what_is_said_and_done_on_the_command_line(spark: SparkSession, orders: Lake) -> None:
+def test_what_is_said_and_done_on_the_command_line(engine: EngineChoice, orders: Lake) -> None:
     table = orders.find("tap.s")[0]
-    refused = run(orders, "revert", "tap.s", "--only", "2")
+    on = ("--engine", engine.name)
+    refused = run(orders, "undo", "tap.s", *on, "2")
     assert refused.exit_code == 4, refused.output
     assert "1 row of tap.s that transaction 2 wrote was touched again since" in refused.stderr
     assert "id 2: written again by transaction 3" in refused.stderr
-    assert "--ours" in refused.stderr and "--theirs" in refused.stderr
-    would = run(orders, "revert", "tap.s", "--only", "2", "--dry-run")
+    assert "--on-conflict keep" in refused.stderr and "--on-conflict undo" in refused.stderr
+    would = run(orders, "undo", "tap.s", *on, "2", "--dry-run")
     assert "would be 2 rows put back, 1 deleted" in would.stdout
     assert "id 2: written again by transaction 3" in would.stdout
     assert "which later transactions wrote under: it stays" in would.stderr
     assert table.snapshot().number == 3
-    done = run_json(orders, "revert", "tap.s", "--only", "2", "--ours", "--comment", "bad sync")
+    done = run_json(
+        orders, "undo", "tap.s", *on, "2", "--on-conflict", "keep", "--comment", "bad sync"
+    )
     assert (done["transaction"], done["put_back"], done["deleted"]) == (4, 2, 1)
     assert done["first_conflicts"] == [{"row": "2", "transaction": 3, "deleted": False}]
     by_id = {row["id"]: row for row in state(orders)}
@@ -233,49 +243,51 @@ def test_what_is_said_and_done_on_the_command_line(spark: SparkSession, orders: 
     said = {name: entry.metadata[name] for name in ("undone", "conflicts", "conflicts_kept")}
     assert said == {"undone": [2], "conflicts": 1, "conflicts_kept": "ours"}
     assert "without transaction 2: bad sync" in run(orders, "history", "tap.s").stdout
-    again = run(orders, "revert", "tap.s", "--only", "2", "--ours")
+    again = run(orders, "undo", "tap.s", *on, "2", "--on-conflict", "keep")
     assert "nothing of transaction 2 is left to undo" in again.stdout
     assert table.snapshot().number == 4
 
 
 def test_the_schema_goes_back_where_nobody_wrote_under_it_since(
-    spark: SparkSession, orders: Lake
+    engine: EngineChoice, orders: Lake
 ) -> None:
     table = orders.find("tap.s")[0]
     first = table.snapshot().summary(1).schema_hash
-    done = undo(spark, table, [2, 3])
+    done = undo(table, engine, [2, 3])
     assert (done.transaction, done.schema_hash, done.conflicts) == (4, first, 0)
     assert table.snapshot().schema_hash == first
     assert state(orders) == state(orders, 1)
 
 
-def test_a_first_transaction_leaves_what_came_after(spark: SparkSession, orders: Lake) -> None:
+def test_a_first_transaction_leaves_what_came_after(engine: EngineChoice, orders: Lake) -> None:
     table = orders.find("tap.s")[0]
-    done = undo(spark, table, [1], on_conflict=OnConflict.OURS)
+    done = undo(table, engine, [1], on_conflict=OnConflict.KEEP)
     assert (done.put_back, done.deleted, done.conflicts) == (0, 0, 2)
     assert done.transaction is None
-    done = undo(spark, table, [1], on_conflict=OnConflict.THEIRS)
+    done = undo(table, engine, [1], on_conflict=OnConflict.UNDO)
     assert [row["id"] for row in state(orders)] == [4]
     assert done.first_conflicts == [Conflict("1", 2, False), Conflict("2", 3, False)]
 
 
+@pytest.mark.usefixtures("each_operation")
 def test_rows_that_break_what_is_asked_now_do_not_come_back(
     spark: SparkSession, orders: Lake
 ) -> None:
+    engine = EngineChoice.of(spark=spark)
     table = orders.find("tap.s")[0]
     few = Constraint("enum", ["id"], values=[1, 2, 4])
     for name, one in (("few", few), ("apart", Constraint("unique", ["m"]))):
         asked = partial(with_constraint, name=name, constraint=one)
         alter(table.store, table.snapshot(), asked)
     with pytest.raises(ViolationsError, match="that would come back do not keep the constraints"):
-        undo(spark, table, [2], on_conflict=OnConflict.OURS)
-    done = undo(spark, table, [2], on_conflict=OnConflict.OURS, allow_violations=True)
+        undo(table, engine, [2], on_conflict=OnConflict.KEEP)
+    done = undo(table, engine, [2], on_conflict=OnConflict.KEEP, allow_violations=True)
     assert done.violations == ["few"]
 
 
 @pytest.mark.parametrize("activates", [False, True])
 def test_without_a_key_rows_go_by_their_places(
-    spark: SparkSession, lake: Lake, activates: bool
+    engine: EngineChoice, lake: Lake, activates: bool
 ) -> None:
     for number in range(1, 5):
         some: list[Any] = [({"id": n, "n": number}, number) for n in range(2)]
@@ -283,30 +295,28 @@ def test_without_a_key_rows_go_by_their_places(
             some.insert(1, 3)
         commit_rows(lake, "tap.s", ROW, [], some)
     table = lake.find("tap.s")[0]
-    dry = undo(spark, table, [3], dry_run=True)
-    done = undo(spark, table, [3])
+    dry = undo(table, engine, [3], dry_run=True)
+    done = undo(table, engine, [3])
     assert (dry.put_back, dry.deleted) == (done.put_back, done.deleted)
     assert (done.put_back, done.deleted, done.whole) == (4 if activates else 0, 2, True)
     assert sorted(row["n"] for row in state(lake)) == [1, 1, 2, 2, 4, 4]
-    back = undo(spark, table, [5])
+    back = undo(table, engine, [5])
     left = [3, 3, 4, 4] if activates else [1, 1, 2, 2, 3, 3, 4, 4]
     assert sorted(row["n"] for row in state(lake)) == left
     assert back.conflicts == 0
 
 
 def test_somebody_else_commits_meanwhile(
-    spark: SparkSession, orders: Lake, monkeypatch: pytest.MonkeyPatch
+    engine: EngineChoice, orders: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.spark.jobs.reverting import undo as jobs
+    real = merge.tally
 
-    real = jobs.check_outcome
-
-    def late(*args: Any, **more: Any) -> Any:
+    def late(*args: Any) -> Any:
         commit_rows(orders, "tap.s", ROW, ["id"], [{"id": 1, "n": 9}])
-        return real(*args, **more)
+        return real(*args)
 
-    monkeypatch.setattr(jobs, "check_outcome", late)
+    monkeypatch.setattr(merge, "tally", late)
     with pytest.raises(ConflictError, match="run it again"):
-        undo(spark, orders.find("tap.s")[0], [2], on_conflict=OnConflict.OURS)
+        undo(orders.find("tap.s")[0], engine, [2], on_conflict=OnConflict.KEEP)
     assert orders.find("tap.s")[0].snapshot().number == 4
     assert {row["id"]: row for row in state(orders)}[1] == {"id": 1, "n": 9}

@@ -6,32 +6,33 @@ import json
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
+from singerlake.differences.diff import Counts, Diff
+from singerlake.engine.work import Work
 from singerlake.errors import DamagedError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import alter, overlay_changes
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
+from singerlake.ops.diff import DiffOptions, diff
+from singerlake.ops.engines import EngineChoice
 from singerlake.records.blocks import block_tasks
 from singerlake.snapshot import building
-from singerlake.spark import diff
-from singerlake.spark.jobs.queries.difference import Counts, Diff
-from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import index_build
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows, retype
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_table
+from tests.frozen import vacuum_on_spark
 from tests.spark.model import fold
 from tests.spark.stores import FarStore, WatchedStore
 
-pytestmark = pytest.mark.usefixtures("quick_plans")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 ID: dict[str, Any] = {"id": {"type": "integer"}}
 COLUMNS: dict[str, Any] = {
     "case": {"type": "integer"},
@@ -70,13 +71,19 @@ def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
 
 
-def taken(found: Diff) -> Rows:
+def compare(
+    engine: EngineChoice, table: Table, before: str, after: str | None = None, misfits: str = "fail"
+) -> Diff[Any]:
+    return diff(table, DiffOptions(before, after, misfits), engine)
+
+
+def taken(found: Diff[Any]) -> Rows:
     """The rows: what changed, by what it is known, the columns that differ, before, after."""
     with found:
         return list(found.rows().rows())
 
 
-def counted(found: Diff) -> tuple[Counts, Rows]:
+def counted(found: Diff[Any]) -> tuple[Counts, Rows]:
     with found:
         return found.counts(), list(found.rows().rows())
 
@@ -119,7 +126,7 @@ def expected(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> tuple[Coun
 @given(cases=CASES, version=st.sampled_from([None, 1, 2]))
 @pytest.mark.usefixtures("tasks")
 def test_what_differs_is_what_a_plain_model_says(
-    spark: SparkSession,
+    engine: EngineChoice,
     tmp_path_factory: pytest.TempPathFactory,
     cases: list[Any],
     version: int | None,
@@ -139,14 +146,14 @@ def test_what_differs_is_what_a_plain_model_says(
     commit_rows(lake, "tap.s", COLUMNS, keys, more, block_rows=7)
     table = lake.find("tap.s")[0]
     states = [fold([*first], keys), fold([*first, *more], keys)]
-    assert counted(diff(spark, table, "@1")) == expected(*states)
-    assert counted(diff(spark, table, "@2", "@1")) == expected(*states[::-1])
+    assert counted(compare(engine, table, "@1")) == expected(*states)
+    assert counted(compare(engine, table, "@2", "@1")) == expected(*states[::-1])
 
 
 @FEW
 @given(cases=CASES, activated=st.booleans())
 def test_rows_without_a_key_are_known_by_their_records(
-    spark: SparkSession,
+    engine: EngineChoice,
     tmp_path_factory: pytest.TempPathFactory,
     cases: list[Any],
     activated: bool,
@@ -164,7 +171,7 @@ def test_rows_without_a_key_are_known_by_their_records(
         for messages in ([*first], [*first, *more])
     )
     for before, after, names in ((old, new, ("@1", "@2")), (new, old, ("@2", "@1"))):
-        counts, rows = counted(diff(spark, table, *names))
+        counts, rows = counted(compare(engine, table, *names))
         came, went = ([*(a - b).elements()] for a, b in ((after, before), (before, after)))
         assert (counts.added, counts.removed) == (len(came), len(went))
         assert (counts.changed, counts.respelled, counts.cells) == (0, 0, {})
@@ -184,15 +191,16 @@ def shop(lake: Lake, rows: int = 200) -> Table:
 
 
 def test_only_rows_that_may_differ_are_read(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: EngineChoice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The three old rows lie in one of ten blocks; what came lies in another."""
     monkeypatch.setattr(building, "LEAST_ROWS", 50)
     store = WatchedStore(tmp_path / "lake", tmp_path / "notes")
     table = shop(Lake(store))
-    index_build.ensure(spark, table, table.snapshot().at(1))
+    running = engine.engine_for(Work(), "this")
+    building.ensure(running, table, table.snapshot().at(1))
     store.taken()
-    with diff(spark, table, "@1") as found:
+    with compare(engine, table, "@1") as found:
         found.keep()
         rows = list(found.rows().rows())
         blocks = {block.number: f"{block.file}:{block.offset}" for block in table.snapshot().blocks}
@@ -207,8 +215,8 @@ def test_only_rows_that_may_differ_are_read(
         counts = found.counts()
     assert (counts.unchanged, counts.respelled, counts.cells) == (198, 0, {"s": 1})
     # A layer on the first index, and the other way round.
-    index_build.ensure(spark, table, table.snapshot())
-    assert [row[0] for row in taken(diff(spark, table, "@2", "@1"))] == [
+    building.ensure(running, table, table.snapshot())
+    assert [row[0] for row in taken(compare(engine, table, "@2", "@1"))] == [
         "changed",
         "added",
         "removed",
@@ -216,30 +224,28 @@ def test_only_rows_that_may_differ_are_read(
 
 
 def test_a_store_that_takes_no_index(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: EngineChoice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a lake that can only be read, keys are taken from the blocks."""
     near = LocalStore(tmp_path / "lake")
     table = shop(Lake(near))
-    expected_rows = taken(diff(spark, table, "@1"))
+    expected_rows = taken(compare(engine, table, "@1"))
     far = Table(FarStore(near), table.name)
-    assert taken(diff(spark, far, "@1")) == expected_rows
-    from singerlake.spark.state import differing
-
-    monkeypatch.setattr(differing, "index_if_kept", lambda *_: None)
+    assert taken(compare(engine, far, "@1")) == expected_rows
+    monkeypatch.setattr(building, "ensure_if_kept", lambda *_: None)
     for forth in (("@1", "@2"), ("@2", "@1")):
-        counts, rows = counted(diff(spark, far, *forth))
+        counts, rows = counted(compare(engine, far, *forth))
         assert (len(rows), counts.changed, counts.unchanged) == (3, 1, 198)
     commit_rows(Lake(near), "tap.k", ID, [], [{"id": 1}, ({"id": 1}, 2)])
     commit_rows(Lake(near), "tap.k", ID, [], [({"id": 2}, 2), 2])
     keyless = Table(near, Lake(near).find("tap.k")[0].name)
-    assert [(row[0], row[1]) for row in taken(diff(spark, keyless, "@1"))] == [
+    assert [(row[0], row[1]) for row in taken(compare(engine, keyless, "@1"))] == [
         ("removed", "1:0"),
         ("added", "2:0"),
     ]
 
 
-def test_a_schema_that_changed_changes_no_row_by_itself(spark: SparkSession, lake: Lake) -> None:
+def test_a_schema_that_changed_changes_no_row_by_itself(engine: EngineChoice, lake: Lake) -> None:
     """Both states are read as the second reads its rows."""
     old = {**ID, "v": {"type": "integer"}, "gone": {"type": "string"}}
     new = {**ID, "v": {"type": "string"}, "more": {"type": "integer"}}
@@ -248,7 +254,7 @@ def test_a_schema_that_changed_changes_no_row_by_itself(spark: SparkSession, lak
     commit_rows(lake, "tap.s", new, ["id"], [{"id": 1, "v": "1"}, {"id": 2, "v": "9", "more": 2}])
     table = lake.find("tap.s")[0]
     # 1 only lost what is a column no more; 2 has a member that was no column then.
-    assert taken(diff(spark, table, "@1")) == [
+    assert taken(compare(engine, table, "@1")) == [
         (
             "changed",
             {"id": 2},
@@ -257,36 +263,36 @@ def test_a_schema_that_changed_changes_no_row_by_itself(spark: SparkSession, lak
             {"id": 2, "v": "9", "more": 2},
         )
     ]
-    rows = taken(diff(spark, table, "@2", "@1"))
+    rows = taken(compare(engine, table, "@2", "@1"))
     assert [(row[1]["id"], row[2]) for row in rows] == [(1, ["gone"]), (2, ["v", "gone"])]
 
 
 def test_the_same_bytes_under_another_schema_may_read_otherwise(
-    spark: SparkSession, lake: Lake
+    engine: EngineChoice, lake: Lake
 ) -> None:
     commit_rows(lake, "tap.s", ID, ["id"], ['{"id": 1, "more": 5}', '{"id": 2}'])
     more = {**ID, "more": {"type": "integer"}}
     commit_rows(lake, "tap.s", more, ["id"], [])
     commit_rows(lake, "tap.s", more, ["id"], ['{"id": 1, "more": 5}', '{"id": 2}'])
-    (row,) = taken(diff(spark, lake.find("tap.s")[0], "@2", "@3"))
+    (row,) = taken(compare(engine, lake.find("tap.s")[0], "@2", "@3"))
     assert (row[0], row[1], row[2]) == ("changed", {"id": 1}, ["more"])
 
 
-def test_another_key(spark: SparkSession, lake: Lake) -> None:
+def test_another_key(engine: EngineChoice, lake: Lake) -> None:
     """By the second state's key; of the first's rows with one such key the newest counts."""
     properties = {**ID, "s": {"type": "string"}}
     first: list[Any] = [{"id": 1, "s": "a"}, {"id": 1, "s": "b"}, {"id": 2, "s": "b"}]
     commit_rows(lake, "tap.s", properties, [], first)
     commit_rows(lake, "tap.s", properties, ["id"], [{"id": 2, "s": "c"}, {"id": 3, "s": "c"}])
     table = lake.find("tap.s")[0]
-    counts, rows = counted(diff(spark, table, "@1"))
+    counts, rows = counted(compare(engine, table, "@1"))
     assert [(row[0], row[1], row[2]) for row in rows] == [
         ("changed", {"id": 2}, ["s"]),
         ("added", {"id": 3}, None),
     ]
     assert counts.unchanged == 1
     # Back to no key: rows are told apart by where they lie.
-    counts, rows = counted(diff(spark, table, "@2", "@1"))
+    counts, rows = counted(compare(engine, table, "@2", "@1"))
     assert [(row[0], row[1]) for row in rows] == [
         ("added", "1:0"),
         ("added", "1:2"),
@@ -296,47 +302,49 @@ def test_another_key(spark: SparkSession, lake: Lake) -> None:
     assert counts.unchanged == 1
     # As text the same keys are found, and none that is not there.
     retype(lake.store, table.snapshot(), "id")
-    counts, rows = counted(diff(spark, table, "@2"))
+    counts, rows = counted(compare(engine, table, "@2"))
     assert (rows, counts.unchanged) == ([], 3)
     commit_rows(lake, "tap.s", {"s": {"type": "string"}}, [], [{"s": "z"}])
     with pytest.raises(UsageError, match="has no column 'id'"):
-        diff(spark, table, "@4", "@2")
+        compare(engine, table, "@4", "@2")
 
 
-def test_columns_that_people_have_renamed(spark: SparkSession, lake: Lake) -> None:
+def test_columns_that_people_have_renamed(engine: EngineChoice, lake: Lake) -> None:
     table = shop(lake)
     for name, new in (("id", "nr"), ("s", "status")):
         head = table.snapshot()
         alter.alter(
             lake.store, head, lambda one, a=name, b=new: overlay_changes.with_name(one, a, b)
         )
-    counts, rows = counted(diff(spark, table, "@1"))
+    counts, rows = counted(compare(engine, table, "@1"))
     assert (counts.unchanged, counts.cells) == (198, {"status": 1})
     assert rows[0][1:3] == ({"nr": 25}, ["status"])
-    assert counted(diff(spark, table, "@2"))[1] == []
+    assert counted(compare(engine, table, "@2"))[1] == []
 
 
-def test_misfits(spark: SparkSession, lake: Lake) -> None:
+def test_misfits(engine: EngineChoice, lake: Lake) -> None:
     properties = {**ID, "n": {"type": "integer"}, "s": {"type": "string"}}
     commit_rows(lake, "tap.s", properties, ["id"], ['{"id": 1, "n": 1}', '{"id": 2, "n": 2.5}'])
     commit_rows(lake, "tap.s", properties, ["id"], ['{"id": 1, "n": "x"}', '{"id": 3, "s": "s"}'])
     table = lake.find("tap.s")[0]
-    found = diff(spark, table, "@1")
-    with pytest.raises(DamagedError, match=r"(?s)'n'.*--misfits null"), plain_errors():
+    found = compare(engine, table, "@1")
+    with pytest.raises(DamagedError, match=r"(?s)'n'.*--misfits null"):
         taken(found)
-    found = diff(spark, table, "@1", misfits="null")
+    found = compare(engine, table, "@1", misfits="null")
     assert found.misfits == {"n": 1}
     assert [(row[1]["id"], row[3] and row[3]["n"]) for row in taken(found)] == [(1, 1), (3, None)]
-    found = diff(spark, table, "@1", misfits="text")
+    found = compare(engine, table, "@1", misfits="text")
     assert [(row[2], row[3] and row[3]["n"], row[4]["n"]) for row in taken(found)] == [
         (["n"], "1", "x"),
         (None, None, None),
     ]
     with pytest.raises(UsageError, match="is none of fail, null, text"):
-        diff(spark, table, "@1", misfits="maybe")
+        compare(engine, table, "@1", misfits="maybe")
 
 
-def test_a_record_that_came_again_may_show_another_default(spark: SparkSession, lake: Lake) -> None:
+def test_a_record_that_came_again_may_show_another_default(
+    engine: EngineChoice, lake: Lake
+) -> None:
     number: dict[str, Any] = {"type": ["null", "integer"]}
     for said in (
         partial(overlay_changes.with_column, name="c", schema=number, initial=0, default=5),
@@ -347,43 +355,45 @@ def test_a_record_that_came_again_may_show_another_default(spark: SparkSession, 
     commit_rows(lake, "tap.s", ID, ["id"], [{"id": 1}])
     table = lake.find("tap.s")[0]
     for before, after, shown in (("@2", "@3", [0, 5]), ("@3", "@5", [5, 7]), ("@4", "@3", [])):
-        found = [row[3:] for row in taken(diff(spark, table, before, after))]
+        found = [row[3:] for row in taken(compare(engine, table, before, after))]
         assert [one["c"] for sides in found for one in sides] == shown
 
 
-def test_states_that_a_vacuum_has_been_over(spark: SparkSession, lake: Lake) -> None:
+def test_states_that_a_vacuum_has_been_over(
+    spark: SparkSession, engine: EngineChoice, lake: Lake
+) -> None:
     """Rows keep their positions; a revert brings back what was there, which is no difference."""
     table = shop(lake)
     freeze(spark, table, at=1)
-    expected_rows = taken(diff(spark, table, "1"))
+    expected_rows = taken(compare(engine, table, "1"))
     for n in range(3):
         rows: list[Any] = [{"id": i, "s": f"{n}"} for i in range(50, 60)]
         commit_rows(lake, "tap.s", {**ID, "s": COLUMNS["s"]}, ["id"], rows)
     options = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
-    vacuum_table(lambda: spark, table, options)
+    vacuum_on_spark(spark, table, options)
     assert any(block.rewritten for block in table.snapshot().blocks)
-    counts, rows_now = counted(diff(spark, table, "1"))
+    counts, rows_now = counted(compare(engine, table, "1"))
     assert [row for row in rows_now if not 50 <= row[1]["id"] < 60] == expected_rows
     assert counts.changed == 11
     revert(spark, table, 1)
-    assert taken(diff(spark, table, "1")) == []
+    assert taken(compare(engine, table, "1")) == []
 
 
-def test_a_vacuum_waits_for_who_compares(spark: SparkSession, lake: Lake) -> None:
+def test_a_vacuum_waits_for_who_compares(engine: EngineChoice, lake: Lake) -> None:
     table = shop(lake)
-    found = diff(spark, table, "@1")
+    found = compare(engine, table, "@1")
     assert len(list(lake.store.list(table.name.leases))) == 1
     found.close()
     assert list(lake.store.list(table.name.leases)) == []
     found.close()
 
 
-def test_columns_that_only_differ_in_case_and_hold_dots(spark: SparkSession, lake: Lake) -> None:
+def test_columns_that_only_differ_in_case_and_hold_dots(engine: EngineChoice, lake: Lake) -> None:
     properties = {"a.b": {"type": "integer"}, "A.b": {"type": "string"}, "before": {}, "change": {}}
     one, other = '{"a.b": 1, "A.b": "x", "change": [1]}', '{"a.b": 1, "A.b": "y", "change": [1]}'
     commit_rows(lake, "tap.s", properties, ["a.b"], [one])
     commit_rows(lake, "tap.s", properties, ["a.b"], [other])
-    with diff(spark, lake.find("tap.s")[0], "@1") as found:
+    with compare(engine, lake.find("tap.s")[0], "@1") as found:
         (row,) = found.rows().rows()
         assert row[1:3] == ({"a.b": 1}, ["A.b"])
         assert row[4] == {"a.b": 1, "A.b": "y", "before": None, "change": "[1]"}

@@ -1,4 +1,4 @@
-"""Proves, before dropped history is committed, that every protected state reads as before.
+"""Proves, before the expiry of history is committed, that every protected state reads as before.
 
 The old side is read from the old blocks, the new one from what was written to the store and from
 the blocks that stay. Where both tell rows apart by the same key, the rows of blocks that stay are
@@ -9,9 +9,9 @@ in the state is found on each side by itself, from all keys.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import SparkSession
-
+from singerlake.engine.base import Engine
 from singerlake.errors import DamagedError
 from singerlake.format.log import Entry
 from singerlake.lake import Table
@@ -23,7 +23,6 @@ from singerlake.records.state.moved_rows import MOVED_SUMS, MovedContent, MovedS
 from singerlake.snapshot import from_blocks
 from singerlake.snapshot.content import state_content
 from singerlake.snapshot.from_blocks import Plan
-from singerlake.spark.engine import SparkEngine, SparkRows
 from singerlake.transactions import versions
 from singerlake.transactions.commit import preview
 from singerlake.transactions.snapshot import Snapshot
@@ -41,11 +40,11 @@ class Found:
 
     number: int
     plan: Plan
-    picked: SparkRows
+    picked: Any
 
 
 def prove(
-    spark: SparkSession,
+    engine: Engine[Any],
     table: Table,
     snapshot: Snapshot,
     plan: DropHistoryPlan,
@@ -55,7 +54,7 @@ def prove(
     """Read every state that lost blocks, by the new blocks, and hold it against the old.
 
     Args:
-        spark: The session.
+        engine: Reads the states.
         table: The table.
         snapshot: Its head.
         plan: What history goes.
@@ -65,7 +64,6 @@ def prove(
     Raises:
         DamagedError: One reads otherwise.
     """
-    engine = SparkEngine(spark)
     after = preview(snapshot, entry)
     touched = min(interval.blocks[0].number for interval in plan.intervals if interval.blocks)
     seen: set[tuple[int, str, int, int]] = set()
@@ -90,7 +88,7 @@ def prove(
 
 
 def _compare(
-    engine: SparkEngine,
+    engine: Engine[Any],
     table: Table,
     what: str,
     old: Snapshot,
@@ -116,11 +114,11 @@ def _compare(
     _agree(table, what, earlier.moved, later.moved)
 
 
-def _planned(engine: SparkEngine, table: Table, state: Snapshot) -> Plan:
+def _planned(engine: Engine[Any], table: Table, state: Snapshot) -> Plan:
     return from_blocks.planned(engine, table, state, digests=True, shown=True)
 
 
-def _moved(engine: SparkEngine, plan: Plan, picked: SparkRows, both: set[int]) -> MovedContent:
+def _moved(engine: Engine[Any], plan: Plan, picked: Any, both: set[int]) -> MovedContent:
     """Sum up a state whose rows were found."""
     pairs = zip(plan.sent, plan.tasks, strict=True)
     tasks = [moved_rows.task(sent, blocks, both) for sent, blocks in pairs]

@@ -1,0 +1,327 @@
+"""Undo: take back what some transactions did, by one new transaction, and leave what came after.
+
+What becomes of each row is a merge of states (``rows_back/merge.py``); what differs is written as
+a revert writes it: lines as they were, and once more as deletions. A table without a key has no
+key to tell rows apart by, so all rows that stay are written again, after ACTIVATE_VERSION messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from singerlake.engine.base import Engine
+from singerlake.errors import ConflictError
+from singerlake.format.types import TEXT, Columns, Kind
+from singerlake.lake import Table
+from singerlake.lineage import same_columns, told
+from singerlake.maintenance import undo as plans
+from singerlake.maintenance.revert import commit_revert
+from singerlake.maintenance.undo import OnConflict, UndoPlan
+from singerlake.ops import rows_back
+from singerlake.ops.engines import EngineChoice
+from singerlake.quantities import count
+from singerlake.records.changes.row_ids import id_text
+from singerlake.records.state.shape import shape_of
+from singerlake.rows_back import merge
+from singerlake.rows_back.actions import Actions
+from singerlake.rows_back.lines_again import LinesAgain, Written, check_keys
+from singerlake.rows_back.merge import Tally
+from singerlake.rows_back.revert import Outcome
+from singerlake.transactions.commit import current_user
+from singerlake.transactions.snapshot import Snapshot
+from singerlake.transactions.writer import WriteOptions
+
+WHAT = "undoing transactions"
+SHOWN = 10
+"""So many conflicts are named in an error."""
+
+
+@dataclass(frozen=True)
+class UndoOptions:
+    """What to undo, and how.
+
+    Attributes:
+        numbers: The transactions, in any order.
+        on_conflict: What becomes of rows that were touched again since.
+        dry_run: Only find out what would be done; conflicts are no error then.
+        writing: Locks, and what to keep with the transaction.
+        etag: The transaction that the table must still be at.
+        allow_violations: Undo even if rows that come back break the constraints that the table has
+            now; the transaction says so.
+        allow_misfits: Undo even if values that come back do not fit the type that their column has
+            now; the transaction says so.
+    """
+
+    numbers: Sequence[int]
+    on_conflict: OnConflict = OnConflict.FAIL
+    dry_run: bool = False
+    writing: WriteOptions = field(default_factory=WriteOptions)
+    etag: int | None = None
+    allow_violations: bool = False
+    allow_misfits: bool = False
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A row that was touched again after the transactions that are undone.
+
+    Attributes:
+        row: Its id.
+        transaction: The last one that wrote it.
+        deleted: Whether it is not there now.
+    """
+
+    row: str
+    transaction: int
+    deleted: bool
+
+    def __str__(self) -> str:
+        how = "gone since" if self.deleted else "written again by"
+        return f"{self.row}: {how} transaction {self.transaction}"
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What an undo did, or would do.
+
+    Attributes:
+        undone: The transactions that were taken back.
+        transaction: The transaction it made; None where it made none.
+        put_back: Rows that are again what they were before.
+        deleted: Rows that are gone again.
+        conflicts: Rows that were touched again since.
+        first_conflicts: Those of them that come first by their keys.
+        schema_hash: The schema in effect.
+        schema_stays: Whether they changed the schema, and others have written under it since.
+        whole: Whether all rows of the table were written anew, behind ACTIVATE_VERSION.
+        violations: The names of the constraints that rows which came back do not keep.
+        misfits: The columns with values that do not fit the type they have by now.
+    """
+
+    undone: Sequence[int]
+    transaction: int | None
+    put_back: int
+    deleted: int
+    conflicts: int
+    first_conflicts: Sequence[Conflict]
+    schema_hash: str
+    schema_stays: bool = False
+    whole: bool = False
+    violations: Sequence[str] = field(default_factory=list)
+    misfits: Sequence[str] = field(default_factory=list)
+
+
+def plan(table: Table, options: UndoOptions) -> UndoPlan:
+    """Check what can be checked before a row is read; raises as :func:`undo` does."""
+    return plans.plan(table.store, table.snapshot(), options.numbers, options.etag)
+
+
+def undo(
+    table: Table,
+    options: UndoOptions,
+    choice: EngineChoice | None = None,
+    *,
+    outline: UndoPlan | None = None,
+) -> Undone:
+    """Take back what some transactions did, by one new transaction.
+
+    Args:
+        table: The table.
+        options: What to undo.
+        choice: What may read its rows, and write them.
+        outline: What a caller has just got from :func:`plan`.
+
+    Raises:
+        NotFoundError: There is no such transaction, or a state that is needed was given up.
+        UsageError: It cannot be undone; what can be done instead is said.
+        ConflictError: Rows were touched again, and nothing was said of what becomes of them; or
+            another process changed the table meanwhile. Nothing was changed.
+        ViolationsError: Rows that come back do not keep the constraints, or the types, of now.
+        DamagedError: A state that is needed cannot be read any more.
+        LockTimeoutError: A writer did not give its lock up in time.
+        RuntimeMissingError: Spark is needed, and it or Java is not installed.
+    """
+    choice = choice or EngineChoice()
+    # Java starts before a lease is asked for, and not for what is refused.
+    engine = _engine_for(choice, outline or plan(table, options))
+    telling = told(table, "revert", active=not options.dry_run)
+    with telling as run, table.lease() as lease:
+        wanted = plans.plan(table.store, lease.snapshot, options.numbers, options.etag)
+        # Another time: the table may have grown, or got constraints, since it was looked at.
+        engine = _engine_for(choice, wanted, engine)
+        done = _Job(table, wanted, engine, options).run()
+        if done.transaction is not None:
+            head = table.snapshot()
+            run.wrote(head, rows=done.put_back + done.deleted, columns=same_columns(head))
+        return done
+
+
+def _engine_for(
+    choice: EngineChoice, wanted: UndoPlan, started: Engine[Any] | None = None
+) -> Engine[Any]:
+    work = rows_back.work(wanted.head, wanted.groups[0].before, wanted.first_block)
+    return choice.engine_for(work, WHAT, sql=rows_back.asked_in_sql(wanted), started=started)
+
+
+class _Job:
+    """One undo: first a look, then the writing of just what was seen.
+
+    Args:
+        table: The table.
+        wanted: The plan.
+        engine: Finds rows, and writes them.
+        options: How.
+    """
+
+    def __init__(
+        self, table: Table, wanted: UndoPlan, engine: Engine[Any], options: UndoOptions
+    ) -> None:
+        self._table = table
+        self._wanted = wanted
+        self._engine = engine
+        self._options = options
+
+    def run(self) -> Undone:
+        """Find out what there is to do, and unless that alone is wanted, do it.
+
+        Raises:
+            ConflictError: Rows were touched again, and nothing was said of what becomes of them.
+        """
+        wanted, engine, options = self._wanted, self._engine, self._options
+        merged = merge.merged(engine, self._table, wanted, options.on_conflict)
+        with engine.keep(merged) as rows:
+            with engine.stages("reading keys", "comparing what was, and is", more=1):
+                tally = merge.tally(engine, rows)
+            if wanted.head.key:
+                check_keys(wanted.head, tally.counted)
+            found = self._found(tally)
+            changes = bool(found.put_back or found.deleted)
+            if found.put_back:
+                outcome = self._outcome(rows)
+                found = replace(found, violations=outcome.violations, misfits=outcome.misfits)
+            if options.dry_run:
+                return found
+            if found.conflicts and options.on_conflict is OnConflict.FAIL:
+                raise conflict_error(wanted, found)
+            if not changes and wanted.schema_hash == wanted.head.schema_hash:
+                return found
+            return self._write(found, Actions(engine, rows) if changes else None)
+
+    def _found(self, tally: Tally) -> Undone:
+        wanted = self._wanted
+        return Undone(
+            undone=wanted.numbers,
+            transaction=None,
+            put_back=tally.came,
+            deleted=tally.went,
+            conflicts=tally.conflicts,
+            first_conflicts=_conflicts(wanted.head, tally),
+            schema_hash=wanted.schema_hash,
+            schema_stays=wanted.schema_stays,
+            whole=not wanted.head.key and bool(tally.came or tally.went),
+        )
+
+    def _outcome(self, rows: Any) -> Outcome:
+        """Look for what is wrong with rows that come back, by what is said of them now."""
+        wanted, options = self._wanted, self._options
+        if rows_back.asked_in_sql(wanted) is None:
+            return Outcome()
+        from singerlake.spark.jobs.reverting.undo_checks import check_outcome
+
+        return rows_back.checked_by_spark(
+            self._engine,
+            lambda spark: check_outcome(
+                spark,
+                self._table,
+                wanted,
+                rows,
+                allow_violations=options.allow_violations,
+                allow_misfits=options.allow_misfits,
+            ),
+        )
+
+    def _write(self, found: Undone, actions: Actions | None) -> Undone:
+        wanted, lines = self._wanted, self._lines(whole=found.whole)
+        made: list[int] = []
+
+        def committed(written: Written) -> Snapshot:
+            done = commit_revert(
+                self._table.store,
+                wanted,
+                written.blocks,
+                lines.schemas,
+                writer_id=written.writer_id,
+                metrics={"put_back": found.put_back, "deleted": found.deleted},
+                metadata={**self._options.writing.metadata, **self._said(found)},
+            )
+            made.append(done.number)
+            return done
+
+        lines.commit(actions, self._options.writing, committed, whole=found.whole)
+        return replace(found, transaction=made[0])
+
+    def _lines(self, *, whole: bool) -> LinesAgain:
+        wanted = self._wanted
+        hashes = {block.schema_hash for block in wanted.head.blocks}
+        return LinesAgain.of(
+            self._table,
+            wanted.head,
+            wanted.schema_hash,
+            deleted_under=() if whole else hashes,
+            put_back_under=hashes,
+        )
+
+    def _said(self, found: Undone) -> dict[str, object]:
+        said: dict[str, object] = {"by": current_user(), "undone": list(found.undone)}
+        if found.conflicts:
+            kept = self._options.on_conflict.kept
+            said |= {"conflicts": found.conflicts, "conflicts_kept": kept}
+        wrong = asdict(Outcome(found.violations, found.misfits))
+        return said | {word: names for word, names in wrong.items() if names}
+
+
+def _conflicts(head: Snapshot, tally: Tally) -> list[Conflict]:
+    if tally.first is None:
+        return []
+    columns = _as_compared(shape_of(head).key_columns)
+    cells = [column.to_pylist() for column in tally.first.columns]
+    return [
+        Conflict(id_text(key, columns), head.transaction_of_block(block), gone)
+        for *key, block, gone in zip(*cells, strict=True)
+    ]
+
+
+def _as_compared(columns: Columns) -> Columns:
+    """Return a key's columns, as keys are compared: objects and lists by their text."""
+    return tuple(
+        (name, TEXT if type_.kind in (Kind.STRUCT, Kind.LIST) else type_) for name, type_ in columns
+    )
+
+
+def conflict_error(wanted: UndoPlan, found: Undone) -> ConflictError:
+    """Return the error of rows that were touched again, and of which nothing was said."""
+    names = shape_of(wanted.head).key_names
+    rows = count(found.conflicts, "row")
+    lines = [
+        f"{rows} of {wanted.head.table} that {_which(wanted)} wrote "
+        f"{'was' if found.conflicts == 1 else 'were'} touched again since; nothing was changed:",
+        *(f"  {', '.join(names)} {one}" for one in found.first_conflicts[:SHOWN]),
+    ]
+    if (more := found.conflicts - len(lines) + 1) > 0:
+        lines.append(f"  and {more:,} more")
+    lines.append(
+        "decide what becomes of them: --on-conflict keep leaves them as they are now, "
+        "--on-conflict undo takes them back, too (on_conflict= in Python)"
+    )
+    error = ConflictError("\n".join(lines))
+    error.lines = tuple(lines)
+    return error
+
+
+def _which(wanted: UndoPlan) -> str:
+    numbers = wanted.numbers
+    if len(numbers) == 1:
+        return f"transaction {numbers[0]}"
+    return f"transactions {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

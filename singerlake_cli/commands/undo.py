@@ -1,0 +1,192 @@
+"""singerlake undo: take back single transactions, and leave what came after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from singerlake.errors import UsageError
+from singerlake.format.log import Operation
+from singerlake.lake import Table
+from singerlake.maintenance.undo import OnConflict, UndoPlan, kept
+from singerlake_cli import output
+from singerlake_cli.shared import Shared, alter_options, complete_table, engine_options
+from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.maintenance.alter import AlterOptions
+    from singerlake.ops.engines import EngineChoice
+    from singerlake.ops.undo import Undone, UndoOptions
+
+SHOWN = 10
+"""So many rows that were touched again are named."""
+
+
+@click.command("undo")
+@click.argument("table", shell_complete=complete_table)
+@click.argument("transactions", nargs=-1, required=True, metavar="NUMBER...")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["keep", "undo", "fail"]),
+    default="fail",
+    show_default=True,
+    help="Rows that were changed again since: keep them as they are now, undo them too, or undo "
+    "nothing if there are any.",
+)
+@click.option(
+    "--allow-violations",
+    is_flag=True,
+    help="Undo even if rows that come back violate a constraint; the transaction records it.",
+)
+@click.option(
+    "--allow-misfits",
+    is_flag=True,
+    help="Undo even if values do not fit the current type of their column.",
+)
+@alter_options
+@engine_options
+@click.pass_obj
+def command(
+    shared: Shared,
+    table: str,
+    transactions: tuple[str, ...],
+    on_conflict: str,
+    allow_violations: bool,
+    allow_misfits: bool,
+    options: AlterOptions,
+    choice: EngineChoice,
+) -> None:
+    """Undo single transactions of a TABLE, and keep what came after them.
+
+    Each row that the named transactions wrote goes back to what it was before, byte for byte.
+    Other rows stay as they are. The result is one new transaction, which can itself be undone.
+    `singerlake history` lists the transactions with their numbers.
+
+    A row that a later transaction changed again is a conflict. By default, conflicts are listed and
+    nothing is undone. With --on-conflict keep, such rows stay as they are now. With --on-conflict
+    undo, they go back too, and what was made of them since remains in the history only. --dry-run
+    lists them in any case.
+
+    The tap's own bookmark is not reset. Rows that come back must satisfy the constraints and types
+    that the table has now. If the table has no key, all of its remaining rows are written again,
+    after ACTIVATE_VERSION. A table of up to 32 MiB of messages without constraints needs no Spark;
+    --engine decides otherwise.
+
+    \b
+    singerlake undo tap-shop.orders 17 --dry-run
+    singerlake undo tap-shop.orders 17 19 --on-conflict keep
+    """
+    lake_table, ref = shared.lake().find(table)
+    if ref.version is not None:
+        raise UsageError(f"name the table without a version: {ref.table}")
+    from singerlake.ops.undo import UndoOptions, undo
+
+    mode = OnConflict(on_conflict)
+    what = UndoOptions(
+        _numbers(transactions),
+        mode,
+        dry_run=options.dry_run,
+        writing=replace(options.writing, metadata=kept(options.metadata, options.comment)),
+        etag=options.etag,
+        allow_violations=allow_violations,
+        allow_misfits=allow_misfits,
+    )
+    outline = _announced(shared, lake_table, what)
+    with working(f"undoing transactions of {ref.table}"):
+        done = undo(lake_table, what, choice, outline=outline)
+    shared.output.result(
+        lambda: asdict(done), lambda: _print(outline, done, mode, dry_run=options.dry_run)
+    )
+
+
+def _announced(shared: Shared, table: Table, options: UndoOptions) -> UndoPlan:
+    """Check all that needs no rows, and say what to know before anything is done."""
+    from singerlake.ops.undo import plan
+
+    wanted = plan(table, options)
+    if not shared.json:
+        for line in _notes(wanted):
+            shared.output.note(line)
+    return wanted
+
+
+def _numbers(words: Sequence[str]) -> list[int]:
+    """Read the transactions that are named.
+
+    Raises:
+        UsageError: One is no number.
+    """
+    numbers = [word for text in words for word in text.split(",") if word]
+    wrong = [word for word in numbers if not word.isdecimal() or not 0 < int(word) < 1 << 53]
+    if wrong or not numbers:
+        raise UsageError(
+            f"{wrong[0] if wrong else words[0]!r} is not a transaction number: singerlake history "
+            "lists the transactions with their numbers"
+        )
+    return [int(word) for word in numbers]
+
+
+def _notes(wanted: UndoPlan) -> list[str]:
+    head, notes = wanted.head, []
+    if any(head.summary(number).operation == Operation.SYNC for number in wanted.numbers):
+        notes.append(
+            "the bookmark of the tap stays where it is: what a sync brought that is undone comes "
+            "again only where the source changes it"
+        )
+    if not head.key:
+        notes.append(
+            f"{head.table} has no key, so all its rows are written anew, behind ACTIVATE_VERSION; "
+            "a target that ignores this message (pipelinewise-target-postgres does) will hold the "
+            "rows twice: empty its table before it reads on"
+        )
+    if wanted.schema_stays:
+        notes.append("they changed the schema, which later transactions wrote under: it stays")
+    return notes
+
+
+def _print(wanted: UndoPlan, done: Undone, on_conflict: OnConflict, *, dry_run: bool) -> None:
+    table = wanted.head.table
+    which = "transaction" if len(done.undone) == 1 else "transactions"
+    which += f" {', '.join(map(str, done.undone))}"
+    counts = f"{output.count(done.put_back, 'row')} put back, {done.deleted:,} deleted"
+    same = not (done.put_back or done.deleted or done.conflicts)
+    why = ": its rows are as they were before" if same else ""
+    if same:
+        counts += " (its rows are as they were before)"
+    if done.transaction is not None:
+        output.say(f"{table} without {which}, as transaction {done.transaction}: {counts}")
+    elif dry_run:
+        output.say(f"{table} without {which}: would be {counts}")
+    else:
+        output.say(f"{table}: nothing of {which} is left to undo{why}")
+    if done.conflicts:
+        _print_conflicts(wanted, done, on_conflict, dry_run=dry_run)
+    if done.violations:
+        output.say(f"rows that come back break {', '.join(done.violations)}")
+    if done.misfits:
+        output.say(f"values do not fit their type in {', '.join(done.misfits)}")
+    if done.whole:
+        written = "would be written" if dry_run else "written"
+        output.say(
+            f"all rows {written} again, after ACTIVATE_VERSION: a target that reads on must obey "
+            "that message"
+        )
+
+
+def _print_conflicts(
+    wanted: UndoPlan, done: Undone, on_conflict: OnConflict, *, dry_run: bool
+) -> None:
+    became = {
+        OnConflict.FAIL: "without --on-conflict keep or undo, nothing would be undone",
+        OnConflict.KEEP: f"{'would stay' if dry_run else 'stayed'} as now (--on-conflict keep)",
+        OnConflict.UNDO: f"{'would go' if dry_run else 'went'} back, too (--on-conflict undo)",
+    }[on_conflict]
+    output.say(f"{output.count(done.conflicts, 'row')} touched again since: {became}")
+    names = ", ".join(wanted.head.schema.key_properties)
+    for one in done.first_conflicts[:SHOWN]:
+        output.say(f"  {names} {one}")
+    if (more := done.conflicts - SHOWN) > 0:
+        output.say(f"  and {more:,} more")

@@ -1,0 +1,1 @@
+"""Undo, on both engines."""
