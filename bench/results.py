@@ -12,9 +12,9 @@ PAGE = Path(__file__).with_name("RESULTS.md")
 HEAD = """\
 # Benchmark results
 
-`python -m bench --write` generates this page; do not edit it. A run replaces the sections of its topics and
-keeps the others, so each section names its own date, commit and size. Times are medians unless a heading says
-otherwise. [Performance](../docs/about/performance.md) sums them up, [README.md](README.md) lists what each topic
+`python -m bench --write` generates this page; do not edit it. A run replaces the sections of its topics and keeps the
+others, so each section has its own date, commit and size. Times are medians, except under headings that name another
+statistic. [Performance](../docs/about/performance.md) summarizes them, [README.md](README.md) lists what each topic
 measures, and [NOTES.md](NOTES.md) explains the figures.
 """
 _SECTION = re.compile(r"^<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->$", re.DOTALL | re.MULTILINE)

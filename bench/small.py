@@ -103,8 +103,8 @@ def run(folder: Path, rows: int, rounds: int) -> str:
             f"A table of {rows:,} rows, then {rows // 10:,} more, and version 1 before them; each "
             "command from its start to its end. " + harness.machine("pyspark", "pyarrow"),
             harness.times_table(times),
-            "Where the time goes (seconds, medians of one process that does all three on Spark, as of "
-            "large tables; Java starts while Python imports the jobs):",
+            "Time by step, in seconds, medians: one process runs all three on Spark, as for large "
+            "tables. Java starts while Python imports the jobs.",
             _breakdown(phases),
             f"The class data ({archive.stat().st_size / 2**20:,.0f} MiB) took "
             f"{harness.number(trained.seconds)} s to make, once, in the background.",

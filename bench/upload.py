@@ -80,9 +80,10 @@ def upload(
     from singerlake.errors import NotFoundError
     from singerlake.maintenance.change import Mode
     from singerlake.maintenance.create import new_name
+    from singerlake.ops.engines import EngineChoice
+    from singerlake.ops.upload import UploadOptions
+    from singerlake.ops.upload import upload as job
     from singerlake.records.given.files import open_files
-    from singerlake.spark.jobs.loading.upload import UploadOptions
-    from singerlake.spark.jobs.loading.upload import upload as job
 
     try:
         target = lake.find(table)[0]
@@ -91,7 +92,7 @@ def upload(
     keys = [key] if key and not hasattr(target, "snapshot") else []
     options = UploadOptions(Mode(mode), keys)
     with open_files([str(path)], io.BytesIO()) as files:
-        return job(spark, lake, target, files, options)
+        return job(lake, target, files, options, EngineChoice.of(spark=spark))
 
 
 def new_table_cases(spark: Any, folder: Path, csv: Path, rows: int) -> dict[str, Any]:

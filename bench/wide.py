@@ -1,4 +1,4 @@
-"""Each command on 50 rows of 1,000 columns, and of 10: as columns, and as members of an object."""
+"""Time each command on 50 rows with 10 and with 1,000 columns, flat and nested in one object."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bench.harness import BIN, Cost, Times
 
 FEW, MANY = 10, 1000
 MOST = 3.0
-"""Times that many columns may take what few do."""
+"""The greatest allowed ratio of the time for many columns to that for few."""
 ROWS = 50
 TABLE = "tap-w.wide"
 ALL = "select * from tap_w.wide"
 FORMATS = ("parquet", "jsonl", "csv", "avro", "delta", "iceberg")
 SHAPES = ("flat", "nested")
 _FLAT_ONLY = {"publish csv"}
-"""CSV has no objects."""
+"""Topics without nested columns: CSV has no objects."""
 
 
 def run(folder: Path, rows: int, rounds: int) -> str:
@@ -69,7 +69,7 @@ def _lines(times: dict[str, Times], command: str) -> Iterator[list[str]]:
 
 
 def _commands(folder: Path, row_file: str) -> dict[str, list[str]]:
-    """What is measured, by name."""
+    """Return the measured commands by name."""
     commands = {
         "query": ["query", ALL],
         "query csv": ["query", ALL, "--format", "csv"],
@@ -93,7 +93,7 @@ def _commands(folder: Path, row_file: str) -> dict[str, list[str]]:
 
 
 class _Lake:
-    """A lake with the table in two states, of which each command is given a fresh copy."""
+    """A lake with a table of two transactions; each command runs on a fresh copy."""
 
     def __init__(self, folder: Path, columns: int, *, nested: bool) -> None:
         self._folder = folder
@@ -110,7 +110,7 @@ class _Lake:
             harness.command([BIN / "target-singerlake", "--config", config], stdin=messages)
 
     def run(self, name: str) -> Cost:
-        """Run a command, and look whether it gave all columns."""
+        """Run a command, and check that its output has all columns."""
         work = harness.fresh(self._folder / "work")
         work.mkdir()
         shutil.copytree(self._base, work / "lake")

@@ -75,6 +75,7 @@ html_title = f"Singerlake {release}"
 html_extra_path = ["root"]  # leads from the site's first address to this folder
 html_static_path = ["static"]
 html_css_files = ["scrolling.css"]
+html_search_scorer = str(DOCS / "static" / "scorer.js")
 html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False

@@ -4,7 +4,7 @@
     python fingerprint.py iceberg orders [v3]
     python fingerprint.py delta   orders [12]
 
-It is the same as the frozen version's: docs/reference/types.md says how rows are spelled and
+It is the same as the frozen version's: docs/internals/fingerprints.md says how rows are spelled and
 summed up.
 Needs: pip install polars blake3 numpy, and pyiceberg or deltalake for tables of theirs.
 """

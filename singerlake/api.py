@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from singerlake.format.lake_log import LakeVersion
     from singerlake.maintenance.problems import Report
     from singerlake.maintenance.vacuum import Vacuumed
-    from singerlake.spark.jobs.changes.table_change import TableChange
+    from singerlake.ops.table_change import TableChange
     from singerlake.spark.sql.result import QueryResult
 
 __all__ = ["Lake", "Table"]
@@ -218,6 +218,7 @@ class Table(erasing.Table):
         new_version: bool = False,
         label: str | None = None,
         dry_run: bool = False,
+        engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> TableChange:
         """Begin a change, to be used as a context; at its end all of it is one transaction.
@@ -239,10 +240,12 @@ class Table(erasing.Table):
             new_version: Freeze what the change leaves, in the same transaction.
             label: That version's label.
             dry_run: Only work out what would be done.
-            spark: The session; the running one by default, or a new one.
+            engine: What reads and writes rows: ``local``, ``spark``, or ``auto`` for this process
+                if the table and the rows are small. By default the lake's.
+            spark: A session; it means Spark.
         """
         from singerlake.maintenance.change import ChangeOptions
-        from singerlake.spark.jobs.changes.table_change import TableChange
+        from singerlake.ops.table_change import TableChange
 
         options = ChangeOptions(
             comment=comment,
@@ -253,7 +256,7 @@ class Table(erasing.Table):
             label=label,
             dry_run=dry_run,
         )
-        return TableChange(self, options, spark)
+        return TableChange(self, options, self._choice(engine, spark))
 
 
 class LakeState:

@@ -24,7 +24,14 @@ from singerlake.maintenance.alter import (
 from singerlake.maintenance.change import ChangeOptions
 from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import changes, output
-from singerlake_cli.shared import Shared, begin_spark, change_options, spark_options, start_spark
+from singerlake_cli.shared import (
+    Shared,
+    SparkStart,
+    begin_spark,
+    change_options,
+    spark_options,
+    start_spark,
+)
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
@@ -117,12 +124,14 @@ class Altering:
         """What is said and the version are one transaction, as of any change."""
         if self.options.dry_run and not looks_at_rows(wanted):
             return Altered(wanted.words)
-        begin_spark(*self.cluster)
-        from singerlake.spark.jobs.changes.change import change_parts
+        from singerlake.ops.change import change as change_rows
+        from singerlake.ops.engines import SPARK, EngineChoice
 
+        asked = SPARK if any(self.cluster) else None
+        choice = EngineChoice.of(asked, start=SparkStart(*self.cluster))
         with working(f"altering {self.table.name}"):
             options = replace(self.options, said=change)
-            made = change_parts(self.spark(), self.table, lambda _: [], options=options)
+            made = change_rows(self.table, [], options, choice)
         self.version = made.version
         rows = made.version.rows if made.whole and made.version is not None else None
         return Altered(wanted.words, made.transaction, rows)

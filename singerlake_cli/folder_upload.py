@@ -11,15 +11,16 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake_cli import changes, output
 from singerlake_cli.file_options import FileOptions
-from singerlake_cli.shared import Shared, begin_spark, start_spark
+from singerlake_cli.shared import Shared
 from singerlake_cli.working import follow, working
 
 if TYPE_CHECKING:
+    from singerlake.changes.new_table import NewTable
     from singerlake.files.folder import Folder, Seen
     from singerlake.files.folder_rows import FolderRows
     from singerlake.format.names import TableName
-    from singerlake.spark.jobs.loading.upload_folder import FolderUploaded
-    from singerlake.spark.jobs.loading.upload_new import NewTable
+    from singerlake.ops.engines import EngineChoice
+    from singerlake.ops.upload_folder import FolderUploaded
     from singerlake.transactions.snapshot import Snapshot
 
 MODES = (Mode.REPLACE, Mode.UPSERT)
@@ -86,7 +87,7 @@ def upload(
     folder: Folder,
     mode: str | None,
     change: ChangeOptions,
-    spark: tuple[str | None, tuple[str, ...]],
+    choice: EngineChoice,
     show: Callable[[NewTable], None],
 ) -> None:
     """Upload a folder, and say what was done.
@@ -98,16 +99,15 @@ def upload(
         folder: The folder.
         mode: What is asked of the rows.
         change: How the table is changed.
-        spark: Where Spark runs, and its settings.
+        choice: What may write the rows.
         show: Is shown a new table.
 
     Raises:
         SingerlakeError: It cannot be done; no row has changed.
     """
     seen = folder.look()
-    begin_spark(*spark)
-    from singerlake.spark.jobs.loading.upload import UploadOptions
-    from singerlake.spark.jobs.loading.upload_folder import upload_folder
+    from singerlake.ops.upload import UploadOptions
+    from singerlake.ops.upload_folder import upload_folder
 
     options = UploadOptions(Mode(mode or Mode.REPLACE), change=change)
     name = into.name if isinstance(into, Table) else into
@@ -117,9 +117,7 @@ def upload(
         follow(lambda: (doing, rows.done, seen.files), to=_STORED)
 
     with working(f"uploading into {name}"):
-        done = upload_folder(
-            lambda: start_spark(*spark), lake, into, folder, options, follow=count, show=show
-        )
+        done = upload_folder(lake, into, folder, options, choice, follow=count, show=show)
     shared.output.result(
         lambda: _as_json(done, folder, dry_run=change.dry_run),
         lambda: _print(done, folder, seen, dry_run=change.dry_run),

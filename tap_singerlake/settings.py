@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = th.PropertiesList(
         th.StringType,
         title="Tap",
         description=(
-            "Read the streams that this tap wrote. Needed where several taps of the lake have a "
+            "Read only the streams of this tap. Required if several taps of the lake have a "
             "stream of the same name."
         ),
     ),
@@ -33,8 +33,8 @@ SETTINGS: dict[str, Any] = th.PropertiesList(
         th.ArrayType(th.StringType),
         title="Streams",
         description=(
-            "Read only these streams: names, or patterns with * and ?. A number behind a name "
-            "reads the table version of that number: orders.2"
+            "Read only these streams: names, or patterns with * and ?. `orders.2` is table "
+            "version 2."
         ),
         examples=[["orders", "customers.2", "web_*"]],
     ),
@@ -43,8 +43,8 @@ SETTINGS: dict[str, Any] = th.PropertiesList(
         th.CustomType(_VERSION),
         title="Table version",
         description=(
-            "Read every selected stream as of its table version of this number or label. "
-            "Without it all transactions are read."
+            "Read each selected stream at its table version of this number or label. Default: "
+            "all transactions."
         ),
     ),
     th.Property(
@@ -52,10 +52,9 @@ SETTINGS: dict[str, Any] = th.PropertiesList(
         th.CustomType(_VERSION),
         title="Lake version",
         description=(
-            "Read every selected stream as of its table version in the lake version of this "
-            "number or label. Streams that it does not have are left out, unless `streams` names "
-            "them: that is an error. So is one that was dropped since, or whose version was "
-            "deleted, until `streams` names only others."
+            "Read each selected stream at its table version in the lake version of this number "
+            "or label. Other streams are left out. It is an error if `streams` names one of "
+            "them, or if a selected stream was dropped or its version deleted."
         ),
     ),
     th.Property(
@@ -64,9 +63,9 @@ SETTINGS: dict[str, Any] = th.PropertiesList(
         default=LOG,
         title="Mode",
         description=(
-            "`log` plays back all that was written, in order: replaced rows, deletions and "
-            "ACTIVATE_VERSION too. `rows` gives only the rows of the state that `table_version` "
-            "or `lake_version` means, each once, for targets that only append."
+            "`log` emits everything in order, with replaced rows, deletions and "
+            "ACTIVATE_VERSION. `rows` emits only the rows of `table_version` or `lake_version`, "
+            "each once, for targets that only append."
         ),
     ),
     th.Property(
@@ -75,9 +74,9 @@ SETTINGS: dict[str, Any] = th.PropertiesList(
         default=0,
         title="Files within records",
         description=(
-            "Files that rows name and that have at most so many bytes go out within their "
-            "records, as `data:` URIs; larger ones as `file://` or `s3://` URIs, which the next "
-            "target must be allowed to read."
+            "Emit attached files of at most this size within their records, as `data:` URIs, "
+            "and larger ones as `file://` or `s3://` URIs, which the next target must be able "
+            "to read."
         ),
     ),
     BATCH_S3,

@@ -35,8 +35,8 @@ _TARGET = [
         th.StringType,
         title="Tap id",
         description=(
-            "Whose streams these are; the first part of a table's name. "
-            "Default: MELTANO_EXTRACTOR_NAME, which `meltano run` sets."
+            "The tap's id, the first part of table names. Default: MELTANO_EXTRACTOR_NAME, "
+            "which `meltano run` sets."
         ),
     ),
     th.Property(
@@ -44,7 +44,7 @@ _TARGET = [
         th.BooleanType,
         default=False,
         title="Validate formats",
-        description="Whether validation also checks string formats such as date-time.",
+        description="Also validate string formats such as date-time.",
     ),
     th.Property(
         "non_finite",
@@ -52,9 +52,8 @@ _TARGET = [
         default=non_finite.FAIL,
         title="What is no JSON",
         description=(
-            "What to do with NaN, Infinity and lone surrogates in records, which are not JSON: "
-            "`fail`, store `null`, or store their spelling as a `string`. The schema must allow "
-            "that, too."
+            "NaN, Infinity and lone surrogates, which JSON does not allow: `fail`, store "
+            "`null`, or store their spelling as a `string`. The schema must allow the result."
         ),
     ),
     th.Property(
@@ -63,9 +62,9 @@ _TARGET = [
         default=False,
         title="Check values",
         description=(
-            "Whether a record is refused when a column cannot hold one of its values, so that "
-            "no query could read it; by default the summary of the run warns of such values. "
-            "In the key they are always refused."
+            "Reject records with a value that its column cannot hold, so that no query could "
+            "read it. By default the run's summary warns of such values. In a key they are "
+            "always rejected."
         ),
     ),
     th.Property(
@@ -74,9 +73,8 @@ _TARGET = [
         default=quarantine.FAIL,
         title="Invalid records",
         description=(
-            "What to do with lines that are refused: `fail`, which ends the run, or `quarantine`, "
-            "which keeps each as it came in a table of the same name with `__rejected` behind it, "
-            "with its number and the reason, and goes on."
+            "Invalid lines: `fail` ends the run; `quarantine` stores each line with its number "
+            "and the reason in the dead-letter table STREAM__rejected, and continues."
         ),
     ),
     th.Property(
@@ -84,10 +82,7 @@ _TARGET = [
         th.IntegerType(minimum=0),
         default=1000,
         title="Most invalid lines",
-        description=(
-            "How many lines a run may put aside with `invalid_records: quarantine`; one more ends "
-            "it, as `fail` does."
-        ),
+        description="The maximum number of lines that a run quarantines. One more ends the run.",
     ),
     th.Property(
         "schema_changes",
@@ -98,10 +93,9 @@ _TARGET = [
         ),
         title="Schema changes",
         description=(
-            "What to do where a stream's schema differs from the one that its table has, by "
-            "patterns of streams with * and ?, the first that matches: `evolve`, the default, "
-            "takes it, `warn` says what differs, and `fail` ends the run before it is stored. "
-            'For example {"orders*": "fail", "*": "warn"}.'
+            "If a stream's schema has changed: `evolve` (default) accepts it, `warn` also logs "
+            "the differences, `fail` ends the run before it is stored. By stream, or pattern "
+            'with * and ?; the first match applies: {"orders*": "fail", "*": "warn"}.'
         ),
     ),
     th.Property(
@@ -109,9 +103,9 @@ _TARGET = [
         th.ArrayType(th.StringType),
         title="Batch roots",
         description=(
-            "Where the files of BATCH messages may lie: folders, and s3://bucket/prefix, gs://… or "
-            "az://…. Default: the folder that the run is started in, the system's temporary "
-            "folder, the lake's bucket."
+            "Folders and prefixes (s3://bucket/prefix, gs://…, az://…) from which files of "
+            "BATCH messages are accepted. Default: the working directory, the system's "
+            "temporary folder and the lake's bucket."
         ),
         examples=[["/data/batches", "s3://bucket/batches"]],
     ),
@@ -121,8 +115,8 @@ _TARGET = [
         default=False,
         title="Clean up batches",
         description=(
-            "Whether the files of BATCH messages are deleted once what they hold is committed and "
-            "the STATE is out."
+            "Delete the files of BATCH messages once their records are committed and STATE was "
+            "emitted."
         ),
     ),
     th.Property(
@@ -130,7 +124,7 @@ _TARGET = [
         th.IntegerType(minimum=1),
         default=batches.BYTES,
         title="Bytes of a batch file",
-        description="What a file of a BATCH message may have, once it is inflated.",
+        description="The maximum uncompressed size of a file of a BATCH message.",
     ),
     BATCH_S3,
     th.Property(
@@ -138,35 +132,37 @@ _TARGET = [
         th.IntegerType(minimum=1, maximum=MAX_BLOCK_ROWS),
         default=block.MAX_ROWS,
         title="Rows in a block",
-        description="A block is a gzip member, the smallest piece that can be read on its own.",
+        description=(
+            "Rows per block. A block is a gzip member, the smallest unit that can be read alone."
+        ),
     ),
     th.Property(
         "file_bytes",
         th.IntegerType(minimum=1),
         default=FILE_BYTES,
         title="Bytes in a file",
-        description="Compressed size at which the next file is begun.",
+        description="The compressed size at which a new file begins.",
     ),
     th.Property(
         "commit_bytes",
         th.IntegerType(minimum=1),
         default=1024**3,
         title="Bytes before a commit",
-        description="A STATE message commits once this much input has gathered since the last.",
+        description="Commit at the first STATE message after this much input.",
     ),
     th.Property(
         "commit_minutes",
         th.NumberType(minimum=0),
         default=5,
         title="Minutes before a commit",
-        description="A STATE message commits once this much time has passed since the last.",
+        description="Commit at the first STATE message after this many minutes.",
     ),
     th.Property(
         "atomic",
         th.BooleanType,
         default=False,
         title="Atomic",
-        description="Commit only at the end: a whole run is one transaction a table, or none.",
+        description="Commit only at the end: a run is one transaction per table, or none.",
     ),
     th.Property(
         "new_version",
@@ -174,9 +170,9 @@ _TARGET = [
         default=False,
         title="New version",
         description=(
-            "After a run that succeeded, freeze a new version of every table that it changed and "
-            "whose state has no version yet. Large tables, and tables with constraints, are read "
-            "by Spark, which needs Java 17 or later."
+            "After a successful run, freeze every table that it changed, unless the result has a "
+            "version already. Large tables, and tables with constraints, need Spark (Java 17 or "
+            "later)."
         ),
     ),
     th.Property(
@@ -185,8 +181,8 @@ _TARGET = [
         default=False,
         title="New lake version",
         description=(
-            "After a run that succeeded, freeze the tables that it changed as one lake version, "
-            "with a new version of each."
+            "After a successful run, freeze the tables that it changed together, as one lake "
+            "version."
         ),
     ),
     th.Property(
@@ -194,9 +190,8 @@ _TARGET = [
         th.StringType(allowed_values=["auto", "local", "spark"]),
         title="Engine",
         description=(
-            "What reads the rows of tables that are frozen: the target's own process (local), "
-            "Spark, or by size (auto). Default: the environment's SINGERLAKE_ENGINE, otherwise "
-            "auto."
+            "What freezes tables: the target's own process (local), Spark, or by size (auto). "
+            "Default: the variable SINGERLAKE_ENGINE, otherwise auto."
         ),
     ),
     th.Property(
@@ -204,8 +199,8 @@ _TARGET = [
         th.ArrayType(th.StringType),
         title="File roots",
         description=(
-            "Folders and s3://bucket/prefix below which the files lie that records name "
-            "(`format: singer.file`). Default: the folder that the run starts in; `[]` is none."
+            "Folders and prefixes (s3://bucket/prefix) from which files in records (`format: "
+            "singer.file`) are accepted. Default: the working directory; `[]` allows none."
         ),
     ),
     th.Property(
@@ -213,17 +208,14 @@ _TARGET = [
         th.BooleanType,
         default=False,
         title="Files from the web",
-        description=(
-            "Whether files that records name are also taken from http:// and https://, of public "
-            "addresses only."
-        ),
+        description="Also accept files from http:// and https://, at public addresses only.",
     ),
     th.Property(
         "file_http_max_bytes",
         th.IntegerType(minimum=1),
         default=files.HTTP_BYTES,
         title="Most bytes from the web",
-        description="The most that a file taken from the web may have.",
+        description="The maximum size of a file from the web.",
     ),
     th.Property(
         "missing_files",
@@ -231,8 +223,8 @@ _TARGET = [
         default=files.FAIL,
         title="Missing files",
         description=(
-            "What becomes of a record whose file is not there: `fail` ends the run, `null` puts "
-            "null in the file's place, and `keep` stores the record as it came, without the file."
+            "If a file of a record does not exist: `fail` ends the run, `null` stores null "
+            "instead, `keep` stores the record as it is, without the file."
         ),
     ),
     th.Property(
@@ -242,7 +234,7 @@ _TARGET = [
         title="Lock wait",
         description=(
             "How long to wait for another writer of the same stream and schema. Only a run that "
-            "waits for longer than `lock_stale_seconds` takes over the lock of one that died."
+            "waits longer than `lock_stale_seconds` takes over the lock of a dead writer."
         ),
     ),
     th.Property(
@@ -250,16 +242,16 @@ _TARGET = [
         th.NumberType(minimum=1),
         default=60,
         title="Lock stale time",
-        description="A lock not refreshed for this long is taken over; its writer is gone.",
+        description="A lock that was not refreshed for this long can be taken over.",
     ),
     th.Property(
         "metadata",
         th.ObjectType(additional_properties=True),
         title="Metadata",
         description=(
-            "Anything to be kept with each transaction. A run_id in it is shown by `singerlake "
-            "history`; without one, that of Meltano, Airflow, Dagster, Prefect, GitHub or GitLab "
-            "is taken, if their variable is set."
+            "Kept with each transaction. `singerlake history` shows its run_id; the default is "
+            "that of Meltano, Airflow, Dagster, Prefect, GitHub or GitLab, from their "
+            "variables."
         ),
     ),
     th.Property(
@@ -267,8 +259,8 @@ _TARGET = [
         th.ObjectType(additional_properties=True),
         title="Annotations",
         description=(
-            "What to say of the tap in the lake after a run that succeeded, as `singerlake "
-            "annotate --from` takes it: owner, description, freshness, tables and so on."
+            "Annotations of the tap to set after a successful run, as in `singerlake annotate "
+            "--from`: owner, description, freshness, tables and so on."
         ),
     ),
     th.Property(
@@ -276,8 +268,8 @@ _TARGET = [
         th.StringType,
         title="Summary file",
         description=(
-            "A file that says as JSON what the run did, written at its end, also of one that "
-            "failed. One that is there before is deleted at the beginning."
+            "Where to write a JSON summary at the end of a run, even a failed one. An existing "
+            "file is deleted at the start."
         ),
     ),
     th.Property(
@@ -286,9 +278,8 @@ _TARGET = [
         secret=True,
         title="On event",
         description=(
-            "A command, or the address of a webhook (https://…), that gets a JSON object at the "
-            "end of a run in which a schema changed, lines were put aside or a version was frozen, "
-            "or that failed: on standard input, or as the body of a POST."
+            "A command or webhook (https://…) that gets a JSON object, on standard input or by "
+            "POST, when a run fails, changes a schema, quarantines lines or freezes a version."
         ),
     ),
     th.Property(
@@ -296,8 +287,8 @@ _TARGET = [
         th.StringType,
         title="Job URL",
         description=(
-            "Where this run is seen; noted in the lake with its end and outcome. Default: what "
-            "Airflow, Dagster and GitHub Actions say in their variables."
+            "A link to this run, recorded in the lake with its end and outcome. Default: from "
+            "the variables of Airflow, Dagster and GitHub Actions."
         ),
     ),
 ]

@@ -16,6 +16,7 @@ from singerlake.ops import verify as ops_verify
 from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.revert import RevertOptions, revert
+from singerlake.ops.rows import RowsOptions, RowVersion, row_history
 from singerlake.ops.undo import Undone, UndoOptions, undo
 from singerlake.ops.vacuum import vacuum
 from singerlake.reading.index import Index
@@ -69,6 +70,11 @@ def undo_on_spark(
 ) -> Undone:
     """Undo transactions of a table on Spark."""
     return undo(table, UndoOptions(numbers, writing=options or WriteOptions(), **more), on(spark))
+
+
+def row_history_on_spark(spark: SparkSession, table: Table, **key: str) -> list[RowVersion]:
+    """List the versions of a row on Spark."""
+    return row_history(table, RowsOptions(key), on(spark))
 
 
 def _options(to: int, options: WriteOptions | None = None, **more: Any) -> RevertOptions:

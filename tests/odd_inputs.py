@@ -1,6 +1,6 @@
 """Odd values, through the real target and a real query: what becomes of each.
 
-``python -m tests.odd_inputs`` writes the table into ``docs/reference/types.md``.
+``python -m tests.odd_inputs`` writes the table into ``docs/internals/odd-values.md``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.target.harness import run, schema
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "types.md"
+PAGE = Path(__file__).parents[1] / "docs" / "internals" / "odd-values.md"
 PLACE = re.compile(r"(<!-- odd inputs: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
 TIME = '{"type": "string", "format": "date-time"}'
 DATE = '{"type": "string", "format": "date"}'

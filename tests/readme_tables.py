@@ -19,22 +19,42 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "settings.md"
 PLUGINS: dict[str, type[PluginBase]] = {"target": TargetSingerlake, "tap": TapSingerlake}
 
 
-def table(plugin: type[PluginBase]) -> str:
-    """A plugin's settings as a Markdown table; of the SDK's nested ones only the first level."""
+STORES = ("aws_", "gcs_", "azure_")
+"""How the names of settings begin that say how a store is reached."""
+MAPS = ("stream_map", "faker_", "flattening_", "batch_config", "add_record_metadata")
+"""How the names of the SDK's own settings begin."""
+
+
+def tables() -> dict[str, str]:
+    """The settings as Markdown tables, each setting once; of nested ones only the first level."""
+    of_plugins = {name: _settings(plugin) for name, plugin in PLUGINS.items()}
+    every = {name: row for rows in of_plugins.values() for name, row in rows.items()}
+    groups = {
+        "stores": {name: row for name, row in every.items() if name.startswith(STORES)},
+        "sdk": {name: row for name, row in every.items() if name.startswith(MAPS)},
+    }
+    shared = {name for rows in groups.values() for name in rows}
+    for plugin, rows in of_plugins.items():
+        groups[plugin] = {name: row for name, row in rows.items() if name not in shared}
+    head = ["| setting | default | effect |", "| --- | --- | --- |"]
+    return {group: "\n".join([*head, *rows.values()]) for group, rows in groups.items()}
+
+
+def _settings(plugin: type[PluginBase]) -> dict[str, str]:
     settings: dict[str, Any] = plugin._get_about_info().settings["properties"]
-    lines = ["| setting | default | what it does |", "| --- | --- | --- |"]
+    rows = {}
     for name, schema in settings.items():
         default = f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
         text = " ".join(str(schema.get("description", "")).split()).replace("|", "\\|")
-        lines.append(f"| `{name}` | {default} | {text} |")
-    return "\n".join(lines)
+        rows[name] = f"| `{name}` | {default} | {text} |"
+    return rows
 
 
 def filled(text: str) -> str:
     """The page with its tables as they should be."""
-    for name, plugin in PLUGINS.items():
+    for name, new in tables().items():
         pattern = rf"(<!-- settings: {name} -->\n).*?(<!-- end -->)"
-        new = table(plugin)
+        assert re.search(pattern, text, re.S), name
         text = re.sub(
             pattern,
             lambda match, new=new: f"{match[1]}\n{new}\n\n{match[2]}",  # type: ignore[misc]

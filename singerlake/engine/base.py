@@ -29,9 +29,11 @@ class Engine(ABC, Generic[R]):
 
     Attributes:
         parts: Into how many parts to share work out, where there is enough of it.
+        here: Whether all steps run on this machine, and so find its files.
     """
 
     parts: int
+    here: bool
 
     @abstractmethod
     def source(self, tasks: Sequence[bytes]) -> R:
@@ -62,13 +64,23 @@ class Engine(ABC, Generic[R]):
         """Send each row to a part, all rows of one number to the same.
 
         Args:
-            rows: Have the number of their part, from 0, in a column.
+            rows: Have the number of their part, from 0, in a column; numbers beyond the last part
+                begin again at the first.
             parts: How many parts there are to be.
             by: The name of that column, an int32.
             tasks: What each part has to know, encoded. It comes in as a row of its own, in a
                 column ``blocks``, which is null in all other rows, as are all other columns but
                 ``by`` in this one. A part without rows need not get it. The rows must go
                 through :meth:`map` then.
+        """
+
+    @abstractmethod
+    def having(self, rows: R, column: str) -> R:
+        """Return the rows that have a value in a column.
+
+        Args:
+            rows: They must have gone through :meth:`map`.
+            column: Its name.
         """
 
     @abstractmethod

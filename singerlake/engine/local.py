@@ -26,6 +26,7 @@ class LocalEngine(Engine[Parts]):
     """
 
     parts = 1
+    here = True
 
     def source(self, tasks: Sequence[bytes]) -> Parts:  # noqa: D102
         return [partial(_one_task, number, task) for number, task in enumerate(tasks)]
@@ -50,6 +51,9 @@ class LocalEngine(Engine[Parts]):
                 yield batch
 
         return [partial(part, number) for number in range(parts)]
+
+    def having(self, rows: Parts, column: str) -> Parts:  # noqa: D102
+        return [partial(_having, part, column) for part in rows]
 
     @contextmanager
     def keep(self, rows: Parts) -> Iterator[Parts]:  # noqa: D102
@@ -76,6 +80,13 @@ def _mapped(part: Callable[[], Batches], step: Step) -> Batches:
     return step(part())
 
 
+def _having(part: Callable[[], Batches], column: str) -> Batches:
+    for batch in part():
+        found = batch.filter(batch.column(column).is_valid())
+        if found.num_rows:
+            yield found
+
+
 def _kept(rows: Parts) -> SpilledParts:
     found = SpilledParts(len(rows))
     for number, part in enumerate(rows):
@@ -92,7 +103,7 @@ def _shared_out(rows: Parts, parts: int, by: str) -> SpilledParts:
     found = SpilledParts(parts)
     for part in rows:
         for batch in part():
-            numbers = batch.column(by).to_numpy()
+            numbers = batch.column(by).to_numpy() % parts
             for number in np.unique(numbers).tolist():
                 found.add(number, batch.filter(pa.array(numbers == number)))
     return found

@@ -46,6 +46,19 @@ def checked(snapshot: Snapshot, one: Constraint) -> Constraint:
     return one
 
 
+def beyond_schemas(one: Constraint, types: Mapping[str, Type]) -> bool:
+    """Tell whether a constraint is about single rows, and no schema says it.
+
+    Args:
+        one: The constraint.
+        types: Those of the table's columns.
+    """
+    if one.kind == "enum":
+        decimal = any(c in types and types[c].kind is Kind.DECIMAL for c in one.columns)
+        return decimal and any(isinstance(value, str) for value in one.values)
+    return one.kind == "check"
+
+
 def check_type(snapshot: Snapshot, name: str, overlay: Overlay) -> Overlay:
     """Make sure that a column may have the type that it has by an overlay, and return that.
 

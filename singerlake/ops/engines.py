@@ -102,6 +102,23 @@ class EngineChoice:
             return LocalEngine()
         return self.spark_engine(what)
 
+    def need_spark(self, what: str, sql: str) -> None:
+        """Make sure that Spark may be used before modules of it are imported; Java starts now.
+
+        Args:
+            what: What is to be done, for the error where Spark is missing.
+            sql: What only Spark can do of it.
+
+        Raises:
+            UsageError: Only this process may be used.
+            RuntimeMissingError: Spark is not installed.
+        """
+        if self.name == LOCAL:
+            raise UsageError(f"{sql} needs Spark: use the engine auto or spark")
+        extras.require("pyspark", what)
+        if (begin := getattr(self.start, "begin", None)) is not None:
+            begin()
+
     def spark_engine(self, what: str) -> Engine[Any]:
         """Start Spark.
 

@@ -17,8 +17,8 @@ LAKE = th.Property(
     th.StringType,
     title="Lake",
     description=(
-        "Where the lake is: a folder, s3://bucket/prefix, gs://bucket/prefix or "
-        "az://container/prefix. Default: SINGERLAKE_LAKE, else ./lake."
+        "The lake: a folder, s3://bucket/prefix, gs://bucket/prefix or "
+        "az://container/prefix. Default: the variable SINGERLAKE_LAKE, otherwise ./lake."
     ),
     examples=["./lake", "s3://bucket/prefix"],
 )
@@ -35,7 +35,7 @@ AWS = (
         th.StringType,
         secret=True,
         title="AWS secret access key",
-        description="The secret to aws_access_key_id.",
+        description="The secret of aws_access_key_id.",
     ),
     th.Property(
         "aws_session_token",
@@ -67,15 +67,14 @@ AWS = (
         th.StringType,
         title="Encryption",
         description=(
-            "How S3 is to encrypt what is written: AES256, aws:kms or aws:kms:dsse. Default: as "
-            "the bucket says."
+            "Server-side encryption: AES256, aws:kms or aws:kms:dsse. Default: the bucket's."
         ),
     ),
     th.Property(
         "aws_sse_kms_key_id",
         th.StringType,
         title="KMS key ID",
-        description="The key of KMS to encrypt by, with aws_sse aws:kms. Default: the account's.",
+        description="The KMS key for aws:kms. Default: the account's.",
     ),
     th.Property(
         "aws_sse_customer_key",
@@ -83,61 +82,58 @@ AWS = (
         secret=True,
         title="Customer's key",
         description=(
-            "A key of your own to encrypt by, 32 bytes in Base64, in place of aws_sse. S3 does not "
-            "keep it: without it nothing can be read again."
+            "A customer-provided encryption key (SSE-C), 32 bytes in Base64. S3 does not store "
+            "it: without it, nothing can be read again."
         ),
     ),
     th.Property(
         "aws_acl",
         th.StringType,
         title="Canned ACL",
-        description="A canned ACL for what is written, such as bucket-owner-full-control.",
+        description="A canned ACL for written objects, such as bucket-owner-full-control.",
     ),
     th.Property(
         "aws_requester_pays",
         th.BooleanType,
         title="Requester pays",
-        description="Agree to pay for requests to a bucket whose owner does not. Default: false.",
+        description="Pay for requests to a bucket with requester pays. Default: false.",
     ),
     th.Property(
         "aws_addressing_style",
         th.StringType,
         title="Addressing style",
-        description=(
-            "Whether the bucket stands in the path (path) or in the host's name (virtual). "
-            "Default: path with aws_endpoint_url, else auto."
-        ),
+        description="`path` or `virtual`. Default: path with aws_endpoint_url, otherwise auto.",
     ),
     th.Property(
         "aws_ca_bundle",
         th.StringType,
         title="CA bundle",
-        description="A file of certificates to trust, in place of the usual ones.",
+        description="A file of trusted certificates, instead of the usual ones.",
     ),
     th.Property(
         "aws_proxy",
         th.StringType,
         secret=True,
         title="Proxy",
-        description="A proxy's URL. Default: HTTPS_PROXY and NO_PROXY of the environment.",
+        description="A proxy's URL. Default: the variables HTTPS_PROXY and NO_PROXY.",
     ),
     th.Property(
         "aws_connect_timeout",
         th.NumberType,
         title="Connect timeout",
-        description="Seconds to wait for a connection. Default: 10.",
+        description="Seconds. Default: 10.",
     ),
     th.Property(
         "aws_read_timeout",
         th.NumberType,
         title="Read timeout",
-        description="Seconds of silence to stand in an answer. Default: 60.",
+        description="Seconds without a byte of an answer. Default: 60.",
     ),
     th.Property(
         "aws_max_attempts",
         th.IntegerType,
         title="Attempts",
-        description="How often a request is made that fails, the first time counted. Default: 5.",
+        description="Attempts per request, the first one included. Default: 5.",
     ),
 )
 GOOGLE = (
@@ -146,8 +142,8 @@ GOOGLE = (
         th.StringType,
         title="Service account's file",
         description=(
-            "For Google Cloud Storage: the file with a service account's key. Default: Google's "
-            "own (GOOGLE_APPLICATION_CREDENTIALS, gcloud's login, the machine's service account)."
+            "A file with a service account's key. Default: Google's chain "
+            "(GOOGLE_APPLICATION_CREDENTIALS, gcloud's login, the machine's service account)."
         ),
     ),
     th.Property(
@@ -155,20 +151,20 @@ GOOGLE = (
         th.StringType,
         secret=True,
         title="Service account's key",
-        description="What such a file holds, as JSON, in place of its path.",
+        description="The content of such a file, as JSON.",
     ),
     th.Property(
         "gcs_token",
         th.StringType,
         secret=True,
         title="Google access token",
-        description="An access token, which nobody renews, in place of a key.",
+        description="An access token instead of a key. It is not renewed.",
     ),
     th.Property(
         "gcs_endpoint_url",
         th.StringType,
         title="Google endpoint URL",
-        description="Another address of Google Cloud Storage, or an emulator's.",
+        description="Another address, such as an emulator's.",
     ),
     th.Property(
         "gcs_anonymous",
@@ -182,10 +178,7 @@ AZURE = (
         "azure_storage_account_name",
         th.StringType,
         title="Azure storage account",
-        description=(
-            "For Azure Blob Storage: the account whose container it is. Default: "
-            "AZURE_STORAGE_ACCOUNT_NAME."
-        ),
+        description="The storage account. Default: AZURE_STORAGE_ACCOUNT_NAME.",
     ),
     th.Property(
         "azure_storage_account_key",
@@ -193,8 +186,8 @@ AZURE = (
         secret=True,
         title="Azure account key",
         description=(
-            "The account's key. Default: Azure's own variables (AZURE_STORAGE_ACCOUNT_KEY, "
-            "AZURE_CLIENT_SECRET, a workload's identity), else the machine's identity."
+            "The account's key. Default: Azure's variables (AZURE_STORAGE_ACCOUNT_KEY, "
+            "AZURE_CLIENT_SECRET, workload identity), otherwise the machine's identity."
         ),
     ),
     th.Property(
@@ -202,14 +195,14 @@ AZURE = (
         th.StringType,
         secret=True,
         title="Azure shared access signature",
-        description="A shared access signature, in place of the key.",
+        description="A shared access signature, instead of the key.",
     ),
     th.Property(
         "azure_storage_connection_string",
         th.StringType,
         secret=True,
         title="Azure connection string",
-        description="Account, key and address in one, as the portal gives them.",
+        description="Account, key and address in one, as in the portal.",
     ),
     th.Property(
         "azure_tenant_id",
@@ -221,7 +214,7 @@ AZURE = (
         "azure_client_id",
         th.StringType,
         title="Azure client ID",
-        description="The service principal's ID; with azure_tenant_id and azure_client_secret.",
+        description="The service principal's ID, with azure_tenant_id and azure_client_secret.",
     ),
     th.Property(
         "azure_client_secret",
@@ -234,7 +227,7 @@ AZURE = (
         "azure_endpoint_url",
         th.StringType,
         title="Azure endpoint URL",
-        description="Another address of the account, such as an emulator's.",
+        description="Another address, such as an emulator's.",
     ),
     th.Property(
         "azure_anonymous",
@@ -253,8 +246,8 @@ BATCH_S3 = th.Property(
     title="S3 of batches",
     secret=True,
     description=(
-        "How the buckets of batch files are reached, by the names of the lake's own settings: "
-        "aws_access_key_id, aws_endpoint_url and so on. Default: as the lake's, service by service."
+        "Access to the buckets of batch files, with the same names: aws_access_key_id, "
+        "aws_endpoint_url and so on. Default: the lake's, service by service."
     ),
 )
 

@@ -20,7 +20,7 @@ from singerlake.records.blocks.block_tasks import SENT, grouped
 from singerlake.records.rows.steps import Batches, Pipeline, Step
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import followed_by, stages
-from singerlake.spark.jvm.session import cores
+from singerlake.spark.jvm.session import cores, runs_here
 
 CARRIED_BYTES = 1 << 16
 """What tasks are told goes with the step up to here, to all of them. Of a table of millions of
@@ -49,6 +49,7 @@ class SparkEngine(Engine[SparkRows]):
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.parts = 2 * cores(spark)
+        self.here = runs_here(spark)
 
     @plain_errors()
     def source(self, tasks: Sequence[bytes]) -> SparkRows:  # noqa: D102
@@ -74,7 +75,7 @@ class SparkEngine(Engine[SparkRows]):
         self, rows: SparkRows, parts: int, by: str, tasks: Sequence[bytes] | None = None
     ) -> SparkRows:
         if tasks is None:
-            return SparkRows(rows.frame.repartitionById(parts, by))
+            return SparkRows(rows.frame.repartitionById(parts, F.col(by) % parts))
         if _are_carried(tasks):
             told = _ToldStep(by, [*tasks])
             return SparkRows(rows.frame.repartitionById(parts, by), told)
@@ -91,6 +92,10 @@ class SparkEngine(Engine[SparkRows]):
             # If Java is gone, the error of the work within says so.
             with suppress(Exception):
                 kept.unpersist()
+
+    @plain_errors()
+    def having(self, rows: SparkRows, column: str) -> SparkRows:  # noqa: D102
+        return SparkRows(rows.frame.where(F.col(column).isNotNull()))
 
     @plain_errors()
     def collect(self, rows: SparkRows) -> list[dict[str, Any]]:  # noqa: D102

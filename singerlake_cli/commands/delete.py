@@ -11,18 +11,12 @@ from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode, plan
 from singerlake_cli import changes
 from singerlake_cli.file_options import FileOptions, file_options
-from singerlake_cli.shared import (
-    Shared,
-    begin_spark,
-    change_options,
-    complete_table,
-    spark_options,
-    start_spark,
-)
+from singerlake_cli.shared import Shared, change_options, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.changes.change import Changed
+    from singerlake.changes.change import Changed
+    from singerlake.ops.engines import EngineChoice
 
 
 @click.command("delete")
@@ -45,7 +39,7 @@ if TYPE_CHECKING:
 )
 @file_options
 @change_options
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -55,10 +49,9 @@ def command(
     file: str | None,
     reading: FileOptions,
     change: ChangeOptions,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
-    """Delete rows of a TABLE (on Spark).
+    """Delete rows of a TABLE.
 
     Each row's line is written once more with _sdc_deleted_at set, so that whoever reads on
     deletes it too. Earlier transactions and frozen versions still have it, until a vacuum drops
@@ -66,6 +59,9 @@ def command(
 
     Of a file only the columns count that name rows, and _row_version: rows that somebody changed
     since they were read are not deleted (exit code 4).
+
+    Rows of a table of up to 32 MiB of messages are deleted in this process, others by Spark;
+    --engine decides otherwise. --where is SQL, which needs Spark.
 
     \b
     singerlake delete tap-shop.orders --key 17 --key 18
@@ -82,9 +78,9 @@ def command(
         raise UsageError(f"{ref} is frozen and never changes: name the table alone")
     plan(lake_table.snapshot(), change)
     if file is not None:
-        done = _by_file(shared, lake_table, file, reading, reading.of(change), (master, conf))
+        done = _by_file(shared, lake_table, file, reading, reading.of(change), choice)
     else:
-        done = _by_ids_or_sql(lake, lake_table, keys, where, change, (master, conf))
+        done = _by_ids_or_sql(lake, lake_table, keys, where, change, choice)
     shared.output.result(
         lambda: changes.as_json(ref.table, done, dry_run=change.dry_run),
         lambda: changes.print_done(ref.table, done, dry_run=change.dry_run),
@@ -116,19 +112,22 @@ def _by_ids_or_sql(
     keys: tuple[str, ...],
     where: str | None,
     change: ChangeOptions,
-    cluster: tuple[str | None, tuple[str, ...]],
+    choice: EngineChoice,
 ) -> Changed:
-    begin_spark(*cluster)
-    from singerlake.spark.jobs.changes.change import change as change_rows
-    from singerlake.spark.jobs.row_sets.selected_rows import Selection, named_rows
+    from singerlake.changes.row_set import RowIds
+    from singerlake.ops.change import ChangeStep
+    from singerlake.ops.change import change as change_rows
 
     with working(f"deleting from {table.name}"):
-        spark = start_spark(*cluster)
         if keys:
-            rows = [named_rows(spark, keys, "--key")]
-            return change_rows(spark, table, lambda _: rows, Mode.DELETE, options=change)
-        with Selection(spark, lake, table, where) as selected:
-            return change_rows(spark, table, selected, Mode.DELETE, options=change)
+            step = ChangeStep(Mode.DELETE, RowIds(keys), "--key")
+            return change_rows(table, [step], change, choice)
+        choice.need_spark("delete --where", "SQL in --where")
+        from singerlake.spark.jobs.row_sets.selected_rows import Selection
+
+        with Selection(lake, table, where) as selected:
+            step = ChangeStep(Mode.DELETE, selected, str(table.name))
+            return change_rows(table, [step], change, choice)
 
 
 def _by_file(
@@ -137,14 +136,12 @@ def _by_file(
     file: str,
     reading: FileOptions,
     change: ChangeOptions,
-    cluster: tuple[str | None, tuple[str, ...]],
+    choice: EngineChoice,
 ) -> Changed:
     with reading.opened([file], shared.output) as files:
         dialect = reading.dialect_for(files, table, shared.output)
-        begin_spark(*cluster)
-        from singerlake.spark.jobs.loading.upload import UploadOptions, upload
+        from singerlake.ops.upload import UploadOptions, upload
 
         options = UploadOptions(Mode.DELETE, change=change, dialect=dialect)
         with working(f"deleting from {table.name}"):
-            spark = start_spark(*cluster)
-            return upload(spark, shared.lake(), table, files, options).changed
+            return upload(shared.lake(), table, files, options, choice).changed

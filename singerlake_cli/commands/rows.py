@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from singerlake.errors import NotFoundError, UsageError
-from singerlake.records.state.row_key import check_key
 from singerlake_cli import output, results
 from singerlake_cli.entries import readable_entries, run_id
-from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
+from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.queries.row_history import RowVersion
+    from singerlake.ops.engines import EngineChoice
+    from singerlake.ops.rows import RowVersion
 
 
 @click.command("rows")
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     help="Show it as of this row version (the number of a block).",
 )
 @click.option("--history", is_flag=True, help="All versions of the row, oldest first.")
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -43,10 +43,9 @@ def command(
     keys: tuple[str, ...],
     row_version: int | None,
     history: bool,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
-    """Show one row of a TABLE, or its history (on Spark).
+    """Show one row of a TABLE, or its history.
 
     A row version is the number of the block that holds it, as `query --provenance` shows it in
     _row_version. It is not a transaction's number, which is beside it: a transaction may bring
@@ -60,17 +59,14 @@ def command(
     if history and row_version is not None:
         raise UsageError("say --history or --row-version, not both")
     lake_table, ref = shared.lake().find(table)
-    with lake_table.lease() as lease:
-        snapshot = lease.snapshot
-        if ref.version is not None:
-            snapshot = snapshot.named(ref.version)[1]
-        key = _key(keys, snapshot.schema.key_properties)
-        check_key(snapshot, key)
-        begin_spark(master, conf)
-        with working("looking through the blocks"):
-            from singerlake.spark.jobs.queries.row_history import row_history
+    head = lake_table.snapshot()
+    snapshot = head if ref.version is None else head.named(ref.version)[1]
+    from singerlake.ops.rows import RowsOptions, plan, row_history
 
-            versions = row_history(start_spark(master, conf), lake_table, snapshot, key)
+    options = RowsOptions(_key(keys, snapshot.schema.key_properties), ref.version)
+    plan(snapshot, options)
+    with working("looking through the blocks"):
+        versions = row_history(lake_table, options, choice, head=head)
     if not history:
         versions = [_as_of(versions, row_version, f"{ref} {' '.join(keys)}")]
     entries = readable_entries(lake_table, (version.transaction for version in versions))

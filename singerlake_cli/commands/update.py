@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from singerlake.errors import UsageError
 from singerlake.maintenance.change import ChangeOptions, Mode, plan
 from singerlake_cli import changes
-from singerlake_cli.shared import (
-    Shared,
-    begin_spark,
-    change_options,
-    complete_table,
-    spark_options,
-    start_spark,
-)
+from singerlake_cli.shared import Shared, change_options, complete_table, engine_options
 from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.ops.engines import EngineChoice
 
 
 @click.command("update")
@@ -30,7 +28,7 @@ from singerlake_cli.working import working
 )
 @click.option("--where", metavar="SQL", help="Which rows.  [default: all of them]")
 @change_options
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -38,8 +36,7 @@ def command(
     sets: tuple[str, ...],
     where: str | None,
     change: ChangeOptions,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
     """Set columns of a TABLE's rows (on Spark).
 
@@ -57,15 +54,18 @@ def command(
     if ref.version is not None:
         raise UsageError(f"{ref} is frozen and never changes: name the table alone")
     plan(lake_table.snapshot(), change)
-    begin_spark(master, conf)
-    from singerlake.spark.jobs.changes.change import change as change_rows
+    choice.need_spark("update", "SQL in --set or --where")
+    from singerlake.ops.change import ChangeStep
+    from singerlake.ops.change import change as change_rows
     from singerlake.spark.jobs.row_sets.selected_rows import Selection, assignments
 
     values = assignments(sets)
-    with working(f"updating {ref.table}"):
-        spark = start_spark(master, conf)
-        with Selection(spark, lake, lake_table, where, values) as selected:
-            done = change_rows(spark, lake_table, selected, Mode.UPDATE, options=change)
+    with (
+        working(f"updating {ref.table}"),
+        Selection(lake, lake_table, where, values) as selected,
+    ):
+        step = ChangeStep(Mode.UPDATE, selected, str(lake_table.name))
+        done = change_rows(lake_table, [step], change, choice)
     shared.output.result(
         lambda: changes.as_json(ref.table, done, dry_run=change.dry_run),
         lambda: changes.print_done(ref.table, done, dry_run=change.dry_run),

@@ -19,19 +19,13 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import changes, folder_upload, output
 from singerlake_cli.file_options import FileOptions, file_options
 from singerlake_cli.new_table_notes import note_dropped, note_new_lake
-from singerlake_cli.shared import (
-    Shared,
-    begin_spark,
-    change_options,
-    complete_table,
-    spark_options,
-    start_spark,
-)
+from singerlake_cli.shared import Shared, change_options, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.loading.upload import Uploaded
-    from singerlake.spark.jobs.loading.upload_new import NewTable
+    from singerlake.changes.new_table import NewTable
+    from singerlake.ops.engines import EngineChoice
+    from singerlake.ops.upload import Uploaded
 
 
 @click.command("upload")
@@ -51,7 +45,7 @@ if TYPE_CHECKING:
 )
 @file_options
 @change_options
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -62,10 +56,9 @@ def command(
     types: str | None,
     reading: FileOptions,
     change: ChangeOptions,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
-    """Upload FILES of rows, or a FOLDER, into a TABLE (on Spark).
+    """Upload FILES of rows, or a FOLDER, into a TABLE.
 
     Reads CSV, TSV, JSON lines and Parquet, also compressed as .gz or .zst, and standard input (-).
     It is one transaction, or nothing: if anything is wrong with a row, the line is named and
@@ -89,6 +82,9 @@ def command(
     in all rows of the files, and shown before it is made: see them with --dry-run, correct them
     with --types.
 
+    Up to 32 MiB, the table's messages and the files are read in this process, more by Spark;
+    --engine decides otherwise.
+
     \b
     singerlake upload tap-shop.orders corrections.csv --comment "as the shop called"
     singerlake upload views.prices prices.csv.gz --key sku --types "price:decimal(12,2)"
@@ -102,7 +98,7 @@ def command(
         target = _target(lake, table, Mode.UPSERT)
         folder_upload.check(target, mode, {"key": keys, "types": types}, reading)
         into, show = _ready(shared, lake, target, change), partial(_show, shared)
-        folder_upload.upload(shared, lake, into, folder, mode, change, (master, conf), show)
+        folder_upload.upload(shared, lake, into, folder, mode, change, choice, show)
         return
     target = _target(lake, table, Mode(mode or Mode.UPSERT))
     key_names = parse_names(keys) if keys is not None else []
@@ -114,15 +110,13 @@ def command(
         else:
             _ready(shared, lake, target, change)
             dialect = reading.dialect_for(opened, None, shared.output)
-        begin_spark(master, conf)
-        from singerlake.spark.jobs.loading.upload import UploadOptions, upload
+        from singerlake.ops.upload import UploadOptions, upload
 
         options = UploadOptions(Mode(mode or Mode.UPSERT), key_names, said, change, dialect)
         name = target.name if isinstance(target, Table) else target.table
         with working(f"uploading into {name}"):
-            spark = start_spark(master, conf)
             into = target if isinstance(target, Table) else name
-            done = upload(spark, lake, into, opened, options, lambda new: _show(shared, new))
+            done = upload(lake, into, opened, options, choice, partial(_show, shared))
         described = [file.described() for file in opened] if shared.json else []
     shared.output.result(
         lambda: _as_json(done, described, dry_run=change.dry_run),

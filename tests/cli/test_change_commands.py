@@ -54,8 +54,7 @@ def shop(lake: Lake) -> Lake:
 def test_what_needs_no_java_to_be_refused(
     shop: Lake, monkeypatch: pytest.MonkeyPatch, args: list[str], code: int, words: str
 ) -> None:
-    for command in ("update", "delete"):
-        monkeypatch.setattr(f"singerlake_cli.commands.{command}.begin_spark", None)
+    monkeypatch.setattr("singerlake_cli.shared.begin_spark", None)
     result = run(shop, *args)
     assert result.exit_code == code, result.stderr
     assert words in result.stderr
@@ -111,7 +110,7 @@ def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
         assert words in result.stderr, args
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_rows_are_deleted_that_a_file_names(shop: Lake, tmp_path: Path) -> None:
     keys = tmp_path / "keys.csv"
     keys.write_text("id;status\n1;other\n77;\n")

@@ -457,6 +457,7 @@ def test_metadata_commands_import_nothing_heavy(filled: Lake, args: list[str]) -
 
 UNNEEDED = (
     "singerlake.annotations.changes",
+    "singerlake.changes",
     "singerlake.format.column_list",
     "singerlake.format.sql_tokens",
     "singerlake.maintenance.alter",

@@ -76,7 +76,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 def version(number: int, operation: str, transaction: int) -> Any:
-    from singerlake.spark.jobs.queries.row_history import RowVersion
+    from singerlake.ops.rows import RowVersion
 
     values: dict[str, Any] = {
         "id": 17,
@@ -193,13 +193,13 @@ CASES = {
         ["rows", TABLE, "--key", "17"],
         [*ROW, "2026-03-01 01:20:00", "insert", "2026-03-01T01:20:00Z", RUN],
         lambda: [version(1, "insert", 1)],
-        f"{JOBS}queries.row_history.row_history",
+        "singerlake.ops.rows.row_history",
     ),
     "rows --history": Case(
         ["rows", TABLE, "--key", "17", "--history"],
         [*ROW, "2026-03-01 01:20:00", "insert", "update", "delete", "1234.50", RUN],
         lambda: [version(1, "insert", 1), version(2, "update", 2), version(9, "delete", 3)],
-        f"{JOBS}queries.row_history.row_history",
+        "singerlake.ops.rows.row_history",
     ),
     "diff": Case(
         ["diff", TABLE, "@1"],
@@ -225,23 +225,34 @@ CASES = {
         lambda: reverted(),
         "singerlake.ops.revert.revert",
     ),
+    "undo": Case(
+        ["undo", TABLE, "1", "--on-conflict", "keep"],
+        [
+            "as transaction 8",
+            "1 row put back, 2 deleted",
+            "1,234 rows touched again since",
+            "id 17",
+        ],
+        lambda: undone(),
+        "singerlake.ops.undo.undo",
+    ),
     "upload": Case(
         ["upload", TABLE, FILE],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: uploaded(),
-        f"{JOBS}loading.upload.upload",
+        "singerlake.ops.upload.upload",
     ),
     "update": Case(
         ["update", TABLE, "--set", "a = 1"],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: changed(),
-        f"{JOBS}changes.change.change",
+        "singerlake.ops.change.change",
     ),
     "delete --dry-run": Case(
         ["delete", TABLE, "--where", "id = 17", "--dry-run"],
         [f"{TABLE}:", "would be 0 rows", "1 not there to be deleted"],
         lambda: changed(dry=True),
-        f"{JOBS}changes.change.change",
+        "singerlake.ops.change.change",
     ),
     "erase": Case(
         ["erase", "--check", TABLE, "--key", "17"],
@@ -305,7 +316,7 @@ def differing() -> Any:
 
 
 def changed(*, dry: bool = False) -> Any:
-    from singerlake.spark.jobs.changes.change import Changed
+    from singerlake.changes.change import Changed
 
     frozen = FrozenVersion(
         number=2, transaction=9, schema_hash="abcdefg", rows=1, fingerprint=HASH, label=LABEL
@@ -328,7 +339,7 @@ def with_file(args: list[str], folder: Path) -> list[str]:
 
 def uploaded() -> Any:
     from singerlake.maintenance.change import Mode
-    from singerlake.spark.jobs.loading.upload import Uploaded
+    from singerlake.ops.upload import Uploaded
 
     return Uploaded(NAME, Mode.UPSERT, None, changed())
 
@@ -337,6 +348,12 @@ def reverted() -> Any:
     from singerlake.rows_back.revert import Reverted
 
     return Reverted(3, 8, 1, 2, 1_000_000, "abcdefg", whole=True)
+
+
+def undone() -> Any:
+    from singerlake.ops.undo import Conflict, Undone
+
+    return Undone([1], 8, 1, 2, 1234, [Conflict("17", 3, deleted=False)], "abcdefg")
 
 
 @pytest.fixture(autouse=True)

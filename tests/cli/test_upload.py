@@ -27,7 +27,6 @@ from singerlake.records.given.csv.ranges import Range
 from singerlake.records.given.csv.reader import CsvReader
 from singerlake.records.given.values.inference import Summary
 from singerlake.records.rows.problems import Problem, Problems
-from singerlake_cli.commands import upload
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.rejects import write_rejects
 from tests.build import commit_rows
@@ -171,8 +170,8 @@ def forbid_java(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> NoReturn:
         raise AssertionError("Java starts")
 
-    for name in ("begin_spark", "start_spark"):
-        monkeypatch.setattr(upload, name, started)
+    monkeypatch.setenv("SINGERLAKE_ENGINE", "spark")
+    monkeypatch.setattr("singerlake_cli.shared.begin_spark", started)
 
 
 def check_refused(result: Result, code: int, says: str) -> None:
@@ -182,7 +181,7 @@ def check_refused(result: Result, code: int, says: str) -> None:
         assert words in told
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes(
     shop: Lake,
 ) -> None:
@@ -222,7 +221,7 @@ def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes
     assert files_of(shop) == before
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_rejects_lists_what_every_stage_finds(shop: Lake) -> None:
     """Values, keys, versions and constraints, though a file fails for the first of them."""
     table = shop.find(ORDERS)[0]
@@ -278,7 +277,7 @@ def test_rejects_say_that_they_are_not_all(tmp_path: Path) -> None:
         assert last in file.path.read_text().splitlines()[-1]
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_modes(shop: Lake) -> None:
     def counts(*args: str) -> tuple[int, ...]:
         done = run_json(shop, "upload", ORDERS, "a.csv", *args)
@@ -315,7 +314,7 @@ def test_modes(shop: Lake) -> None:
     assert [row[0] for row in rows_of(shop)] == [2, 5]
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_what_was_read_before_somebody_else_changed_it_is_refused(shop: Lake) -> None:
     query = ["query", "select * from tap_shop.orders order by id", "--provenance", "--to"]
     assert run(shop, *query, "x.csv").exit_code == 0
@@ -332,7 +331,7 @@ def test_what_was_read_before_somebody_else_changed_it_is_refused(shop: Lake) ->
     assert [row[1] for row in rows_of(shop)] == ["n1", "mine", "mine"]
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_how_files_are_written(shop: Lake) -> None:
     write("a.csv", "1;\xe4;NULL\r\n2;'NULL';5\r\n".encode("cp1252"))
     options = ["--delimiter", ";", "--encoding", "cp1252", "--null", "NULL"]
@@ -352,7 +351,7 @@ def test_how_files_are_written(shop: Lake) -> None:
     ]
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
     write("a.csv", 'id,zip,price,at,note\n1,007,1.5,2026-01-01T10:00:00Z,\n2,5,2,,"{}"\n')
     nowhere = str(Path("nowhere").absolute())
@@ -404,7 +403,7 @@ def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
     assert [one["table"] for one in run_json(shop, "ls")] == [ORDERS, "views.prices"]
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_upload_shows_nulls_and_why_columns_of_numbers_are_text(shop: Lake) -> None:
     write("a.csv", 'id,n,v,x\n1,"",0.30000000000000004,nan\n2,"5",,1\n3,,5e-324,2\n')
     result = run(shop, "upload", "views.a", "a.csv", "--key", "id", "--dry-run")
@@ -422,7 +421,7 @@ def test_upload_shows_nulls_and_why_columns_of_numbers_are_text(shop: Lake) -> N
     assert not any("note" in one for one in done["columns"])
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_upload_reads_files_as_other_programs_write_them(shop: Lake) -> None:
     write("excel.csv", "a report\r\nid;amount;name\r\n1;3,5;Zoë\r\n2;4,25;x,y\r\n".encode("utf-16"))
     args = ["excel.csv", "--skip", "1", "--key", "id"]
@@ -444,7 +443,7 @@ def test_upload_reads_files_as_other_programs_write_them(shop: Lake) -> None:
     assert rows_of(shop, "views.r") == [[1, 100000.0, None], [2, None, True]]
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_a_file_that_is_not_what_its_first_rows_seem(
     shop: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -478,7 +477,7 @@ def test_a_file_that_is_not_what_its_first_rows_seem(
     assert not [name for name in files_of(shop) if "views/b" in name]
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_every_format_makes_the_same_table(shop: Lake, tmp_path: Path) -> None:
     text = "id,name,price\n1,a,1.5\n2,,0.25\n"
     write("a.csv", text)
@@ -498,7 +497,7 @@ def test_every_format_makes_the_same_table(shop: Lake, tmp_path: Path) -> None:
         assert rows_of(lake, table) == [[1, "a", 1.5], [2, None, 0.25]]
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("spark", "engine")
 def test_mark_of_deletions_is_no_column_of_a_new_table(lake: Lake, tmp_path: Path) -> None:
     given = tmp_path / "given.csv"
     given.write_text("id,v,_sdc_deleted_at\n1,a,2024-01-01T00:00:00Z\n2,b,\n")
@@ -507,7 +506,7 @@ def test_mark_of_deletions_is_no_column_of_a_new_table(lake: Lake, tmp_path: Pat
     assert "'_sdc_deleted_at', which marks rows that a source deleted" in result.stderr
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("spark", "engine")
 def test_mark_of_deletions_is_refused_row_by_row_where_a_table_has_it(
     lake: Lake, tmp_path: Path
 ) -> None:

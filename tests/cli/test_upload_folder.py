@@ -12,8 +12,7 @@ from singerlake.files import folder_rows
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.maintenance import vacuum
-from singerlake.spark.jobs.loading import upload_folder
-from singerlake_cli import folder_upload
+from singerlake.ops.upload_folder import check_no_vacuum
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.cli.test_upload import check_refused, forbid_java
@@ -58,7 +57,6 @@ def test_what_is_refused_before_java_starts(
     Path(".hidden-link").mkdir()
     Path(".hidden-link/x").symlink_to(work)
     forbid_java(monkeypatch)
-    monkeypatch.setattr(folder_upload, "begin_spark", lambda *_: pytest.fail("Java starts"))
     check_refused(run(lake, "upload", DOCS, *args), code, says)
     assert not Path(lake.store.uri).exists()
 
@@ -83,17 +81,17 @@ def test_a_vacuum_that_announces_meanwhile_ends_it(tmp_path: Path) -> None:
     sync(tmp_path / "lake", {1: "data:,c"})
     table = table_of(tmp_path / "lake")
     before = table.snapshot()
-    upload_folder._check_no_vacuum(Lake(table.store), before, before)
+    check_no_vacuum(table.store, before)
     forget(table)
     plan = vacuum.plan_vacuum(table.store, table.snapshot(), AT_ONCE)
     vacuum.announce(table.store, plan, AT_ONCE, "vacuum")
     with pytest.raises(ConflictError, match="run it again"):
-        upload_folder._check_no_vacuum(Lake(table.store), before, before)
+        check_no_vacuum(table.store, before)
     now = table.snapshot()
-    upload_folder._check_no_vacuum(Lake(table.store), now, now)
+    check_no_vacuum(table.store, now)
 
 
-@pytest.mark.usefixtures("each_operation")
+@pytest.mark.usefixtures("each_operation", "engine")
 def test_a_folder_and_what_becomes_of_it(lake: Lake, work: Path) -> None:
     def upload(*args: str) -> tuple[Any, tuple[int, ...]]:
         done = run_json(lake, "upload", DOCS, *args)

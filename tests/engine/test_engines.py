@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -110,6 +109,26 @@ def test_exchange_brings_rows_of_a_number_together(engine: Engine[Any]) -> None:
     assert {row["part"]: row["number"] for row in rows} == expected
 
 
+def test_exchange_begins_again_at_the_first_part(engine: Engine[Any]) -> None:
+    rows = engine.exchange(everything(engine), 1, "part")
+    found = engine.collect(engine.map(rows, counted, "number long"))
+    assert found == [{"number": len(all_numbers())}]
+
+
+def test_having_leaves_rows_without_a_value_out(engine: Engine[Any]) -> None:
+    rows = engine.having(engine.map(engine.source(TASKS), even, NUMBERS), "number")
+    found = engine.collect(engine.map(rows, counted, "number long"))
+    assert sum(row["number"] for row in found) == 3
+
+
+def even(batches: Batches) -> Batches:
+    """The numbers of tasks, odd ones as null."""
+    for number, _ in given(batches):
+        value = None if number % 2 else number
+        row = {"part": pa.array([0], pa.int32()), "number": pa.array([value], pa.int64())}
+        yield pa.RecordBatch.from_pydict(row)
+
+
 @dataclass
 class Noting:
     """Gives the numbers of tasks, and leaves a line of each in a file."""
@@ -117,7 +136,7 @@ class Noting:
     path: str
 
     def __call__(self, batches: Batches) -> Batches:
-        for batch in Numbers(1)(batches):
+        for batch in even(batches):
             with Path(self.path).open("a") as file:
                 file.write("read\n")
             yield batch
@@ -125,11 +144,11 @@ class Noting:
 
 def test_what_is_kept_is_computed_once(engine: Engine[Any], tmp_path: Path) -> None:
     path = tmp_path / "read"
-    with engine.keep(engine.map(engine.source(TASKS), Noting(str(path)), NUMBERS)) as kept:
-        for _ in range(2):
-            found = engine.collect(kept)
-            assert sorted(row["number"] for row in found) == all_numbers()
-    assert len(path.read_text().splitlines()) == len(TASKS)
+    rows = engine.map(engine.source(TASKS), Noting(str(path)), NUMBERS)
+    with engine.keep(rows) as kept:
+        found = [engine.collect(engine.having(kept, name)) for name in ("part", "number", "number")]
+    assert [len(some) for some in found] == [5, 3, 3]
+    assert len(path.read_text().splitlines()) == 5
 
 
 def test_union_keeps_all_rows(engine: Engine[Any]) -> None:
@@ -140,33 +159,6 @@ def test_union_keeps_all_rows(engine: Engine[Any]) -> None:
 
 def counted(batches: Batches) -> Batches:
     yield pa.RecordBatch.from_pydict({"number": [sum(len(batch) for batch in batches)]})
-
-
-def test_kept_rows_are_computed_once(engine: Engine[Any], tmp_path: Path) -> None:
-    with engine.keep(engine.map(engine.source(TASKS), Noted(tmp_path), "number long")) as rows:
-        for _ in range(2):
-            shared = engine.exchange(engine.map(rows, parted, NUMBERS), 2, "part")
-            found = engine.collect(engine.map(shared, summed, NUMBERS))
-            assert {row["part"]: row["number"] for row in found} == {0: 6, 1: 4}
-    assert len([*tmp_path.iterdir()]) == len(TASKS)
-
-
-@dataclass
-class Noted:
-    """Gives the number of each task, and notes in a folder that it was asked for it."""
-
-    folder: Path
-
-    def __call__(self, batches: Batches) -> Batches:
-        for number, _ in given(batches):
-            (self.folder / f"{number} {uuid4()}").touch()
-            yield pa.RecordBatch.from_pydict({"number": [number]})
-
-
-def parted(batches: Batches) -> Batches:
-    for batch in batches:
-        part = [number % 2 for number in batch.column("number").to_pylist()]
-        yield batch.add_column(0, "part", pa.array(part, pa.int32()))
 
 
 def test_parts_are_told_their_tasks(engine: Engine[Any]) -> None:

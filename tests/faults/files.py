@@ -16,6 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.vacuum import DELETE
+from singerlake.ops.engines import EngineChoice
 from singerlake.storage.base import Store
 from target_singerlake.batches.files import LocalBatchFile
 from tests.copying import world
@@ -240,16 +241,20 @@ class UploadFolder(Operation):
             self._upload(lake, lake.find(self.table)[0], again=again)
 
     def _upload(self, lake: Lake, into: Table | TableName, *, again: bool) -> None:
-        from singerlake.spark.jobs.loading.upload import UploadOptions
-        from singerlake.spark.jobs.loading.upload_folder import upload_folder
-        from singerlake.spark.jvm.session import session
+        from singerlake.ops.upload import UploadOptions
+        from singerlake.ops.upload_folder import upload_folder
 
         folder = Folder.named(str(self.folder), None)
         assert folder is not None
         options = UploadOptions(
             Mode.REPLACE, change=ChangeOptions(writing=write_options(again=again))
         )
-        upload_folder(lambda: session("local[2]"), lake, into, folder, options)
+        upload_folder(lake, into, folder, options, self.choice())
+
+    def choice(self) -> EngineChoice:
+        from singerlake.spark.jvm.session import session
+
+        return EngineChoice.of(spark=session("local[2]"))
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         table = plain.tables(dump)[self.table]

@@ -25,6 +25,7 @@ from singerlake.maintenance.overlay_changes import with_key
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import VacuumOptions
+from singerlake.ops.engines import EngineChoice
 from singerlake.storage.base import Store
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.writer import WriteOptions
@@ -309,13 +310,17 @@ class Change(Operation):
         change.delete([2])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.changes.table_change import TableChange
-        from singerlake.spark.jvm.session import session
+        from singerlake.ops.table_change import TableChange
 
         options = ChangeOptions(new_version=True, writing=write_options(again=again))
         table = Lake(store).find(self.table)[0]
-        with TableChange(table, options, session("local[2]")) as change:
+        with TableChange(table, options, self.choice()) as change:
             self.ask(change)
+
+    def choice(self) -> EngineChoice:
+        from singerlake.spark.jvm.session import session
+
+        return EngineChoice.of(spark=session("local[2]"))
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         table = plain.tables(dump)[self.table]

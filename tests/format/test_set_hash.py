@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from singerlake.format.set_hash import LANES, SetHash, digest
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "fingerprints.md"
 texts = st.lists(st.binary(max_size=20), max_size=6)
 
 

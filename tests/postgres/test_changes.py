@@ -19,14 +19,13 @@ from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.erase import EraseOptions
-from singerlake.spark.jobs.changes.change import change
 from tests.erasing import erase
 from tests.frozen import on
 from tests.frozen import revert_on_spark as revert
 from tests.postgres.cluster import Cluster
 from tests.postgres.plugins import load
 from tests.spark import here
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, row_set
 from tests.tap.run import run as replay
 from tests.target import harness
 

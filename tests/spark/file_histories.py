@@ -13,14 +13,13 @@ from singerlake.maintenance.change import Mode
 from singerlake.maintenance.delete_version import delete_version
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import PARTS, VacuumOptions
-from singerlake.spark.jobs.changes.change import change
 from tests.faults import plain
 from tests.files.photos import NAME, PHOTOS, lists, named_by_rows, stored, sync, table_of
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import undo_on_spark as undo
 from tests.frozen import vacuum_on_spark
 from tests.spark import here
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, row_set
 from tests.target.harness import record, run, schema
 
 AT_ONCE = VacuumOptions(

@@ -37,7 +37,6 @@ from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import VacuumOptions
 from singerlake.ops.erase.table import EraseRequest, erase
-from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.queries.query import query
 from singerlake.transactions.folding import restored
 from tests.faults.plain import is_time
@@ -46,7 +45,7 @@ from tests.frozen import on, vacuum_here, vacuum_on_spark
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import undo_on_spark as undo
 from tests.spark import here
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, row_set
 from tests.tap.run import run as run_tap
 from tests.target import harness
 
@@ -155,7 +154,7 @@ def number_text(value: float) -> str:
 
 
 def row_text(values: dict[str, Any]) -> str:
-    """The canonical text of a row, as docs/reference/types.md has it."""
+    """The canonical text of a row, as docs/internals/fingerprints.md has it."""
     members = (
         json.dumps(name, ensure_ascii=False)
         + ":"
@@ -167,12 +166,12 @@ def row_text(values: dict[str, Any]) -> str:
 
 
 def fingerprint(texts: Iterable[str]) -> str:
-    """The content fingerprint, as docs/reference/types.md has it."""
+    """The content fingerprint, as docs/internals/fingerprints.md has it."""
     return set_hash(text.encode() for text in texts)
 
 
 def record_fingerprint(rows: Iterable[Row]) -> str:
-    """The fingerprint of the records, as docs/reference/types.md has it."""
+    """The fingerprint of the records, as docs/internals/fingerprints.md has it."""
     return set_hash(blake3(row.text.encode()).digest()[:20] for row in rows)
 
 

@@ -28,6 +28,7 @@ from singerlake.maintenance import overlay_changes as says
 from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
 from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.rebuild import rebuild_table
+from singerlake.ops.engines import EngineChoice
 from tests.build import commit_rows
 from tests.faults import plain
 from tests.maintenance.test_overlay_changes import rows as rows_read
@@ -364,7 +365,7 @@ class World:
 
     def change(self, wanted: Mapping[tuple[Any, ...], Cells], gone: list[Any]) -> None:
         """Rows inserted, changed and deleted; a dry run counts as the run does."""
-        from singerlake.spark.jobs.changes.table_change import TableChange
+        from singerlake.ops.table_change import TableChange
 
         after, counts = changed(self.head, self.number + 1, wanted, gone)
         broken = [
@@ -380,7 +381,7 @@ class World:
             from singerlake.maintenance.change import ChangeOptions
 
             options = ChangeOptions(dry_run=dry_run)
-            with TableChange(self.table, options, self._session()) as asked:
+            with TableChange(self.table, options, EngineChoice.of(spark=self._session())) as asked:
                 asked.upsert(given)
                 asked.delete([dict(zip(keys, key, strict=True)) for key in gone])
             return asked.result

@@ -1,23 +1,62 @@
-"""Row sets from dictionaries, as the readers of files make them."""
+"""Rows that a change is asked for, from dictionaries, as the readers of files make them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from singerlake.changes.change import Changed, change_rows
+from singerlake.changes.row_set import Part, RowSet, sent, unpacked
+from singerlake.engine.base import Engine
+from singerlake.lake import Table
+from singerlake.maintenance.change import ChangeOptions, Mode
+from singerlake.ops.change import present_rows
 from singerlake.records.columns.arrow_types import arrow_type
 from singerlake.records.given.rows import given_schema
 from singerlake.records.rows.row_columns import alias
 from singerlake.records.state.shape import shape_of
-from singerlake.spark.jobs.row_sets.row_set import PROBLEMS, RowSet
+from singerlake.spark.engine import SparkEngine
 from singerlake.transactions.snapshot import Snapshot
 
 
+def engine_of(on: SparkSession | Engine[Any]) -> Engine[Any]:
+    return on if isinstance(on, Engine) else SparkEngine(on)
+
+
+def change(
+    on: SparkSession | Engine[Any],
+    table: Table,
+    rows: Callable[[Snapshot], Sequence[RowSet]],
+    mode: Mode,
+    *,
+    options: ChangeOptions | None = None,
+) -> Changed:
+    """Change rows on an engine, or on that of a session."""
+    return change_parts(on, table, lambda now: [Part(tuple(rows(now)), mode)], options=options)
+
+
+def change_parts(
+    on: SparkSession | Engine[Any],
+    table: Table,
+    parts: Callable[[Snapshot], Sequence[Part]],
+    *,
+    options: ChangeOptions | None = None,
+) -> Changed:
+    engine = engine_of(on)
+    return change_rows(
+        table,
+        lambda _, now: parts(now),
+        options or ChangeOptions(),
+        lambda _: engine,
+        present_rows,
+    )
+
+
 def row_set(
-    spark: SparkSession,
+    on: SparkSession | Engine[Any],
     snapshot: Snapshot,
     rows: Sequence[Mapping[str, Any]],
     source: str = "rows.csv",
@@ -46,6 +85,4 @@ def row_set(
     }
     arrays |= {name: pa.array(list(v), schema.field(name).type) for name, v in known.items()}
     table = pa.table(arrays)
-    frame = spark.createDataFrame(table)
-    assert PROBLEMS not in frame.columns
-    return RowSet(frame, indexes, (source,))
+    return RowSet(sent(engine_of(on), table), indexes, (source,), unpacked)

@@ -16,11 +16,11 @@ from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.ops import expire
 from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.queries.row_history import row_history
 from tests.build import commit_rows, retype
 from tests.cli.call import run
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import row_history_on_spark as row_history
 from tests.frozen import vacuum_on_spark
 from tests.spark.verified import verify
 
@@ -118,7 +118,7 @@ def test_a_key_that_does_not_fit_has_a_way_out(spark: SparkSession, lake: Lake) 
     assert not verify(spark, table).problems
     revert(spark, table, table.snapshot().frozen[1].transaction)
     assert ask(spark, lake, whole) == expected
-    assert row_history(spark, table, table.snapshot(), {"id": "10"})[-1].values["amount"] == 1.0
+    assert row_history(spark, table, id="10")[-1].values["amount"] == 1.0
     options = VacuumOptions(parts=(COMBINE, DROP_HISTORY), retain_seconds=0, guard=False)
     vacuum_on_spark(spark, table, options)
     assert ask(spark, lake, whole) == expected

@@ -13,6 +13,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from singerlake.changes.change import Changed
+from singerlake.changes.output import ChangeOutput
+from singerlake.changes.row_set import Part
+from singerlake.engine.base import Engine
+from singerlake.engine.local import LocalEngine
 from singerlake.errors import ConflictError, DamagedError, RejectedRowsError, ViolationsError
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Constraint
@@ -23,14 +28,11 @@ from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.deletion_schema import declaring, hash_of
 from singerlake.records.rows.problems import Problems
 from singerlake.spark.jobs.changes import alter as alter_job
-from singerlake.spark.jobs.changes.change import Changed, change, change_parts
-from singerlake.spark.jobs.changes.change_output import ChangeOutput
-from singerlake.spark.jobs.row_sets.asked_rows import Part
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import verify_on_spark as verify
 from tests.spark.index_frames import rows_both_ways
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, change_parts, row_set
 
 pytestmark = pytest.mark.usefixtures("quick_plans")
 ORDERS: dict[str, Any] = {
@@ -39,6 +41,13 @@ ORDERS: dict[str, Any] = {
     "total": {"type": ["null", "number"], "multipleOf": 0.01},
 }
 NAME = TableName("tap", "orders")
+On = SparkSession | Engine[Any]
+
+
+@pytest.fixture(params=["local", "spark"])
+def on(request: pytest.FixtureRequest, spark: SparkSession) -> On:
+    """What a change runs on."""
+    return LocalEngine() if request.param == "local" else spark
 
 
 def table_of(lake: Lake) -> Table:
@@ -51,7 +60,7 @@ def rows(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
 
 
 def apply(
-    spark: SparkSession,
+    on: On,
     table: Table,
     mode: Mode,
     given: list[dict[str, Any]],
@@ -59,9 +68,9 @@ def apply(
     **options: Any,
 ) -> Changed:
     return change(
-        spark,
+        on,
         table,
-        lambda present: [row_set(spark, present, given, names=names)],
+        lambda present: [row_set(on, present, given, names=names)],
         mode,
         options=ChangeOptions(**options),
     )
@@ -80,7 +89,7 @@ def orders(lake: Lake) -> Table:
     return table_of(lake)
 
 
-def test_only_the_difference_is_written(spark: SparkSession, orders: Table) -> None:
+def test_only_the_difference_is_written(spark: SparkSession, on: On, orders: Table) -> None:
     given = [
         {"id": 1, "status": "paid"},
         {"id": 2, "status": "new"},
@@ -89,10 +98,10 @@ def test_only_the_difference_is_written(spark: SparkSession, orders: Table) -> N
         {"id": 7, "status": None},
     ]
     expected = {"inserted": 1, "updated": 1, "deleted": 1, "unchanged": 1, "absent": 1}
-    dry = apply(spark, orders, Mode.UPSERT, given, dry_run=True)
+    dry = apply(on, orders, Mode.UPSERT, given, dry_run=True)
     assert dry == Changed(None, **expected)
     assert orders.snapshot().number == 1
-    done = apply(spark, orders, Mode.UPSERT, given, comment="why", metadata={"ticket": "7"})
+    done = apply(on, orders, Mode.UPSERT, given, comment="why", metadata={"ticket": "7"})
     assert done == Changed(2, **expected)
     entry = list(orders.entries())[-1]
     assert entry.operation == "change"
@@ -111,11 +120,13 @@ def test_only_the_difference_is_written(spark: SparkSession, orders: Table) -> N
     assert [(row["id"], row["status"]) for row in rows(spark, orders)] == [
         (1, "paid"), (2, "new"), (3, "new"), (5, "new"), (7, None)
     ]  # fmt: skip
-    assert apply(spark, orders, Mode.UPSERT, given).transaction is None
+    assert apply(on, orders, Mode.UPSERT, given).transaction is None
     assert orders.snapshot().number == 2
 
 
-def test_blocks_that_cannot_hold_a_row_are_not_inflated(spark: SparkSession, lake: Lake) -> None:
+def test_blocks_that_cannot_hold_a_row_are_not_inflated(
+    spark: SparkSession, on: On, lake: Lake
+) -> None:
     given: list[Any] = [{"id": n, "status": "new"} for n in range(40)]
     last = commit_rows(lake, "tap.orders", ORDERS, ["id"], given, block_rows=10).blocks[-1]
     path = Path(lake.store.local_path(NAME.data(last.file)) or "")
@@ -124,35 +135,35 @@ def test_blocks_that_cannot_hold_a_row_are_not_inflated(spark: SparkSession, lak
     path.chmod(0o644)
     path.write_bytes(data)
     table = table_of(lake)
-    done = apply(spark, table, Mode.UPSERT, [{"id": 7, "status": "paid"}, {"id": 99}])
+    done = apply(on, table, Mode.UPSERT, [{"id": 7, "status": "paid"}, {"id": 99}])
     assert (done.updated, done.inserted) == (1, 1)
     with pytest.raises(DamagedError, match=f"block {last.number} of"):
-        apply(spark, table, Mode.UPSERT, [{"id": 7, "status": "new"}, {"id": 31, "status": "paid"}])
+        apply(on, table, Mode.UPSERT, [{"id": 7, "status": "new"}, {"id": 31, "status": "paid"}])
 
 
 def test_a_row_that_was_read_in_another_version_is_refused(
-    spark: SparkSession, orders: Table
+    spark: SparkSession, on: On, orders: Table
 ) -> None:
-    assert apply(spark, orders, Mode.UPSERT, [{"id": 2, "status": "theirs"}]).updated == 1
+    assert apply(on, orders, Mode.UPSERT, [{"id": 2, "status": "theirs"}]).updated == 1
     given = [
         {"id": 2, "status": "mine", "_row_version": 1},
         {"id": 3, "status": "mine", "_row_version": 1},
         {"id": 8, "status": "mine", "_row_version": 1},
     ]
     with pytest.raises(ConflictError) as caught:
-        apply(spark, orders, Mode.UPSERT, given)
+        apply(on, orders, Mode.UPSERT, given)
     assert caught.value.lines[:3] == (
         "2 rows of tap.orders changed since they were read; nothing was changed:",
         "  id 2: read as row version 1, is row version 3 now (rows.csv, line 2)",
         "  id 8: read as row version 1, is gone now (rows.csv, line 4)",
     )
     with pytest.raises(ConflictError, match="at transaction 2, not 1 any more"):
-        apply(spark, orders, Mode.UPSERT, given[:1], etag=1, overwrite=True)
+        apply(on, orders, Mode.UPSERT, given[:1], etag=1, overwrite=True)
     assert orders.snapshot().number == 2
     # By its id alone, in the version that it has; and whatever its version is.
     mine = [{"_row_id": "2", "status": "mine", "_row_version": 3}]
-    assert apply(spark, orders, Mode.UPDATE, mine, etag=2).updated == 1
-    assert apply(spark, orders, Mode.UPSERT, given, overwrite=True).inserted == 1
+    assert apply(on, orders, Mode.UPDATE, mine, etag=2).updated == 1
+    assert apply(on, orders, Mode.UPSERT, given, overwrite=True).inserted == 1
     assert [row["status"] for row in rows(spark, orders)] == [
         "new",
         "mine",
@@ -162,7 +173,9 @@ def test_a_row_that_was_read_in_another_version_is_refused(
     ]
 
 
-def test_what_cannot_be_is_named_and_nothing_changed(spark: SparkSession, lake: Lake) -> None:
+def test_what_cannot_be_is_named_and_nothing_changed(
+    spark: SparkSession, on: On, lake: Lake
+) -> None:
     properties = {
         "id": {"type": "integer"},
         "kind": {"type": ["null", "string"], "enum": [None, "a", "b"]},
@@ -174,7 +187,7 @@ def test_what_cannot_be_is_named_and_nothing_changed(spark: SparkSession, lake: 
 
     def problems(mode: Mode, *given: dict[str, Any], **options: Any) -> list[str]:
         with pytest.raises(RejectedRowsError) as caught:
-            apply(spark, table, mode, list(given), **options)
+            apply(on, table, mode, list(given), **options)
         return [line.strip() for line in caught.value.lines[1:]]
 
     twice = {"id": 5, "kind": "a"}
@@ -210,7 +223,7 @@ def test_what_cannot_be_is_named_and_nothing_changed(spark: SparkSession, lake: 
 
 
 def test_rows_of_an_earlier_schema_are_written_under_the_one_in_effect(
-    spark: SparkSession, lake: Lake
+    spark: SparkSession, on: On, lake: Lake
 ) -> None:
     old = {"id": {"type": "integer"}, "n": {"type": "integer"}, "s": {"type": "string"}}
     new = {"id": {"type": "integer"}, "n": {"type": "string"}, "s": {"type": "string"}}
@@ -218,7 +231,7 @@ def test_rows_of_an_earlier_schema_are_written_under_the_one_in_effect(
     commit_rows(lake, "tap.orders", new, ["id"], [{"id": 4, "n": "four", "s": "x"}])
     table = table_of(lake)
     given = [{"id": 1, "s": "y"}, {"id": 2, "n": "two"}, {"id": 3, "_delete": True}]
-    assert apply(spark, table, Mode.UPSERT, given).updated == 2
+    assert apply(on, table, Mode.UPSERT, given).updated == 2
     head = table.snapshot()
     under = {block.schema_hash for block in head.blocks_after(2)}
     first = head.schema_of(head.blocks[0].schema_hash)
@@ -233,29 +246,33 @@ def test_rows_of_an_earlier_schema_are_written_under_the_one_in_effect(
     ]
 
 
-def test_a_value_that_does_not_fit_can_be_set_right(spark: SparkSession, lake: Lake) -> None:
+def test_a_value_that_does_not_fit_can_be_set_right(
+    spark: SparkSession, on: On, lake: Lake
+) -> None:
     when = {"type": ["null", "string"], "format": "date-time"}
     lines = [{"id": 1, "at": "never", "s": "x"}, {"id": 2, "at": "soon", "s": "x"}]
     commit_rows(lake, "tap.orders", {**ORDERS, "at": when, "s": {"type": "string"}}, ["id"], lines)
     table = table_of(lake)
-    done = apply(spark, table, Mode.UPDATE, [{"id": 1, "at": None}, {"id": 2, "s": "y"}])
+    done = apply(on, table, Mode.UPDATE, [{"id": 1, "at": None}, {"id": 2, "s": "y"}])
     assert done.updated == 2
     written = {m["record"]["id"]: m["record"]["at"] for m in new_lines(table, 1)}
     assert written == {1: None, 2: "soon"}
 
 
-def test_replacing_all_rows_touches_those_that_differ(spark: SparkSession, orders: Table) -> None:
+def test_replacing_all_rows_touches_those_that_differ(
+    spark: SparkSession, on: On, orders: Table
+) -> None:
     given = [{"id": n, "status": "new"} for n in (1, 2, 3)] + [{"id": 6, "status": "new"}]
-    done = apply(spark, orders, Mode.REPLACE, given)
+    done = apply(on, orders, Mode.REPLACE, given)
     assert done == Changed(2, inserted=1, deleted=2, unchanged=3)
     assert [row["id"] for row in rows(spark, orders)] == [1, 2, 3, 6]
-    assert apply(spark, orders, Mode.REPLACE, given).transaction is None
+    assert apply(on, orders, Mode.REPLACE, given).transaction is None
 
 
-def test_steps_in_order_are_one_transaction(spark: SparkSession, orders: Table) -> None:
+def test_steps_in_order_are_one_transaction(spark: SparkSession, on: On, orders: Table) -> None:
     def parts(present: Any) -> list[Part]:
         def part(mode: Mode, *given: dict[str, Any]) -> Part:
-            return Part((row_set(spark, present, list(given)),), mode)
+            return Part((row_set(on, present, list(given)),), mode)
 
         return [
             part(Mode.UPSERT, {"id": 1, "status": "a"}, {"id": 7, "status": "a", "total": None}),
@@ -264,7 +281,7 @@ def test_steps_in_order_are_one_transaction(spark: SparkSession, orders: Table) 
             part(Mode.INSERT, {"id": 3, "status": "again"}),
         ]
 
-    done = change_parts(spark, orders, parts)
+    done = change_parts(on, orders, parts)
     assert done == Changed(2, inserted=1, updated=1, deleted=2)
     assert [(row["id"], row["status"]) for row in rows(spark, orders)] == [
         (3, "again"), (4, "new"), (5, "new"), (7, "b")
@@ -273,9 +290,9 @@ def test_steps_in_order_are_one_transaction(spark: SparkSession, orders: Table) 
     assert three == {"id": 3, "status": "again", "total": None}
 
 
-def test_what_a_change_leaves_is_frozen_with_it(spark: SparkSession, orders: Table) -> None:
+def test_what_a_change_leaves_is_frozen_with_it(spark: SparkSession, on: On, orders: Table) -> None:
     given = [{"id": 1, "status": "paid"}, {"id": 2, "_delete": True}, {"id": 6, "status": "x"}]
-    done = apply(spark, orders, Mode.UPSERT, given, new_version=True, label="q3")
+    done = apply(on, orders, Mode.UPSERT, given, new_version=True, label="q3")
     assert done.version is not None
     assert (done.version.transaction, done.version.rows, done.version.label) == (2, 5, "q3")
     again = freeze(spark, orders)
@@ -285,44 +302,44 @@ def test_what_a_change_leaves_is_frozen_with_it(spark: SparkSession, orders: Tab
     report = verify(spark, orders)
     assert not report.problems
     # Nothing to change, but a version: of the state as it is.
-    same = apply(spark, orders, Mode.UPSERT, given[:1], new_version=True)
+    same = apply(on, orders, Mode.UPSERT, given[:1], new_version=True)
     assert same.transaction == 4
     assert same.version is not None
     assert same.version.fingerprint == again.fingerprint
 
 
-def test_without_a_key_rows_go_by_their_ids(spark: SparkSession, lake: Lake) -> None:
+def test_without_a_key_rows_go_by_their_ids(spark: SparkSession, on: On, lake: Lake) -> None:
     lines: list[Any] = [f'{{"id": {n}, "status":  "new"}}' for n in (1, 2, 3, 3)]
     commit_rows(lake, "tap.orders", ORDERS, [], lines)
     table = table_of(lake)
-    assert apply(spark, table, Mode.INSERT, [{"id": 4, "status": "new"}]) == Changed(2, inserted=1)
+    assert apply(on, table, Mode.INSERT, [{"id": 4, "status": "new"}]) == Changed(2, inserted=1)
     given = [
         {"_row_id": "1:1", "status": "paid", "_row_version": 1},
         {"_row_id": "1:2", "_delete": True},
         {"id": 5, "status": "new"},
     ]
     expected = Changed(None, inserted=1, updated=1, deleted=1, whole=True)
-    assert apply(spark, table, Mode.UPSERT, given, dry_run=True) == expected
-    assert apply(spark, table, Mode.UPSERT, given) == replace(expected, transaction=3)
+    assert apply(on, table, Mode.UPSERT, given, dry_run=True) == expected
+    assert apply(on, table, Mode.UPSERT, given) == replace(expected, transaction=3)
     assert [(row["id"], row["status"]) for row in rows(spark, table)] == [
         (1, "new"), (2, "paid"), (3, "new"), (4, "new"), (5, "new")
     ]  # fmt: skip
     with pytest.raises(ConflictError, match="_row_id 1:1: read as row version 1, is gone now"):
-        apply(spark, table, Mode.UPSERT, given[:1])
+        apply(on, table, Mode.UPSERT, given[:1])
     with pytest.raises(RejectedRowsError, match="'1:1' is no row of the table now"):
-        apply(spark, table, Mode.UPSERT, [{"_row_id": "1:1", "status": "paid"}])
+        apply(on, table, Mode.UPSERT, [{"_row_id": "1:1", "status": "paid"}])
     same = [row | {"total": None} for row in rows(spark, table)]
-    assert apply(spark, table, Mode.REPLACE, same).transaction is None
-    assert apply(spark, table, Mode.REPLACE, same[:2]).inserted == 2
+    assert apply(on, table, Mode.REPLACE, same).transaction is None
+    assert apply(on, table, Mode.REPLACE, same[:2]).inserted == 2
     assert [row["id"] for row in rows(spark, table)] == [1, 2]
 
 
 def test_new_rows_are_of_the_version_that_the_tap_has_activated(
-    spark: SparkSession, lake: Lake
+    spark: SparkSession, on: On, lake: Lake
 ) -> None:
     commit_rows(lake, "tap.orders", ORDERS, ["id"], [({"id": 1}, 7), 7])
     table = table_of(lake)
-    apply(spark, table, Mode.UPSERT, [{"id": 1, "status": "a"}, {"id": 2, "status": "a"}])
+    apply(on, table, Mode.UPSERT, [{"id": 1, "status": "a"}, {"id": 2, "status": "a"}])
     commit_rows(lake, "tap.orders", ORDERS, ["id"], [({"id": 3}, 7), 7])
     assert [row["id"] for row in rows(spark, table)] == [1, 2, 3]
 
@@ -343,7 +360,7 @@ class Meanwhile:
 
 
 def test_others_may_change_other_rows_meanwhile(
-    spark: SparkSession, lake: Lake, orders: Table, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, on: On, lake: Lake, orders: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def theirs(number: int) -> Callable[[], object]:
         record = {"id": number, "status": "theirs"}
@@ -351,16 +368,16 @@ def test_others_may_change_other_rows_meanwhile(
 
     mine = {"id": 1, "status": "mine", "_row_version": 1}
     Meanwhile(monkeypatch, theirs(2))
-    assert apply(spark, orders, Mode.UPSERT, [mine]).transaction == 3
+    assert apply(on, orders, Mode.UPSERT, [mine]).transaction == 3
     assert [row["status"] for row in rows(spark, orders)][:2] == ["mine", "theirs"]
     # The same row: whoever read it is refused, who changes it blindly does so on top.
     three = {"id": 3, "total": 7}
     Meanwhile(monkeypatch, theirs(3))
     with pytest.raises(ConflictError, match="id 3: read as row version 1, is row version 5 now"):
-        apply(spark, orders, Mode.UPSERT, [{**three, "_row_version": 1}])
+        apply(on, orders, Mode.UPSERT, [{**three, "_row_version": 1}])
     assert orders.snapshot().number == 4
     Meanwhile(monkeypatch, theirs(3), theirs(4))
-    done = apply(spark, orders, Mode.UPSERT, [three], new_version=True)
+    done = apply(on, orders, Mode.UPSERT, [three], new_version=True)
     assert done.transaction == 7
     assert done.version is not None
     assert [row["status"] for row in rows(spark, orders)][2:4] == ["theirs", "theirs"]
@@ -369,11 +386,11 @@ def test_others_may_change_other_rows_meanwhile(
     assert (again.fingerprint, again.rows) == (done.version.fingerprint, done.version.rows)
     Meanwhile(monkeypatch, theirs(5))
     with pytest.raises(ConflictError, match="not 8 any more"):
-        apply(spark, orders, Mode.UPSERT, [{"id": 1, "status": "other"}], etag=8)
-    monkeypatch.setattr("singerlake.spark.jobs.changes.change.ATTEMPTS", 2)
+        apply(on, orders, Mode.UPSERT, [{"id": 1, "status": "other"}], etag=8)
+    monkeypatch.setattr("singerlake.changes.change.ATTEMPTS", 2)
     Meanwhile(monkeypatch, *[theirs(1)] * 3)
     with pytest.raises(ConflictError, match="others keep changing the same rows"):
-        apply(spark, orders, Mode.UPSERT, [{"id": 1, "status": "never"}])
+        apply(on, orders, Mode.UPSERT, [{"id": 1, "status": "never"}])
     present = {block.file for block in orders.snapshot().blocks}
     stored = {item.key for item in lake.store.list(NAME.folder) if item.key.endswith(".gz")}
     assert stored == {NAME.data(file) for file in present}, "what was not committed is gone"

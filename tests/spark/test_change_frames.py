@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import singerlake
+from singerlake.changes.change import Changed
 from singerlake.errors import ConflictError, RejectedRowsError, UsageError
 from singerlake.spark import read_table
-from singerlake.spark.jobs.changes.change import Changed
 from tests.build import commit_rows
 from tests.frozen import verify_on_spark as verify
 from tests.spark.test_change import rows

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from singerlake.changes.change import Changed
 from singerlake.errors import ConflictError
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.drop import drop_table
-from singerlake.spark.jobs.changes.change import Changed, change
 from singerlake.spark.state.content import state_content
 from tests.build import commit_rows, retype
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, row_set
 from tests.spark.test_interleavings import ROW, World
 
 if TYPE_CHECKING:

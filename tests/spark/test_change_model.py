@@ -14,18 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from singerlake.changes.change import Changed
+from singerlake.changes.row_set import Part, RowSet
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.change import ChangeOptions, Mode
-from singerlake.spark.jobs.changes.change import Changed, change, change_parts
-from singerlake.spark.jobs.row_sets.asked_rows import Part
-from singerlake.spark.jobs.row_sets.row_set import RowSet
+from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jobs.row_sets.selected_rows import Selection
 from singerlake.spark.state.from_blocks import state
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, change_parts, row_set
 
 pytestmark = pytest.mark.usefixtures("quick_plans")
 PROPERTIES: dict[str, Any] = {
@@ -141,7 +141,7 @@ def check_the_other_ways(
     spark: SparkSession, lake: Lake, table: Table, rows: list[tuple[Any, ...]]
 ) -> None:
     """All rows replaced, then rows changed and deleted that SQL selects: counts and the state."""
-    now = {row[:2]: row for row in rows}
+    now, engine = {row[:2]: row for row in rows}, SparkEngine(spark)
 
     def check(asked: Callable[[Snapshot], list[RowSet]], mode: Mode, **counts: int) -> None:
         number = table.snapshot().number
@@ -169,10 +169,15 @@ def check_the_other_ways(
     wanted = [row for row in now.values() if row[2] is not None]
     other = [row for row in wanted if row[2] != 1]
     now |= {row[:2]: (*row[:2], 1, row[3]) for row in wanted}
-    with Selection(spark, lake, table, "n is not null", {"n": "1"}) as selected:
-        check(selected, Mode.UPDATE, updated=len(other), unchanged=len(wanted) - len(other))
+    with Selection(lake, table, "n is not null", {"n": "1"}) as selected:
+        check(
+            lambda now: [selected.row_set(engine, now, "t")],
+            Mode.UPDATE,
+            updated=len(other),
+            unchanged=len(wanted) - len(other),
+        )
     gone = [key for key, row in now.items() if row[2] is None]
     for key in gone:
         del now[key]
-    with Selection(spark, lake, table, "n is null") as selected:
-        check(selected, Mode.DELETE, deleted=len(gone))
+    with Selection(lake, table, "n is null") as selected:
+        check(lambda now: [selected.row_set(engine, now, "t")], Mode.DELETE, deleted=len(gone))

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 import singerlake
 from singerlake.errors import ConflictError
 from singerlake.maintenance.change import Mode
-from singerlake.spark.jobs.changes.change import change
+from singerlake.ops.change import ChangeStep, change
+from singerlake.ops.engines import EngineChoice
 from singerlake.spark.jobs.row_sets.selected_rows import Selection
 from singerlake.spark.state.from_blocks import state
 from tests.build import commit_rows
@@ -42,8 +43,8 @@ def test_threads(spark: SparkSession, folder: Path) -> None:
         lake = singerlake.open(folder)
         table = lake.table("tap.counts")
         begin.wait()
-        with Selection(spark, lake, table, where, {"n": "n + 1"}) as rows:
-            change(spark, table, rows, Mode.UPDATE)
+        with Selection(lake, table, where, {"n": "n + 1"}) as rows:
+            change(table, [ChangeStep(Mode.UPDATE, rows, "")], None, EngineChoice.of(spark=spark))
 
     def overwrite(number: int) -> bool:
         table = singerlake.open(folder).table("tap.counts")

@@ -15,14 +15,13 @@ from singerlake.maintenance.alter import AlterOptions
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.loading import create_table as creating
 from singerlake.spark.jobs.loading.create_table import create
 from singerlake.spark.jobs.queries.query import query
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import vacuum_on_spark
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, row_set
 from tests.spark.verified import verify
 
 ID: dict[str, Any] = {"id": {"type": "integer"}}

@@ -13,13 +13,12 @@ from singerlake.errors import DamagedError, InputError, UsageError
 from singerlake.lake import Table
 from singerlake.maintenance.change import Mode
 from singerlake.spark import plain_errors, read_table
-from singerlake.spark.jobs.changes.change import change
 from tests.files.photos import NAME, listed, named_by_rows, stored, sync, table_of
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import vacuum_on_spark
 from tests.spark import here
 from tests.spark.file_histories import AT_ONCE, Histories
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, row_set
 from tests.spark.verified import verify
 from tests.target.harness import record, records_of, run, schema
 

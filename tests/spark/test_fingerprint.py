@@ -29,7 +29,7 @@ from tests.spark.model_machine import set_hash
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "fingerprints.md"
 
 
 def texts(properties: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:

@@ -628,8 +628,8 @@ def test_the_model_knows_the_published_fingerprint() -> None:
     assert row_text({"name": "a", "id": 1, "none": None}) == '{"id":1,"name":"a"}'
     published = "lt1:dfd46c52a5c44eab4135beae8912228cfb4a1c843bfe5099233f8e8292c3da22"
     assert fingerprint(['{"id":1,"name":"a"}']) == published
-    types = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
-    assert published in types.read_text("utf-8")
+    page = Path(__file__).parents[2] / "docs" / "internals" / "fingerprints.md"
+    assert published in page.read_text("utf-8")
 
 
 DUCKDB = """

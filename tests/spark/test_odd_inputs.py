@@ -1,4 +1,4 @@
-"""docs/reference/types.md says of odd values what becomes of them."""
+"""docs/internals/odd-values.md is what the target and a query do with odd values."""
 
 from __future__ import annotations
 

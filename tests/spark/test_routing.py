@@ -11,9 +11,8 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.log import Block
 from singerlake.records.blocks.block_tasks import MARK
-from singerlake.records.rows import packing
 from singerlake.spark.write import routing
-from singerlake.spark.write.routing import InOrder, PackedRouter, Router, Task
+from singerlake.spark.write.routing import Router, Task
 
 
 def block(number: int, first_version: int = 0) -> Block:
@@ -86,35 +85,3 @@ def test_each_task_comes_whole_and_in_order_behind_its_mark(spark: SparkSession)
             mine = [row for row in part if row[0] == task]
             assert mine[0][2] == MARK
             assert len(mine) == sum(row[0] == task for row in together)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_packed_rows_reach_the_tasks_of_their_blocks_in_order(seed: int) -> None:
-    chance = random.Random(seed)
-    tasks = [[block(n) for n in range(first, first + 3)] for first in (2, 5, 20)]
-    owner = {one.number: number for number, blocks in enumerate(tasks) for one in blocks}
-    rows = [(version, row) for version in owner for row in range(3)]
-    chance.shuffle(rows)
-    columns = {"block": [v for v, _ in rows], "row": [r for _, r in rows]}
-    table = pa.table({"block": columns["block"], "row": pa.array(columns["row"], pa.int32())})
-    packed = [packing.pack(table.slice(at, 5)) for at in range(0, len(table), 5)]
-    router = PackedRouter(Router.of([Task(blocks, b"") for blocks in tasks]))
-    routed = list(router(iter([pa.RecordBatch.from_pydict({"rows": packed})])))
-    marks = [
-        pa.RecordBatch.from_arrays(
-            [pa.array([n], pa.int32()), pa.nulls(1, pa.binary()), pa.array([b"work %d" % n])],
-            names=["task", "rows", "work"],
-        )
-        for n in range(len(tasks))
-    ]
-    batches = [*routed, *marks]
-    chance.shuffle(batches)
-    found: list[list[tuple[int, int]]] = []
-    for batch in InOrder()(iter(batches)):
-        for version, row, work in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            if row == MARK:
-                assert work == b"work %d" % len(found)
-                found.append([])
-            else:
-                found[-1].append((version, row))
-    assert found == [sorted(one for one in rows if owner[one[0]] == n) for n in range(len(tasks))]

@@ -26,9 +26,10 @@ from singerlake.maintenance.alter import AlterOptions, alter
 from singerlake.maintenance.change import ChangeOptions
 from singerlake.maintenance.drop import drop_table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.table_change import TableChange
 from singerlake.projections.projection import OnSchemaChange, Projection
 from singerlake.projections.refreshes import last_refresh
-from singerlake.spark.jobs.changes.table_change import TableChange
 from singerlake.spark.jobs.publishing.projected import Projected
 from singerlake.spark.jobs.publishing.stage import How, Staged, stage
 from singerlake.transactions.commit import commit
@@ -229,7 +230,7 @@ def test_what_others_did_to_it_is_undone(spark: SparkSession, lake: Lake) -> Non
     sync(lake, order(1), order(2))
     stage(spark, lake, OPEN)
     table, before = staged(lake), fingerprint(staged(lake))
-    with TableChange(table, ChangeOptions(), spark) as change:
+    with TableChange(table, ChangeOptions(), EngineChoice.of(spark=spark)) as change:
         change.upsert([{"id": 1, "status": "mine"}, {"id": 9, "status": "mine"}])
         change.delete([2])
     here.freeze(table)

@@ -25,8 +25,9 @@ from singerlake.maintenance.alter import AlterOptions, alter
 from singerlake.maintenance.change import ChangeOptions
 from singerlake.maintenance.drop import drop_table
 from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.table_change import TableChange
 from singerlake.projections.projection import Projection
-from singerlake.spark.jobs.changes.table_change import TableChange
 from singerlake.spark.jobs.loading.create_table import create
 from singerlake.spark.jobs.publishing.stage import stage
 from tests.build import commit_rows
@@ -156,7 +157,7 @@ class World:
         if back:
             revert(self.spark, table, 1, allow_misfits=True)
             return
-        with TableChange(table, ChangeOptions(), self.spark) as change:
+        with TableChange(table, ChangeOptions(), EngineChoice.of(spark=self.spark)) as change:
             row = {name: "a" if name == "part" else 3 for name in self.staged.key}
             change.upsert([row, {**row, "part": "mine"}])
 

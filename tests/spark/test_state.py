@@ -17,12 +17,12 @@ from singerlake.snapshot import candidates
 from singerlake.snapshot.from_blocks import planned
 from singerlake.spark import engine as spark_engine
 from singerlake.spark.engine import SparkEngine
-from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.state import index_build
 from singerlake.spark.state.from_blocks import state
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
+from tests.frozen import row_history_on_spark as row_history
 from tests.spark.index_frames import read_index
 from tests.spark.model import fold as folded
 from tests.spark.model import messages_of
@@ -295,7 +295,7 @@ def test_what_does_not_fit_harms_nobody_once_it_is_replaced(
     assert rows(last) == [(1, 1), (2, 2), (3, 3), (5, 5)]
     with plain_errors():
         assert index_build.ensure(spark, table, last).marker.rows == 4
-    first, *_ = row_history(spark, table, last, {"id": "1"})
+    first, *_ = row_history(spark, table, id="1")
     assert first.values == {"id": 1, "v": None}
     assert "'v' was written as string" in first.misfits["v"]
 

@@ -19,10 +19,10 @@ from singerlake.maintenance.vacuum import (
 )
 from singerlake.ops import expire
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.queries.row_history import row_history
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
+from tests.frozen import row_history_on_spark as row_history
 from tests.frozen import vacuum_on_spark
 from tests.maintenance.plain_table import events
 from tests.spark import here
@@ -105,7 +105,7 @@ def test_history_reverts_and_more_vacuums_on_rewritten_blocks(
     first = read(table, "1")
     vacuum(spark, table)
     commit_rows(lake, "tap.s", ROW, ["id"], [({"id": 1, "n": 7}, 7), {"id": 5, "n": 7}, {"id": 9}])
-    past = row_history(spark, table, table.snapshot(), {"id": "1"})
+    past = row_history(spark, table, id="1")
     told = [(one.row_version, one.operation, one.values["n"]) for one in past]
     assert told == [(1, "insert", 0), (3, "update", 2), (4, "update", 7)]
     assert past[0].transaction == 1

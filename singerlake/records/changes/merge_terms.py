@@ -16,17 +16,19 @@ from singerlake.records.changes import row_ids
 from singerlake.records.changes.asked_rows import GIVEN, GONE, READ, Placed, by_place
 from singerlake.records.changes.row_ids import AT_BLOCK, AT_ROW
 from singerlake.records.columns.arrow_types import arrow_type
-from singerlake.records.given.rows import LINE, OMITTED, SOURCE, TYPES
+from singerlake.records.given.rows import LINE, OMITTED, ROW_ID, SOURCE, TYPES
 from singerlake.records.rows import row_columns
 from singerlake.records.rows.problems import MOST
 from singerlake.records.rows.row_columns import BLOCK, MISFITS, ORDINAL, alias
 
 LAYER = "layer"
 """Whether a row is of a layer, and so hides the one of its key below."""
-MERGED = "there boolean, rows binary, summary binary"
-"""What a step gives: packed rows that change, those that are there and those that are new, and at
-a task's end what it has found."""
-MERGED_SCHEMA = pa.schema([("there", pa.bool_()), ("rows", pa.binary()), ("summary", pa.binary())])
+MERGED = "part int, there binary, new binary, summary binary"
+"""What a step gives: packed rows that change, those that are there and those that are new, with the
+number of their part; and at a task's end what it has found."""
+MERGED_SCHEMA = pa.schema(
+    [("part", pa.int32()), ("there", pa.binary()), ("new", pa.binary()), ("summary", pa.binary())]
+)
 STATUS = "status"
 INSERTED, UPDATED, DELETED, UNCHANGED = "inserted", "updated", "deleted", "unchanged"
 ABSENT, WRONG, STALE = "absent", "wrong", "stale"
@@ -154,6 +156,25 @@ def present_schema(spec: MergeSpec) -> pa.Schema:
     cells = {alias(index): arrow_type(spec.columns[index][1]) for index in columns}
     own = {name: row_columns.TYPES[name] for name in (BLOCK, ORDINAL, MISFITS, row_columns.DELETED)}
     return pa.schema(list({**cells, **own, LAYER: pa.bool_()}.items()))
+
+
+def changed_schema(spec: MergeSpec) -> pa.Schema:
+    """Return the columns of rows that change, as a merge packs them.
+
+    They have what becomes of them, the position, the indexes of the columns that change, what
+    they are found by, the cells, where they were given, and an id if they have no line.
+    """
+    cells = {alias(i): arrow_type(spec.columns[i][1]) for i in (*spec.keys, *spec.set_columns)}
+    fields = {
+        STATUS: pa.string(),
+        POSITION_BLOCK: pa.int64(),
+        POSITION_ROW: pa.int32(),
+        CHANGED: pa.list_(pa.int32()),
+        **({} if spec.keys else {AT_BLOCK: pa.int64(), AT_ROW: pa.int32()}),
+        **cells,
+        **{name: TYPES[name] for name in (SOURCE, LINE, ROW_ID)},
+    }
+    return pa.schema(list(fields.items()))
 
 
 def ints(column: pa.ChunkedArray) -> Numbers:

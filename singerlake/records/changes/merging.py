@@ -5,7 +5,9 @@ Equal keys are in the same part, whether of rows that are asked for or of rows t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -57,10 +59,14 @@ class MergeStep:
         for number in sorted(parts):
             asked, present = parts.pop(number)
             rows = _whole(asked, asked_schema(self.spec))
-            yield from self._merged(rows, _whole(present, present_schema(self.spec)), summary)
-        yield _batch(None, None, msgspec.msgpack.encode(summary))
+            there = _whole(present, present_schema(self.spec))
+            for name, data in self._merged(rows, there, summary):
+                yield _batch({"part": number, name: data})
+        yield _batch({"summary": msgspec.msgpack.encode(summary)})
 
-    def _merged(self, asked: pa.Table, present: pa.Table, summary: MergeSummary) -> Batches:
+    def _merged(
+        self, asked: pa.Table, present: pa.Table, summary: MergeSummary
+    ) -> Iterator[tuple[str, bytes]]:
         own, theirs, count = _numbered(self.spec, asked, present)
         at = _present_at(present, theirs, count)
         # Nothing of it will be written, but all that is wrong with each of these rows is said.
@@ -76,7 +82,7 @@ class MergeStep:
         for there, table in judge.tables(summary):
             for start in range(0, len(table), _PACKED_ROWS):
                 some = table.slice(start, _PACKED_ROWS).combine_chunks()
-                yield _batch(there, packing.pack(some), None)
+                yield "there" if there else "new", packing.pack(some)
 
 
 def _whole(packed: list[bytes], schema: pa.Schema) -> pa.Table:
@@ -86,9 +92,8 @@ def _whole(packed: list[bytes], schema: pa.Schema) -> pa.Table:
     return pa.table([one_array(column) for column in rows.columns], schema=schema)
 
 
-def _batch(there: bool | None, rows: bytes | None, summary: bytes | None) -> pa.RecordBatch:
-    values = (there, rows, summary)
-    arrays = [pa.array([v], f.type) for v, f in zip(values, MERGED_SCHEMA, strict=True)]
+def _batch(values: Mapping[str, Any]) -> pa.RecordBatch:
+    arrays = [pa.array([values.get(field.name)], field.type) for field in MERGED_SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=MERGED_SCHEMA)
 
 

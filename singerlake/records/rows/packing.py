@@ -85,14 +85,16 @@ class Unpacked:
 
     Attributes:
         names: The columns that are wanted, to be called by their places; None for all as they are.
+        column: The column that has the packed tables.
     """
 
     names: Sequence[str] | None = None
+    column: str = "rows"
 
     def __call__(self, batches: Batches) -> Batches:
-        """Unpack the column ``rows``."""
+        """Unpack the column."""
         for batch in batches:
-            for data in batch.column("rows").to_pylist():
+            for data in batch.column(self.column).to_pylist():
                 rows = unpack(data)
                 if self.names is not None:
                     rows = rows.select(self.names).rename_columns(aliases(len(self.names)))

@@ -7,33 +7,21 @@ cannot hold (NaN, a year past 9999, text that is no UTF-8) are refused by name, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from singerlake.changes.record_writer import RecordWriter
 from singerlake.errors import InvalidQueryError
-from singerlake.format import block as format_block
-from singerlake.format import messages, times
-from singerlake.format.log import Block, SchemaEntry
-from singerlake.format.names import TableName
 from singerlake.format.types import Columns, Kind, Type
-from singerlake.records.blocks import bounded_keys, type_prover
 from singerlake.records.blocks.exact_decoding import DELETED_AT
-from singerlake.records.columns import canonical_text, text_bytes
 from singerlake.records.columns.arrow_types import DAYS, MICROS
-from singerlake.records.columns.canonical_text import Around
 from singerlake.records.rows.row_columns import alias
 from singerlake.records.rows.steps import Batches
 from singerlake.records.state.fingerprint import SUMMED, Proof, Sums
-from singerlake.storage.base import Store
-from singerlake.transactions.staging import publish_blocks
 
-WRITTEN = "part int, block binary"
 CHECKED = f"{SUMMED}, bytes long, nulls array<long>"
 
 
@@ -108,86 +96,12 @@ def _outside(numbers: pa.Array, bounds: tuple[int, int], what: str) -> str | Non
     return f"{what} outside the years 1 to 9999"
 
 
-@dataclass
-class RecordWriter:
-    """Writes rows as blocks. Sent to the executors by value: the store goes with it.
-
-    Each partition has a time of its own, one microsecond after the one before: its files' names
-    are then its own, and nobody has to try for a free one.
-
-    Attributes:
-        store: The lake's store.
-        table: The new table.
-        columns: Its columns, in the order in which they come.
-        schema: Its schema.
-        schema_hash: That schema's hash.
-        micros: ``time_extracted`` of the first partition, since 1970.
-        block_rows: Rows in a block.
-        file_bytes: Compressed size of a file.
-    """
-
-    store: Store
-    table: TableName
-    columns: Columns
-    schema: SchemaEntry
-    schema_hash: str
-    micros: int
-    block_rows: int
-    file_bytes: int
+class PartitionWriter(RecordWriter):
+    """Writes each partition of a frame as a part of its number."""
 
     def __call__(self, batches: Batches) -> Batches:
-        """Write a partition; its files are durable when the descriptions come out."""
-        part = part_number()
-        stamp = times.iso(times.from_micros(self.micros + part))
-        made = ((self.schema_hash, *one) for one in self._blocks(batches, stamp))
-        written = publish_blocks(self.store, self.table, made, self.file_bytes)
-        if written:
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "part": pa.array([part] * len(written), pa.int32()),
-                    "block": [msgspec.json.encode(block) for block in written],
-                }
-            )
-
-    def lines(self, batch: pa.RecordBatch, around: Around) -> pa.Array:
-        """Return the lines of a batch's rows: the JSON of each, and what is put around it."""
-        return canonical_text.row_texts(batch, self.columns, around)
-
-    def _blocks(self, batches: Batches, stamp: str) -> Iterator[tuple[bytes, Block]]:
-        before, after = messages.around_record(self.table.stream, stamp)
-        around = before.decode(), after.decode()
-        head = messages.schema_line(self.table.stream, self.schema)
-        pieces: list[bytes | memoryview] = [head]
-        rows = size = 0
-        for batch in batches:
-            lines = self.lines(batch, around)
-            ends, written = text_bytes.ends(lines), text_bytes.written(lines)
-            at = 0
-            while at < len(lines):
-                full = np.searchsorted(ends, ends[at] + format_block.BLOCK_BYTES - size)
-                stop = min(at + self.block_rows - rows, int(full), len(lines))
-                pieces.append(written[ends[at] - ends[0] : ends[stop] - ends[0]].data)
-                rows, size, at = rows + stop - at, size + len(pieces[-1]), stop
-                if rows >= self.block_rows or size >= format_block.BLOCK_BYTES:
-                    yield self._block(pieces, rows, stamp)
-                    pieces, rows, size = [head], 0, 0
-        if rows:
-            yield self._block(pieces, rows, stamp)
-
-    def _block(
-        self, pieces: Sequence[bytes | memoryview], rows: int, stamp: str
-    ) -> tuple[bytes, Block]:
-        size = sum(map(len, pieces))
-        proved = type_prover.proved_by(bytes(pieces[0]), pieces[1:])
-        bounds = bounded_keys.of_lines(pieces[1:], bounded_keys.members(self.schema))
-        now = times.micros(times.now())
-        data = format_block.encode_pieces(pieces, rows, now, bounds, proved)
-        return data, Block(0, "", 0, len(data), rows, size, stamp, stamp)
-
-
-def part_number() -> int:
-    """Return the number of the partition that this executor works on."""
-    context = TaskContext.get()
-    if context is None:
-        raise RuntimeError("rows are written by Spark's tasks only")
-    return context.partitionId()
+        """Write a partition; see :meth:`RecordWriter.write`."""
+        context = TaskContext.get()
+        if context is None:
+            raise RuntimeError("partitions are written by Spark's tasks only")
+        yield from self.write(batches, context.partitionId())

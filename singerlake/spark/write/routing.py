@@ -21,8 +21,7 @@ from pyspark.sql import types as T  # noqa: N812
 from singerlake.format.log import Block
 from singerlake.records.blocks import block_tasks
 from singerlake.records.blocks.block_tasks import MARK
-from singerlake.records.rows import packing
-from singerlake.records.rows.steps import BATCH_ROWS, Batches
+from singerlake.records.rows.steps import Batches
 from singerlake.spark.jvm.session import cores
 
 TASK, WORK = "task", "work"
@@ -61,42 +60,6 @@ def by_blocks(
     # Most tables: marks and their shuffle would take longer than the writing.
     alone = actions.select(F.lit(0).alias(TASK), "*", F.lit(None).cast("binary").alias(WORK))
     return alone.repartition(1).sortWithinPartitions("block", "row"), blocks
-
-
-def packed_by_blocks(
-    spark: SparkSession, packed: DataFrame, blocks: Sequence[Block]
-) -> tuple[DataFrame, Sequence[Block]]:
-    """Do as :func:`by_blocks` with packed rows, which stay so on their way.
-
-    Args:
-        spark: The session.
-        packed: Has a column ``rows`` of packed tables with ``block`` and ``row``.
-        blocks: All that rows come from, in order, and no others.
-
-    Returns:
-        Packed rows for :class:`InOrder`; and the blocks that the tasks must know besides.
-    """
-    tasks = block_tasks.split(blocks, 2 * cores(spark), block_tasks.WRITE_BYTES)
-    if len(tasks) == 1:
-        alone = packed.select(F.lit(0).alias(TASK), "rows", F.lit(None).cast("binary").alias(WORK))
-        return alone.coalesce(1), blocks
-    routed = packed.mapInArrow(PackedRouter(Router.of([Task(t, b"") for t in tasks])), _PACKED)
-    marks = spark.createDataFrame(
-        pa.table(
-            {
-                TASK: pa.array(range(len(tasks)), pa.int32()),
-                "rows": pa.nulls(len(tasks), pa.binary()),
-                WORK: pa.array([block_tasks.encode(task) for task in tasks], pa.binary()),
-            }
-        ),
-        _PACKED,
-    )
-    # No more parts than tasks that may run at once need: a part may have several tasks.
-    parts = min(len(tasks), 4 * cores(spark) + len(tasks) // 4)
-    return routed.unionAll(marks).repartitionById(parts, F.col(TASK) % parts), []
-
-
-_PACKED = f"{TASK} int, rows binary, {WORK} binary"
 
 
 def route(spark: SparkSession, rows: DataFrame, tasks: Sequence[Task]) -> DataFrame:
@@ -174,61 +137,3 @@ class Router:
             columns = [pa.array(tasks), *batch.columns, pa.nulls(len(blocks), pa.binary())]
             names = [TASK, *batch.schema.names, WORK]
             yield pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(inside))
-
-    def tasks_of(self, blocks: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the task of each row, by the block it came in; all must be some task's."""
-        found: NDArray[np.int32] = self.task[np.searchsorted(self.last, blocks)]
-        return found
-
-
-@dataclass
-class PackedRouter:
-    """Sends packed rows to their tasks.
-
-    Attributes:
-        router: Knows these.
-    """
-
-    router: Router
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Split the tables in the column ``rows`` by task."""
-        for batch in batches:
-            for data in batch.column("rows").to_pylist():
-                rows = packing.unpack(data)
-                tasks = self.router.tasks_of(rows.column("block").to_numpy())
-                count = int(self.router.task.max()) + 1
-                for number, some in packing.split(rows, tasks, count):
-                    values = (number, packing.pack(some), None)
-                    types = (pa.int32(), pa.binary(), pa.binary())
-                    arrays = [pa.array([v], t) for v, t in zip(values, types, strict=True)]
-                    yield pa.RecordBatch.from_arrays(arrays, names=[TASK, "rows", WORK])
-
-
-class InOrder:
-    """Gives each task's rows in the order of their positions, behind its mark if it has one."""
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Take packed rows of whole tasks."""
-        tasks: dict[int, list[bytes]] = {}
-        works: dict[int, bytes] = {}
-        for batch in batches:
-            columns = (batch.column(name).to_pylist() for name in (TASK, "rows", WORK))
-            for task, rows, work in zip(*columns, strict=True):
-                if work is not None:
-                    works[task] = work
-                else:
-                    tasks.setdefault(task, []).append(rows)
-        for task in sorted(tasks):
-            rows = pa.concat_tables([packing.unpack(data) for data in tasks.pop(task)])
-            if task in works:
-                yield _mark(rows.schema, works[task])
-            rows = rows.sort_by([("block", "ascending"), ("row", "ascending")])
-            rows = rows.append_column(WORK, pa.nulls(len(rows), pa.binary()))
-            yield from rows.to_batches(max_chunksize=BATCH_ROWS)
-
-
-def _mark(schema: pa.Schema, work: bytes) -> pa.RecordBatch:
-    nothing = {field.name: pa.nulls(1, field.type) for field in schema}
-    mark = {"row": pa.array([MARK], pa.int32()), WORK: pa.array([work], pa.binary())}
-    return pa.RecordBatch.from_pydict({**nothing, **mark})

@@ -42,7 +42,6 @@ from singerlake.ops.vacuum import vacuum
 from singerlake.ops.verify import verify
 from singerlake.reading import index
 from singerlake.records.blocks.positions import code
-from singerlake.spark.jobs.changes.change import change
 from singerlake.spark.jobs.queries.query import query
 from singerlake.transactions.blocked import key_of
 from tests.build import commit_rows
@@ -52,7 +51,7 @@ from tests.erasure import planted
 from tests.frozen import HERE, index_here
 from tests.maintenance.plain_table import DELETED, events, states
 from tests.spark import here
-from tests.spark.row_sets import row_set
+from tests.spark.row_sets import change, row_set
 from tests.tap.run import run as run_tap
 
 NAME = TableName("tap", "t")
@@ -401,10 +400,9 @@ def test_no_row_comes_with_a_blocked_key_again(
     with pytest.raises(ConflictError, match="blocked"):
         commit(lake, HER)  # by a writer that knows nothing of it
     rows = [{**HER, "name": "x"}, {"id": 8, "name": "new"}]
-    if engine.start is not None:
-        spark = engine.start()
-        changed = change(spark, table, lambda head: [row_set(spark, head, rows)], Mode.UPSERT)
-        assert (changed.inserted, changed.blocked) == (1, 1)
+    runs = engine.engine_for(Work(), "a test")
+    changed = change(runs, table, lambda head: [row_set(runs, head, rows)], Mode.UPSERT)
+    assert (changed.inserted, changed.blocked) == (1, 1)
     again = erase(engine, table, KEY, "77", options=blocking)
     assert (again.lines, again.blocked) == (0, 1), "one that no row has, and one as it was"
     assert table.snapshot().transactions[-1].operation == Operation.VACUUM

@@ -86,6 +86,12 @@ class ParquetSource:
         """How many rows it has."""
         return int(self.file.metadata.num_rows)
 
+    @property
+    def inflated(self) -> int:
+        """How many bytes its rows have when they are not compressed."""
+        metadata = self.file.metadata
+        return sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
+
     def groups(self, index: int) -> list[RowGroup]:
         """Return its row groups that have rows, as those of the file of an index."""
         metadata = self.file.metadata

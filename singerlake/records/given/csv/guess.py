@@ -23,6 +23,7 @@ from singerlake.records.given.values import cell_summary, cells, json_cells
 from singerlake.records.given.values.inference import Summary, cell_spec, merge
 from singerlake.records.rows import problems
 from singerlake.records.rows.problems import Problems
+from singerlake.records.rows.steps import Batches
 
 
 class Summed(msgspec.Struct):
@@ -73,6 +74,11 @@ class GuessedRows(CsvRows):
 
     guess: Sequence[Summary] = field(default_factory=list)
     keys: Sequence[str] = ()
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """Read a part's ranges, which alone are summed up."""
+        self.__post_init__()
+        yield from super().__call__(numbers)
 
     def __post_init__(self) -> None:
         """Begin with nothing."""

@@ -6,36 +6,38 @@ or a condition in SQL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import and_
 
 import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from singerlake.changes.delta import Delta
 from singerlake.errors import InvalidQueryError, UsageError, ViolationsError
 from singerlake.format.json_schema import resolved
 from singerlake.format.overlay import Constraint
-from singerlake.format.types import Kind, Type
+from singerlake.format.types import Type
 from singerlake.format.values import converter
 from singerlake.maintenance.change import ChangePlan
-from singerlake.records.rows.problems import MOST, Problems, RowProblem, merged
-from singerlake.records.rows.row_columns import BLOCK, MISFITS, ORDINAL, alias
-from singerlake.records.state.shape import Shape
-from singerlake.safe_text import visible
-from singerlake.spark.jobs.changes.delta import (
+from singerlake.maintenance.constraint_checks import beyond_schemas
+from singerlake.records.changes.merge_terms import (
     CHANGED,
     DELETED,
     INSERTED,
     POSITION_BLOCK,
     STATUS,
     UPDATED,
-    Delta,
-    found_by,
+    changed_schema,
 )
-from singerlake.spark.jobs.changes.present_rows import PresentRows
-from singerlake.spark.jobs.row_sets.row_set import LINE, SOURCE
+from singerlake.records.given.rows import LINE, SOURCE
+from singerlake.records.rows.packing import Unpacked
+from singerlake.records.rows.problems import MOST, Problems, RowProblem, merged
+from singerlake.records.rows.row_columns import BLOCK, MISFITS, ORDINAL, alias
+from singerlake.records.state.shape import Shape
+from singerlake.safe_text import visible
 from singerlake.spark.sql import conditions, violations
 from singerlake.spark.sql.violations import Violation
 from singerlake.spark.state import content
@@ -43,15 +45,22 @@ from singerlake.spark.state.frames import row_id, spark_type
 from singerlake.transactions.snapshot import Snapshot
 
 
-def check_outcome(found: Delta, present: PresentRows, wanted: ChangePlan, shape: Shape) -> None:
+def check_outcome(
+    spark: SparkSession,
+    found: Delta,
+    present: Callable[[], DataFrame],
+    wanted: ChangePlan,
+    shape: Shape,
+) -> None:
     """Make sure that a change leaves rows that keep what no schema asks of a record.
 
     What is said anew is asked of all rows, and so is what they keep together. A condition that
     was there is asked of those that the change touches: it is not to blame for others.
 
     Args:
+        spark: The session.
         found: What changes.
-        present: The rows that there are.
+        present: Gives the rows that there are.
         wanted: The plan.
         shape: The table's.
 
@@ -66,16 +75,17 @@ def check_outcome(found: Delta, present: PresentRows, wanted: ChangePlan, shape:
     anew = {} if altered is None else {**altered.new_constraints, **altered.rechecked}
     retyped = set() if altered is None else altered.retyped
     if altered is not None:
-        check_defaults(present.spark, state, shape, altered.checked_defaults)
+        check_defaults(spark, state, shape, altered.checked_defaults)
     if not (found.changes or anew or retyped or digits):
         return
     every = {n: one for n, one in constraints.items() if one.kind == "unique" or n in anew}
-    each = {n: one for n, one in constraints.items() if _beyond_schemas(one, shape)}
+    types = dict(shape.columns)
+    each = {n: one for n, one in constraints.items() if beyond_schemas(one, types)}
     each = {n: one for n, one in each.items() if n not in anew}
     every |= digits
     if not (every or each or retyped):
         return
-    after = rows_after(found, present.frame, state, shape)
+    after = rows_after(found, present(), state, shape)
     _check_values(after, state, shape, retyped)
     changed = after.where(F.col(SOURCE).isNotNull())
     broken = violations.check_constraints(after, shape, every)
@@ -167,23 +177,15 @@ def _named(
     return problems
 
 
-def _beyond_schemas(one: Constraint, shape: Shape) -> bool:
-    """Whether a constraint is about single rows, and no schema says it."""
-    if one.kind == "enum":
-        types = dict(shape.columns)
-        decimal = any(c in types and types[c].kind is Kind.DECIMAL for c in one.columns)
-        return decimal and any(isinstance(value, str) for value in one.values)
-    return one.kind == "check"
-
-
 def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) -> DataFrame:
     """Return the rows as they will be; those that are new have no position yet.
 
     ``SOURCE`` and ``LINE`` are where a row comes from that changes.
     """
     named = set(found.wanted.columns)
-    changed = found.frame.where(F.col(STATUS).isin(UPDATED, DELETED)).select(
-        *(F.col(mine).alias(f"asked_{mine}") for mine in found.wanted.join),
+    join, whole = found.wanted.spec.join, _frame(found)
+    changed = whole.where(F.col(STATUS).isin(UPDATED, DELETED)).select(
+        *(F.col(mine).alias(f"asked_{mine}") for mine in join),
         *(F.col(alias(i)).alias(f"asked_cell_{i}") for i in found.wanted.columns),
         F.col(STATUS),
         F.col(CHANGED),
@@ -191,7 +193,7 @@ def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) 
         SOURCE,
         LINE,
     )
-    pairs = zip(found.wanted.join, found_by(shape), strict=True)
+    pairs = zip(join, shape.key_aliases or [BLOCK, ORDINAL], strict=True)
     same = reduce(and_, (F.col(f"asked_{mine}") == F.col(theirs) for mine, theirs in pairs))
     both = present.join(changed, same, "left_outer")
     gone = (F.col(STATUS) == DELETED) | F.col("anew")
@@ -203,7 +205,7 @@ def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) 
         SOURCE,
         LINE,
     )
-    new = found.frame.where(F.col(STATUS).isin(INSERTED, UPDATED) & F.col(POSITION_BLOCK).isNull())
+    new = whole.where(F.col(STATUS).isin(INSERTED, UPDATED) & F.col(POSITION_BLOCK).isNull())
     defaults = _defaults(state, shape)
     return stay.unionByName(
         new.select(
@@ -218,6 +220,16 @@ def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) 
             LINE,
         )
     )
+
+
+def _frame(found: Delta) -> DataFrame:
+    """The rows that change, as a frame of ``merge_terms.changed_schema``."""
+    schema = from_arrow_schema(changed_schema(found.wanted.spec))
+    packed = [(found.there, "there"), (found.new, "new")]
+    engine = found.wanted.engine
+    rows = [engine.map(some, Unpacked(column=name), schema) for some, name in packed]
+    frame: DataFrame = engine.union(*rows).frame
+    return frame
 
 
 def _unchanged(index: Column, _: Column) -> Column:

@@ -15,6 +15,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
+from singerlake.changes.first_blocks import FirstBlocks, in_order
+from singerlake.changes.record_writer import WRITTEN
+from singerlake.changes.version import Freezing
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.block import MAX_ROWS
 from singerlake.format.log import Block, Entry, FrozenVersion, SchemaEntry
@@ -28,8 +31,7 @@ from singerlake.maintenance.change import ChangeOptions, check_words, with_versi
 from singerlake.nearest import offer
 from singerlake.records.rows.row_columns import alias
 from singerlake.records.state.fingerprint import Content, Proof, Sums
-from singerlake.spark.jobs.changes.change_version import Freezing
-from singerlake.spark.jobs.loading.first_blocks import FirstBlocks, in_order
+from singerlake.spark.engine import SparkEngine, SparkRows
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.session import cores
@@ -37,7 +39,7 @@ from singerlake.spark.sql.result import QueryResult, Source
 from singerlake.spark.state.content import state_content
 from singerlake.spark.state.frames import cast_to
 from singerlake.spark.write.query_schema import schema_of
-from singerlake.spark.write.record_writer import CHECKED, WRITTEN, RecordWriter, RowChecker
+from singerlake.spark.write.record_writer import CHECKED, PartitionWriter, RowChecker
 from singerlake.transactions.commit import current_user, preview
 from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
@@ -231,7 +233,9 @@ class _Job:
     def _write(self, frame: DataFrame, content: Content, size: int) -> Created:
         if self._options.dry_run:
             return self._created(content, None)
-        blocks = FirstBlocks(self._lake, self._table, self._hash, self._options.writing)
+        blocks = FirstBlocks(
+            SparkEngine(self._spark), self._lake, self._table, self._hash, self._options.writing
+        )
         done = blocks.commit(
             lambda: self._write_blocks(blocks, frame, size) if content.rows else [],
             self._entry,
@@ -257,7 +261,9 @@ class _Job:
         if not self._options.new_version:
             return first
         table = self._lake.table(self._table)
-        version, lanes = Freezing(self._spark, table, self._options)(Snapshot(self._table), first)
+        version, lanes = Freezing(SparkEngine(self._spark), table, self._options)(
+            Snapshot(self._table), first
+        )
         return with_version(first, version, lanes)
 
     def _write_blocks(self, blocks: FirstBlocks, frame: DataFrame, size: int) -> list[Block]:
@@ -267,7 +273,7 @@ class _Job:
             # Spark puts together what lies near, not what is neighbours: the query's order,
             # which a table does not promise, is kept only where nothing is put together.
             frame, self._parts = frame.coalesce(wanted), wanted
-        writer = RecordWriter(
+        writer = PartitionWriter(
             store=self._lake.store,
             table=self._table,
             columns=self._columns,
@@ -277,7 +283,9 @@ class _Job:
             block_rows=MAX_ROWS,
             file_bytes=FILE_BYTES,
         )
-        return in_order(blocks.collect(frame.mapInArrow(writer, WRITTEN), self._parts))
+        return in_order(
+            blocks.collect(blocks.engine.map(SparkRows(frame), writer, WRITTEN), self._parts)
+        )
 
     def _entry(self, blocks: list[Block], writer_id: str) -> Entry:
         sources = [

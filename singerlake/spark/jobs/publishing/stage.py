@@ -9,14 +9,19 @@ rows come out the same either way: nothing of how they were computed is kept but
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
+from singerlake.changes.asked_rows import PART_ROWS
+from singerlake.changes.change import Changed, change_rows
+from singerlake.changes.row_set import Part
+from singerlake.engine.base import Engine
 from singerlake.errors import ConflictError, UsageError, ViolationsError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
@@ -33,11 +38,11 @@ from singerlake.projections.refreshes import Refresh
 from singerlake.projections.schema_changes import AnswerChange, answer_changes, evolved
 from singerlake.records.given.rows import special_names
 from singerlake.records.rows.row_columns import aliases
-from singerlake.spark.jobs.changes.change import Changed, change_parts
+from singerlake.spark.engine import SparkEngine
+from singerlake.spark.jobs.changes.checked_rows import CheckedRows
 from singerlake.spark.jobs.loading.create_table import check_key_names, create_of
 from singerlake.spark.jobs.publishing.projected import AFTER, BEFORE, Projected
-from singerlake.spark.jobs.row_sets import given_frames
-from singerlake.spark.jobs.row_sets.asked_rows import PART_ROWS, Part
+from singerlake.spark.jobs.row_sets.frame_rows import FrameRows
 from singerlake.spark.jvm import many_columns
 from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.jvm.progress import stages
@@ -355,11 +360,11 @@ class _Job:
         tasks: int | None = None,
     ) -> Changed:
         source = f"the projection {self._projection.name}"
-        given = given_frames.captured(rows)
+        given = FrameRows(rows) if tasks is None else FrameRows(rows, tasks)
+        engine = SparkEngine(self._spark)
 
-        def parts(present: Snapshot) -> list[Part]:
-            row_set = given.row_set(self._spark, present, source)
-            return [Part((replace(row_set, tasks=tasks or row_set.tasks),), mode)]
+        def parts(_: Engine[Any], present: Snapshot) -> list[Part]:
+            return [Part((given.row_set(engine, present, source),), mode)]
 
         options = ChangeOptions(
             metadata=refreshes.metadata_of(self._position),
@@ -368,7 +373,8 @@ class _Job:
             said=said,
             always=self._says_something_new(last),
         )
-        return change_parts(self._spark, self._table, parts, options=options)
+        with plain_errors():
+            return change_rows(self._table, parts, options, lambda _: engine, CheckedRows)
 
 
 def _typed(frame: DataFrame, columns: Columns, *others: str) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Rows that SQL selects, or that are named by their ids, as row sets: for update and delete.
+"""Rows that SQL selects, as row sets: for update and delete.
 
 A condition and new values are parts of a SELECT over the table as it is, and are checked as any
 query is. The rows come with their versions: one that somebody changes before the commit is
@@ -10,21 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_type
 
+from singerlake.changes.row_set import GivenRows, RowSet
+from singerlake.engine.base import Engine
 from singerlake.errors import InvalidQueryError, UsageError
 from singerlake.format import sql_tokens
 from singerlake.format.types import Kind, Type
 from singerlake.lake import Lake, Table
 from singerlake.nearest import offer
-from singerlake.records.given.rows import special_names
+from singerlake.records.given.rows import TYPES, special_names
 from singerlake.records.rows.row_columns import alias
 from singerlake.records.state.shape import Shape, shape_of
+from singerlake.spark.engine import SparkEngine, SparkRows
 from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jobs.row_sets.row_set import TYPES, RowSet
+from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import plan
 from singerlake.spark.sql.result import QueryResult
 from singerlake.spark.state.frames import spark_type
@@ -37,46 +42,48 @@ _EXACT = 15
 
 
 @dataclass
-class Selection:
-    """Makes row sets of what SQL selects; to be used as a context, for it holds leases.
+class Selection(GivenRows):
+    """Selects rows by SQL; to be used as a context, because it holds leases.
 
     Attributes:
-        spark: The session.
         lake: The lake.
         table: The table that is changed.
         where: Which rows; all of them for None.
         values: New values by column, as SQL; none to select rows alone.
     """
 
-    spark: SparkSession
     lake: Lake
     table: Table
     where: str | None
     values: Mapping[str, str] = field(default_factory=dict)
+    of_spark = "SQL in --where or --set"
     _results: list[QueryResult] = field(default_factory=list)
 
-    def __call__(self, present: Snapshot) -> list[RowSet]:
-        """Select the rows of a table as it is.
+    @plain_errors()
+    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+        """Select the rows of a table as it is; see :meth:`GivenRows.row_set`.
 
         Raises:
             InvalidQueryError: A condition or a value is no SQL, or does more than read, or a
                 value is not of its column's type.
             UsageError: There is no such column, or it is of the key.
         """
-        shape = shape_of(present)
+        if not isinstance(engine, SparkEngine):
+            raise TypeError("SQL is Spark's")
+        spark, shape = engine.spark, shape_of(present)
         self._release()
         named = [(self._index(shape, name), text) for name, text in self.values.items()]
         named.sort()
         special = special_names(shape.names)
         selected = [sql_tokens.quote(special.row_id), sql_tokens.quote(special.row_version)]
         for number, (_, text) in enumerate(named):
-            plan.check_expression(self.spark, text)
+            plan.check_expression(spark, text)
             selected.append(f"({text}\n) as value_{number}")
         sql = f"select {', '.join(selected)} from {_at(present)}"  # noqa: S608  # read, not run
         if self.where is not None:
-            plan.check_expression(self.spark, self.where)
+            plan.check_expression(spark, self.where)
             sql += f" where ({self.where}\n)"
-        result = query(self.spark, self.lake, sql, provenance=True)
+        result = query(spark, self.lake, sql, provenance=True)
         self._results.append(result)
         frame = result.frame.toDF(
             "row_id", "row_version", *(f"value_{n}" for n in range(len(named)))
@@ -90,19 +97,14 @@ class Selection:
             "row_id": F.col("row_id"),
             "row_version": F.col("row_version"),
         }
-        return [
-            RowSet(
-                frame.select(
-                    *(F.expr(text).alias(name) for name, text in cells.items()),
-                    *(
-                        known.get(name, F.lit(None)).cast(type_).alias(name)
-                        for name, type_ in TYPES.items()
-                    ),
-                ),
-                tuple(index for index, _ in named),
-                (str(self.table.name),),
-            )
-        ]
+        rows = frame.select(
+            *(F.expr(text).alias(name) for name, text in cells.items()),
+            *(
+                known.get(name, F.lit(None)).cast(from_arrow_type(type_)).alias(name)
+                for name, type_ in TYPES.items()
+            ),
+        )
+        return RowSet(SparkRows(rows), tuple(index for index, _ in named), (source,))
 
     def _index(self, shape: Shape, name: str) -> int:
         if name not in shape.names:
@@ -219,16 +221,3 @@ def _assigned(text: str) -> Iterator[tuple[str, str]]:
                 "than letters, digits and underscores in backticks"
             )
         yield piece[0].name, text[piece[1].end : piece[-1].end].strip()
-
-
-def named_rows(spark: SparkSession, ids: Sequence[str], source: str) -> RowSet:
-    """Make a row set of rows' ids.
-
-    Args:
-        spark: The session.
-        ids: As ``query --provenance`` gives them.
-        source: What messages call the place that they come from.
-    """
-    rows = [(0, line, None, id_, None, None) for line, id_ in enumerate(ids, start=1)]
-    schema = ", ".join(f"{name} {type_}" for name, type_ in TYPES.items())
-    return RowSet(spark.createDataFrame(rows, schema), (), (source,))

@@ -1,0 +1,1 @@
+"""Rows that change: what is asked of them, compared with a table, written and committed."""
